@@ -89,7 +89,6 @@ def program(plane: ControlPlane, command: str, *extra: str, health: int | None =
     """One of our controller's two programs, until the block ends."""
     argv = [sys.executable, "-m", "muster.controller", command, f"--kubeconfig={_kubeconfig(plane)}"]
     argv += [f"--health-port={health or free_port()}", *extra]
-    argv += ["--no-leader-elect"] if command == "manager" else []
     process = Process(command, argv, log=plane.folder / f"{command}.log")
     process.start()
     try:

@@ -128,7 +128,10 @@ async def _play(case: Case, stage: Stage, on_progress: Progress) -> _Played:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-    played.usage = {name: usage(pid).since(before[name]) for name, pid in pids.items()}
+    try:
+        played.usage = {name: usage(pid).since(before[name]) for name, pid in pids.items()}
+    except ProcessLookupError as ended:
+        raise StageError(f"{ended}: a manager ends when it cannot renew its lease; use idle cores") from ended
     played.wire = {name: wire.of(pids[name]) for name in stage.processes}
     return played
 

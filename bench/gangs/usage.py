@@ -118,7 +118,10 @@ def resident(pid: int) -> int:
 
 def _status_bytes(pid: int, key: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    return int(next(line for line in status.splitlines() if line.startswith(key)).split()[1]) * 1024
+    found = next((line for line in status.splitlines() if line.startswith(key)), "")
+    if not found:
+        raise ProcessLookupError(f"process {pid} has ended")  # The kernel keeps no memory of a zombie.
+    return int(found.split()[1]) * 1024
 
 
 def quiet(*pids: int) -> None:

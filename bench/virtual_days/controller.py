@@ -74,6 +74,7 @@ class Life:
             requests=Requests(cast(Any, server), caches=server.caches),
             pending=self.pending,
             slice_of=view.slice_of,
+            is_current=lambda: True,
             clock=moment,
         )
         queue = WorkQueue[Key]("gangs", metrics=metrics)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from muster.local.envtest.process import free_port
 from muster.model import names
 from tests.faults import health
@@ -60,7 +58,6 @@ def _running(port: int) -> float:
     return health.counted(port, "muster_gangs", state="running")
 
 
-@pytest.mark.soak
 def test_two_replicas_without_election_of_which_one_lives_in_the_past_ask_once(stage: Stage) -> None:
     port = free_port()
     with Proxy(stage.plane.server, plan=_Late()).serving() as past:

@@ -29,14 +29,17 @@ from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.startup import Startup
 from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import AlreadyExists, ApiError, NotFound
+from muster.controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Status
 from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.informer import Informer
 from muster.model.names import OWN_PREFIX
 
 
-class StaleDecision(Exception):
+class StaleDecision(Conflict):
     """The object is not any more what the decision was made from. Nothing was done; decide again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Status(code=409, reason="Conflict", message=message))
 
 
 class Requests:

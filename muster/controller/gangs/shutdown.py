@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 
 from muster.controller.gangs.reconciler import D, Hooks, S, T
-from muster.controller.gangs.requests import StaleDecision
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
 
@@ -56,7 +55,7 @@ class ShutdownHandler:
                     await self.release_gang(key)
                     done.add(key)
                     return
-                except (StaleDecision, KubeError) as error:
+                except KubeError as error:
                     log.warning("gang not released", key=str(key), error=str(error))
                 except Exception:
                     log.exception("gang not released", key=str(key))

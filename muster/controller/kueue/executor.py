@@ -1,8 +1,9 @@
 """Carries out actions: each is one call to the API.
 
 Safe with a stale decision: every write to the Workload carries the resourceVersion that the decision was made
-from, every deletion the uid, and before anything is deleted the Workload is read live. A create that finds
-its name taken accepts the object only if the owner's uid matches. decide.py decides what to do.
+from, every deletion the uid, and before anything is deleted the Workload is read live; before anything is
+created too, where another replica may have written what the cache does not show. A create that finds its name
+taken accepts the object only if the owner's uid matches. decide.py decides what to do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,17 +57,19 @@ class Executor:
         requests: Requests,
         pending: PendingWorkloads,
         slice_of: Callable[[Key], str],
+        is_current: Callable[[], bool],
         clock: Callable[[], datetime],
     ) -> None:
+        """`is_current`: whether the cache of Workloads shows what every other replica has written."""
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
-        self._pending, self._slice_of = pending, slice_of
+        self._pending, self._slice_of, self._is_current = pending, slice_of, is_current
         self._clusters = Clusters(client)
 
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
     ) -> None:
-        if _needs_confirmation(actions, workload):
-            await self._confirm(workload)
+        if _needs_confirmation(actions, workload, is_current=self._is_current()):
+            await self._confirm(workload, actions)
         for action in actions:
             match action:
                 case SetCheckState():
@@ -100,11 +103,16 @@ class Executor:
         """Delete what was made for Workloads that no longer exist."""
         await self._requests.release_orphans(items, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
 
-    async def _confirm(self, workload: Workload) -> None:
-        """A live read before anything is deleted: a cache may lag behind a new reservation."""
+    async def _confirm(self, workload: Workload, actions: Sequence[Action]) -> None:
+        """A live read before anything is deleted: a cache may lag behind a new reservation. Also before
+        anything is requested, where another replica may have ended this attempt: its request is gone from the
+        server then, and its name free.
+        """
         try:
             live = await self._client.get(WORKLOAD, workload.key)
         except NotFound:
+            if any(isinstance(each, _CREATES) for each in actions):
+                raise StaleDecision(f"Workload {workload.key} is gone") from None
             return
         if live.metadata.resource_version != workload.metadata.resource_version:
             self._requests.remember(WORKLOAD, live)
@@ -179,12 +187,16 @@ _CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity,
 """Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
 
 
-def _needs_confirmation(actions: Sequence[Action], workload: Workload) -> bool:
-    """Whether something is deleted before a write of the Workload proves the decision right. Finished is
-    never taken back: a cache that shows it is right, however old it is.
+_CREATES: Final = (CreateTemplates, CreateRequest, CreatePlaceholders)
+
+
+def _needs_confirmation(actions: Sequence[Action], workload: Workload, *, is_current: bool) -> bool:
+    """Whether something is deleted, or by a cache that may lag created, before a write of the Workload proves
+    the decision right. Finished is never taken back: a cache that shows it is right, however old it is.
     """
-    first = next((each for each in actions if isinstance(each, (*_CONDITIONAL, Delete))), None)
-    return isinstance(first, Delete) and not workload.status.holds("Finished")
+    doubtful = (Delete,) if is_current else (Delete, *_CREATES)
+    first = next((each for each in actions if isinstance(each, (*_CONDITIONAL, *doubtful))), None)
+    return isinstance(first, doubtful) and not workload.status.holds("Finished")
 
 
 def _version(workload: Workload) -> dict[str, str]:

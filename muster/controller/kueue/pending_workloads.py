@@ -4,10 +4,11 @@ The caches keep only what decisions need of a Workload; its request needs the wh
 after the watch has delivered it. What is not here (a gang from before our start, one evicted from this cache)
 is read live.
 
-That call is no safeguard: it reads the Workload's uid, not whether the quota is still held. A request is
-guarded the same with and without it: its name follows from uid, check, reservation and shape, so there is at
-most one; its templates are owned by that uid, so they are deleted with the Workload, and view.orphans finds
-what garbage collection does not; and losing the quota deletes what was requested with it.
+That call is no safeguard: it reads the Workload's uid, not whether the quota is still held; the executor
+confirms that where another replica may have written. Otherwise a request is guarded the same with and without
+it: its name follows from uid, check, reservation and shape, so there is at most one; its templates are owned
+by that uid, so they are deleted with the Workload, and view.orphans finds what garbage collection does not;
+and losing the quota deletes what was requested with it.
 """
 
 from collections import OrderedDict

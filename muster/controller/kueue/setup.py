@@ -216,5 +216,6 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
         requests=requests,
         pending=pending,
         slice_of=view.slice_of,
+        is_current=partial(manager.shows_all_writes, view.workloads),
         clock=utc_now,
     )

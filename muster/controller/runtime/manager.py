@@ -109,6 +109,12 @@ class Manager:
         """Whether this process reconciles now: it holds the lease, or there is none to hold."""
         return self._election is None or self._election.leads
 
+    def shows_all_writes(self, informer: Informer[Any]) -> bool:
+        """Whether no other replica can have written what this cache does not show: this process leads, and
+        the cache was read after it began to. Never without an election.
+        """
+        return self._election is not None and informer.store.has_read_past(self._election.acquired_at)
+
     def controller(
         self,
         name: str,

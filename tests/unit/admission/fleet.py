@@ -208,6 +208,7 @@ class Fleet:
             requests=Requests(cast(Any, self.api), caches=caches),
             pending=self.pending,
             slice_of=view.slice_of,
+            is_current=lambda: True,
             clock=moment,
         )
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -15,7 +16,7 @@ from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, C
 from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, unpinned_demand
 from muster.controller.gangs.create_errors import CreateRejected, NameTaken
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Condition
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.templates import Json
@@ -31,7 +32,7 @@ from muster.controller.kueue.actions import (
 )
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.identity import WORKLOAD_UID
-from muster.controller.kueue.objects import WORKLOAD, Workload
+from muster.controller.kueue.objects import WORKLOAD, Workload, WorkloadStatus
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.templates import owner_of
 from muster.controller.runtime.events import EventRecorder
@@ -47,6 +48,15 @@ _AT: Final = ("workloads", *_KEY)
 _NOW: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
+_RESERVED: Final = Condition(type="QuotaReserved", status="True")
+
+
+def _gang() -> Json:
+    pod_sets = [{"name": "main", "template": {"spec": {"containers": []}}}]
+    meta = {"name": _KEY.name, "namespace": _SPACE, "annotations": {}}
+    return {"metadata": meta, "spec": {"podSets": pod_sets}}
+
+
 class Hands:
     """The executor before a server, with caches that nobody fills."""
 
@@ -55,6 +65,8 @@ class Hands:
         kinds = (WORKLOAD, PROVISIONING_REQUEST, POD_TEMPLATE, PLACEHOLDER)
         self.caches: dict[Any, Any] = {each: Informer(self.client, each, metrics=metrics) for each in kinds}
         self.seconds = 0.0
+        self.leads = True
+        self._pending = PendingWorkloads()
         self.requests = Requests(self.client, caches=self.caches, clock=lambda: self.seconds)
         events = EventRecorder(self.client, reporter="test", instance="test", metrics=metrics)
         self.executor = Executor(
@@ -62,12 +74,19 @@ class Hands:
             events=events,
             requests=self.requests,
             slice_of=lambda _: "",
-            pending=PendingWorkloads(),
+            is_current=lambda: self.leads,
+            pending=self._pending,
             clock=lambda: _NOW,
         )
 
     def submit(self) -> None:
-        self.server.put("workloads", {"metadata": {"name": _KEY.name, "namespace": _SPACE}})
+        self.server.put("workloads", _gang())
+
+    def pending(self, workload: Workload) -> None:
+        """The watch has delivered it with its quota, as it does."""
+        held = msgspec.structs.replace(workload, status=WorkloadStatus(conditions=(_RESERVED,)))
+        body = msgspec.json.encode(self.server.objects[_AT])
+        self._pending.on_event(held, msgspec.Raw(body))
 
     async def seen(self) -> Workload:
         """The gang as it is now: what a decision is made from."""
@@ -206,6 +225,50 @@ def test_of_a_name_that_was_given_anew_nothing_is_deleted() -> None:
             await hands.run(await hands.seen(), deletion)
 
     at_work(scenario)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_replica_that_lags_makes_no_request_of_an_attempt_that_is_over(is_gone: bool) -> None:
+    """The other replica has made that request and deleted it with the attempt: its name is free again."""
+
+    async def scenario(prompt: Hands) -> None:
+        late = Hands(prompt.server)
+        late.leads = False
+        seen, creates = await late.seen(), _creates()
+        await prompt.run(seen, *creates)
+        made = prompt.caches[PROVISIONING_REQUEST].get(Key(_SPACE, "asked"))
+        release = Delete(kind="ProvisioningRequest", namespace=_SPACE, name="asked", uid=made.metadata.uid)
+        await prompt.run(seen, Deactivate(history=RetryHistory(tries=1)), release)
+        if is_gone:
+            prompt.server.drop(_AT)
+        with pytest.raises(StaleDecision):
+            await late.run(seen, *creates)
+        assert ("provisioningrequests", _SPACE, "asked") not in prompt.server.objects
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_the_sole_writer_reads_nothing_before_it_asks(leads: bool) -> None:
+    async def scenario(hands: Hands) -> None:
+        hands.leads = leads
+        seen, creates = await hands.seen(), _creates()
+        hands.pending(seen)
+        before = hands.reads()
+        await hands.run(seen, *creates)
+        assert ("provisioningrequests", _SPACE, "asked") in hands.server.objects
+        assert hands.reads() - before == (0 if leads else 1)
+
+    at_work(scenario)
+
+
+def _creates() -> tuple[CreateTemplates, CreateRequest]:
+    spec = _ask()
+    labels = {ATTEMPT: "this"}
+    return (
+        CreateTemplates(request="asked", spec=spec, labels=labels),
+        CreateRequest(name="asked", spec=spec, labels=labels),
+    )
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+
+import pytest
 
 from bench.gangs.usage import Wire, usage
 
@@ -34,3 +38,11 @@ def test_a_process_knows_its_own_time_and_memory() -> None:
     after = usage(os.getpid()).since(before)
     assert after.cpu >= 0
     assert after.peak > 2**20
+
+
+def test_a_process_that_has_ended_is_named() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ProcessLookupError, match=f"process {ended.pid} has ended"):
+        usage(ended.pid)
+    ended.wait()

@@ -10,13 +10,17 @@ from prometheus_client import CollectorRegistry
 
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.controller import NotLeading
+from muster.controller.runtime.events import EventRecorder
+from muster.controller.runtime.health import Health
 from muster.controller.runtime.lease import (
+    LEASE,
     LEASE_SECONDS,
     RENEW_DEADLINE,
     RETRY_PERIOD,
     LeaderElection,
     LeaseLost,
 )
+from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.metrics import Metrics
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_runtime.virtual import now, virtual
@@ -129,6 +133,32 @@ def test_a_lease_that_somebody_else_took_is_lost_at_once() -> None:
         with pytest.raises(LeaseLost, match="'thief'"):
             await one.hold()
         assert not one.leads
+
+    with_server(scenario)
+
+
+def test_a_cache_is_current_when_it_was_read_after_the_lease_was_taken() -> None:
+    """Only then can it not lack a write of the leader before."""
+
+    async def scenario(server: FakeApiServer) -> None:
+        metrics = Metrics(CollectorRegistry())
+        client, health = server.client(), Health(metrics, port=0)
+        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
+        election = candidate(server, "two")
+        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
+        alone = Manager(client, metrics=metrics, health=health, events=events)
+        leases = manager.informer(LEASE)
+        following = asyncio.ensure_future(leases.run())
+        await leases.wait_synced()
+        assert not manager.shows_all_writes(leases), "it does not lead"
+        await election.acquire()
+        assert not manager.shows_all_writes(leases), "it was read before"
+        server.put("leases", {"metadata": {"name": "other", "namespace": "default"}})
+        while leases.get(Key("default", "other")) is None:
+            await asyncio.sleep(0.1)
+        assert manager.shows_all_writes(leases)
+        assert not alone.shows_all_writes(leases), "without an election others may write"
+        following.cancel()
 
     with_server(scenario)
 
