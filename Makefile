@@ -105,9 +105,10 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,program,gke,eks,local}.in -o $$data/constraints.txt
 
 .PHONY: reference
-reference: $(STAMP) ## Write docs/reference anew: the command line and the stack file
+reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in Pulumi.yaml from their declarations
 	@$(VENV)/bin/python -m muster.cli.reference docs/reference/cli.md
 	@$(VENV)/bin/python -m muster.cli.stack_reference docs/reference/stack.md
+	@$(VENV)/bin/python -m muster.scaffold.checkout
 
 .PHONY: licences
 licences: $(STAMP) ## Write docs/licences.md from the images of the last build

@@ -5,8 +5,10 @@ replaces. Never overwrites a file.
 """
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
+from muster.config.schema.keys import Key, stack_keys
 from muster.errors import MusterError
 from muster.model.providers import Provider
 from muster.validation.identity import is_dns_label
@@ -32,8 +34,23 @@ def write_stack(name: str, text: str, *, folder: Path) -> Path:
 
 def template(name: str, provider: Provider) -> str:
     """The text of a new stack file."""
-    return _HEAD.format(name=name) + _POOLS[provider].format(name=name) + _TEAMS
+    return _HEAD.format(name=name) + _POOLS[provider].format(name=name) + _teams()
 
+
+def _teams() -> str:
+    """The queue tree, after a comment with keys of a team as the declaration has them."""
+    keys = {key.name: key for key in stack_keys() if key.parent == _TEAM}
+    return _TEAMS.replace("  # @KEYS@\n", "".join(_comment(keys[name]) for name in _TEAM_KEYS))
+
+
+def _comment(key: Key) -> str:
+    text = f"{key.name:<11} {key.sentence}" + (f" Default: {key.default}." if key.default else "")
+    wrapped = wrap(text, 110, initial_indent="  #   ", subsequent_indent="  #               ")
+    return "\n".join(wrapped) + "\n"
+
+
+_TEAM: Final = "departments.DEPARTMENT.teams.TEAM"
+_TEAM_KEYS: Final = ("quota", "borrow", "lend", "weight", "priorities")
 
 _HEAD: Final = """\
 # Stack {name}. Check it at any time with `muster validate stacks/Pulumi.{name}.yaml`.
@@ -107,11 +124,7 @@ _TEAMS: Final = """\
 
   # Teams of one department share with each other. Departments share only below a common department
   # (`departments:` below a department, to any depth). The keys of a team:
-  #   quota       guaranteed: GPUs of a GPU pool, CPUs of a CPU pool (default: its share by weight)
-  #   borrow      the most it may borrow of unused quota: {pool: amount}, `all` or `none`
-  #   lend        the most it lends of its own quota: {pool: amount}, `none` or `all` (the default)
-  #   weight      its share of free capacity (default: 1)
-  #   priorities  those it may use (default: all)
+  # @KEYS@
   muster:departments:
     research:
       teams:

@@ -15,6 +15,7 @@ from typing import Final
 from muster import paths
 from muster.config.scaffold import template as stack_file
 from muster.config.schema import stack_schema
+from muster.config.schema.project import project_config
 from muster.model.providers import Provider
 
 FILES: Final = Path(__file__).parent / "files"
@@ -63,7 +64,7 @@ def files(project: Project) -> dict[str, str]:
         ".github/workflows/muster-up.yml": fill("github/up.yml"),
         ".github/workflows/muster-drift.yml": fill("github/drift.yml"),
         ".gitlab/muster.yml": fill("gitlab/muster.yml"),
-        f"{paths.STACKS}/{SCHEMA}": json.dumps(stack_schema(), indent=2) + "\n",
+        f"{paths.STACKS}/{SCHEMA}": schema_text(),
     }
 
 
@@ -99,6 +100,11 @@ def stack_text(target: Target, name: str) -> str:
     return stack_file(name, Provider(target.value))
 
 
+def schema_text() -> str:
+    """The schema's file."""
+    return json.dumps(stack_schema(), indent=2) + "\n"
+
+
 def with_schema(text: str) -> str:
     """A stack file in a folder that has the schema: an editor with the YAML language server uses it."""
     return f"# yaml-language-server: $schema={SCHEMA}\n{text}"
@@ -116,6 +122,7 @@ class _Filler:
         self._values = {
             "EXTRA": project.target.extra,
             "VERSION": project.version,
+            "CONFIG": project_config(),
             "STACKS": " ".join(project.stacks),
             "STACK_LIST": ", ".join(project.stacks),
             "PULUMI_VERSION": _pinned("pulumi"),

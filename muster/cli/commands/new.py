@@ -11,7 +11,7 @@ from muster import paths
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY
 from muster.config.scaffold import write_stack
-from muster.scaffold.project import SCHEMA, Target, stack_text, with_schema
+from muster.scaffold.project import SCHEMA, Target, schema_text, stack_text, with_schema
 
 _EXAMPLES = """
 muster new gke-dev --provider gke
@@ -40,8 +40,10 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     An existing file is left alone."""
     target = Target(provider)
     folder = folder or paths.project() / paths.STACKS
-    text = stack_text(target, stack)
-    path = write_stack(stack, with_schema(text) if (folder / SCHEMA).is_file() else text, folder=folder)
+    path = write_stack(stack, with_schema(stack_text(target, stack)), folder=folder)
+    if not (folder / SCHEMA).exists():
+        (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
+        click.echo(f"{folder / SCHEMA} written, by which editors complete and check stack files.")
     click.echo(f"{path} written. Next:")
     for line in _next(target, stack):
         click.echo(f"  {line}")

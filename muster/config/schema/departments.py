@@ -53,17 +53,19 @@ def _amount() -> Schema:
     return either(quantity(), {**detailed, "type": "object"})
 
 
-def _allowance() -> dict[str, Schema]:
+def _allowance(*, quota: str, borrow: str) -> dict[str, Schema]:
+    """The keys that teams and departments share, with the defaults of `quota` and `borrow`."""
     return {
         "quota": key(
             "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool.",
             by_name(defined("amount")),
+            otherwise=quota,
             example={"l4": 4, "cpu": 16},
         ),
         "borrow": key(
             f"The most it may borrow of unused quota: {_LIMIT}.",
             defined("limit"),
-            otherwise="no GPUs, and any free CPU",
+            otherwise=borrow,
             example={"l4": 2},
         ),
         "lend": key(
@@ -81,7 +83,7 @@ def _allowance() -> dict[str, Schema]:
 def _department() -> Schema:
     return mapping(
         {
-            **_allowance(),
+            **_allowance(quota="nothing of its own", borrow="as much as its teams may"),
             "departments": key(
                 "Departments below this one, by name.",
                 by_name(defined("department")),
@@ -99,7 +101,9 @@ def _department() -> Schema:
 def _team() -> Schema:
     return mapping(
         {
-            **_allowance(),
+            **_allowance(
+                quota="no GPUs, and its share by weight of the CPU pools", borrow="no GPUs, and any free CPU"
+            ),
             "namespace": key("The namespace of its work.", text(), otherwise="its name", example="vision"),
             "priorities": key(
                 "The priorities that it may use.", words(), otherwise="all", example=["prod", "dev"]

@@ -176,7 +176,9 @@ def versions() -> Schema:
         for name, program in VERSION_KEYS.items()
     }
     kubernetes = "The cluster's version, as `cluster.version`; write one of them."
-    return mapping({**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`")})
+    return mapping(
+        {**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`", example="1.34")}
+    )
 
 
 def charts() -> Schema:

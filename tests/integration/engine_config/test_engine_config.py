@@ -22,6 +22,7 @@ import yaml
 
 from muster import config
 from muster.config.document import decode_value, parse_text
+from muster.scaffold.project import Target, stack_text
 from tests import built
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -94,6 +95,7 @@ def _stacks() -> list[Path]:
         *sorted((ROOT / "stacks").glob("Pulumi.*.yaml")),
         *sorted((ROOT / "examples").glob("stories/*/*.yaml")),
         *sorted((ROOT / "examples").glob("on-premises/stacks/*.yaml")),
+        *sorted((ROOT / "examples").glob("library/*/[a-z]*.yaml")),
     ]
 
 
@@ -108,6 +110,17 @@ def test_a_stack_means_the_same_to_the_engine(engine: Engine, path: Path) -> Non
     # Without the salt and the provider of secrets, which belong to another state.
     file = _written(engine, _values(path.read_text()))
     assert config.parse(engine.read(file), source=path) == config.load(path)
+
+
+@pytest.mark.parametrize("target", Target)
+def test_a_new_stack_means_the_same_to_the_engine(engine: Engine, target: Target, tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.dev.yaml"
+    path.write_text(
+        stack_text(target, "dev").replace("my-project", "p").replace("198.51.100.0/24", "8.8.8.0/24")
+    )
+    assert config.parse(engine.read(_written(engine, _values(path.read_text()))), source=path) == config.load(
+        path
+    )
 
 
 @pytest.mark.parametrize("name", ["dev", "prod"])

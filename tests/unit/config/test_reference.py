@@ -89,6 +89,7 @@ def test_every_link_of_the_page_leads_to_a_heading() -> None:
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.provider or 'every'}-{key.path}")
 def test_an_example_is_accepted_by_the_schema_and_by_the_reader(key: Key) -> None:
+    assert key.example is not None, "give it an example: key(..., example=...)"
     values = stack_with(key)
     root = f"{NAMESPACE}{key.path.split('.')[0]}"
     refused = [error.message for error in VALIDATOR.iter_errors({"config": values})]

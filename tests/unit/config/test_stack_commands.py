@@ -29,7 +29,7 @@ def test_a_new_stack_file_is_a_valid_stack_of_its_provider(
     assert kueue.admission_check(stack)
     # Every choice of a cloud's stack is explained where it is made; stack local has fewer choices.
     assert path.read_text(encoding="utf-8").count("#") > (3 if provider == "local" else 10)
-    assert "$schema" not in path.read_text(encoding="utf-8")  # there is no schema beside it
+    assert text.startswith("# yaml-language-server: $schema=schema.json\n")
 
 
 def test_an_existing_stack_file_is_not_overwritten(

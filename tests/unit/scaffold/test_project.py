@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from jsonschema import Draft202012Validator
 from muster import paths
 from muster.cli import main
 from muster.config.project import load_document
+from muster.config.schema.keys import stack_keys
 from muster.config.stack import examine
 from muster.errors import MusterError
-from muster.scaffold.project import FILES, Project, Target, examples, files
+from muster.model.capacity import Capacity
+from muster.scaffold.project import FILES, Project, Target, examples, files, schema_text, stack_text
 from muster.scaffold.write import write_project
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,7 +43,7 @@ def test_project_file_differs_from_this_repository_in_where_the_provider_is_and_
     differing = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
     assert [other.strip() for _, other in differing if not other.strip().startswith("#")] == [
         "path: .venv/bin"
-    ]
+    ], "run `make reference`"
 
 
 def test_local_stack_is_the_one_of_this_repository() -> None:
@@ -90,6 +93,41 @@ def test_an_editor_finds_the_schema_beside_every_stack_file(target: Target, tmp_
         assert comment == "# yaml-language-server: "
         schema = json.loads((file.parent / named).read_text(encoding="utf-8"))
         assert Draft202012Validator(schema).is_valid(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+SHIPPED = sorted(
+    [
+        *(ROOT / "stacks").glob("*.yaml"),
+        *(path for path in (ROOT / "examples/stories").glob("*/*.yaml") if path.stem in ("stack", "before")),
+        *(ROOT / "examples/library").glob("*/[a-z]*.yaml"),
+        *(ROOT / "examples/on-premises/stacks").glob("Pulumi.*.yaml"),
+    ]
+)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_an_editor_finds_the_schema_of_every_stack_of_this_repository(path: Path) -> None:
+    comment, _, named = path.read_text(encoding="utf-8").splitlines()[0].partition("$schema=")
+    assert comment == "# yaml-language-server: "
+    assert (path.parent / named).read_text(encoding="utf-8") == schema_text(), "run `make reference`"
+
+
+def test_one_more_stack_file_brings_the_schema_where_there_is_none(tmp_path: Path) -> None:
+    assert main(["new", "dev", "--provider", "gke", "--folder", str(tmp_path)]) == 0
+    assert (tmp_path / "schema.json").read_text(encoding="utf-8") == schema_text()
+    assert (tmp_path / "Pulumi.dev.yaml").read_text(encoding="utf-8").startswith("# yaml-language-server: ")
+
+
+@pytest.mark.parametrize("target", [target for target in Target if target is not Target.LOCAL])
+def test_the_comments_of_a_new_stack_are_those_of_the_declaration(target: Target) -> None:
+    listed = re.findall(r"^  #   ([a-z-]+) {2,}(.*)$", stack_text(target, "dev"), re.MULTILINE)
+    keys = {key.name: key for key in stack_keys() if key.parent == "departments.DEPARTMENT.teams.TEAM"}
+    assert {"quota", "borrow", "lend", "weight", "priorities"} <= {word for word, _ in listed}
+    for word, comment in listed:
+        if word in keys:
+            assert comment.startswith(keys[word].sentence.split(",")[0])
+        else:
+            assert ("(the default)" in comment) == (Capacity(word) is Capacity.ON_DEMAND)
 
 
 @pytest.mark.parametrize("target", Target)

@@ -1,0 +1,24 @@
+"""Writes what a checkout has from the declaration of the stack file: `python -m muster.scaffold.checkout`.
+
+These are the schema beside the stack files and the keys in Pulumi.yaml. Tests hold that both are current.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from muster import paths
+from muster.config.schema.project import project_config
+from muster.scaffold.project import SCHEMA, schema_text
+
+_CONFIG: Final = "\nconfig:\n"
+
+
+def main(root: Path) -> None:
+    (root / paths.STACKS / SCHEMA).write_text(schema_text(), encoding="utf-8")
+    project = root / "Pulumi.yaml"
+    head = project.read_text(encoding="utf-8").partition(_CONFIG)[0]
+    project.write_text(head + _CONFIG + project_config(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path.cwd())
