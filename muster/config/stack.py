@@ -28,8 +28,9 @@ from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.programs import ProgramOptions
 from muster.model.queues import Department
-from muster.model.ray import Ray, RayAuth
+from muster.model.ray import FIRST_WITH_TOKEN, Ray, RayAuth
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
+from muster.model.versions import Version
 from muster.model.violations import Violation, at
 from muster.validation import check, check_incomplete
 
@@ -145,9 +146,27 @@ def _priority(above: Section, name: str, said: object) -> Priority | None:
 
 
 def _ray(section: Section) -> Ray:
-    auth = section.choice("auth", RayAuth, RayAuth.TOKEN) or RayAuth.TOKEN
+    known = Ray()
+    auth = section.choice("auth", RayAuth, known.auth) or known.auth
+    auth = RayAuth.REQUIRED if auth is RayAuth.TOKEN else auth
+    minimum = _release(section, known.minimum)
+    if auth is RayAuth.REQUIRED and minimum < FIRST_WITH_TOKEN:
+        section.note(
+            "minimum",
+            f"Ray {minimum.major}.{minimum.minor} has no token authentication, which `required` asks for.",
+            f'write "{FIRST_WITH_TOKEN.major}.{FIRST_WITH_TOKEN.minor}" or newer, or `auth: preferred`.',
+        )
     section.close()
-    return Ray(auth=auth)
+    return Ray(auth=auth, minimum=minimum)
+
+
+def _release(section: Section, known: Version) -> Version:
+    text = section.text("minimum")
+    try:
+        return known if text is None else Version.of(text)
+    except ValueError:
+        section.note("minimum", f"{text!r} is no release of Ray.", 'write one in quotes, such as "2.54".')
+        return known
 
 
 def _program(section: Section) -> ProgramOptions:

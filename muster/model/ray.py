@@ -3,31 +3,61 @@
 Not responsible for manifests (render/ray.py) nor for a team's network (render/tenancy).
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from muster.model.versions import Version
 
-# CVE-2026-27482 (DELETE on the dashboard by DNS rebinding) is fixed in 2.54.0; token authentication is in
-# 2.52.0 and later (https://docs.ray.io/en/latest/ray-security/token-auth.html).
+# CVE-2026-27482 (DELETE on the dashboard by DNS rebinding) is fixed in 2.54.0.
 FLOOR: Final = Version(2, 54)
+# The first release that knows token authentication (https://docs.ray.io/en/latest/ray-security/token-auth.html).
+# KubeRay 1.6 fails a cluster that asks an older one for it, or names no release
+# (ray-operator/controllers/ray/utils/validation.go).
+FIRST_WITH_TOKEN: Final = Version(2, 52)
+RELEASED_IMAGE: Final = "/ray(-ml|-llm)?:[0-9]+[.][0-9]+"
+"""Where an image's reference names a release of Ray; RE2 and Python read it alike."""
+
+_RELEASE: Final = re.compile(r"/ray(?:-ml|-llm)?:([0-9]+[.][0-9]+(?:[.][0-9]+)?)")
+
+
+def release_of(image: str) -> str:
+    """The release that a published image is of, as `2.54.0`; empty for any other image."""
+    match = _RELEASE.search(image)
+    return match[1] if match else ""
 
 
 class RayAuth(StrEnum):
-    """token: Ray's API accepts only the cluster's own secret. off: it accepts every caller that reaches it,
-    so that its Jobs API runs anyone's code (CVE-2023-48022).
+    """Whether Ray's API accepts only callers with the cluster's own secret. Without it, its Jobs API runs the
+    code of everyone who reaches it (CVE-2023-48022).
+
+    required: work without it is refused, and so is Ray older than the minimum. preferred: both are warned of.
+    off: only the minimum is required. token is the former word for required.
     """
 
-    TOKEN = "token"  # noqa: S105 - the name of the way, not a token
+    REQUIRED = "required"
+    PREFERRED = "preferred"
     OFF = "off"
+    TOKEN = "token"  # noqa: S105 - a word of the stack language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
-    """What a stack asks of Ray clusters."""
+    """What a stack asks of Ray clusters. `minimum` is the oldest release."""
 
-    auth: RayAuth = RayAuth.TOKEN
+    auth: RayAuth = RayAuth.REQUIRED
+    minimum: Version = FLOOR
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether clusters are given a token."""
+        return self.auth is not RayAuth.OFF
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether what is missing is warned of, and not refused."""
+        return self.auth is RayAuth.PREFERRED
 
 
 class Peer(StrEnum):

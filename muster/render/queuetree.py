@@ -14,7 +14,6 @@ from typing import Final
 from muster.model.names import GPU_RESOURCE
 from muster.model.quantities import Quantity, parse_quantity
 from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
-from muster.model.ray import RayAuth
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai, queues
 from muster.render.manifest import Manifest
@@ -48,7 +47,7 @@ def queue_tree(stack: Stack) -> QueueTree:
     return QueueTree(
         kai=stack.scheduler is Scheduler.KAI,
         gated=stack.is_gated,
-        guarded=stack.ray.auth is RayAuth.TOKEN,
+        guarded=stack.ray.is_guarded,
         uncounted=_uncounted(stack),
         spaces={team.namespace: found[team.name] for _, team in stack.teams()},
     )

@@ -3,13 +3,18 @@
 They need no process of ours: the API server and the network enforce them.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.ray import FLOOR, NODE_LABEL, Peer, Port, Ray, RayAuth, ports_for
+from muster.model.ray import NODE_LABEL, RELEASED_IMAGE, Peer, Port, Ray, ports_for
 from muster.render.manifest import Manifest, manifest
+from muster.render.tenancy.policies import pod_templates
 
 POLICY: Final = "muster-ray"
+ADVICE: Final = "muster-ray-advice"
 NETWORK_POLICY: Final = "ray"
 # Where each kind has the spec of its Ray cluster. A RayJob that selects a cluster has none: that cluster was
 # checked when it was created.
@@ -19,31 +24,38 @@ _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 
 
 def admission(ray: Ray) -> list[Manifest]:
-    """The policy and its binding to the teams' namespaces."""
-    policy = manifest(
-        _ADMISSION,
-        "ValidatingAdmissionPolicy",
-        POLICY,
-        spec={
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [_rule()]},
-            "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
-            "validations": _validations(ray),
-        },
-    )
-    binding = manifest(
-        _ADMISSION,
-        "ValidatingAdmissionPolicyBinding",
-        POLICY,
-        spec={
-            "policyName": POLICY,
-            "validationActions": ["Deny"],
-            "matchResources": {
-                "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]}
-            },
-        },
-    )
-    return [policy, binding]
+    """The policies, each with its binding to the teams' namespaces. What a stack prefers is warned of."""
+    if not ray.is_advice:
+        return _policy(POLICY, [_version_written(), _sound(ray)], ["Deny"], variables=_variables(ray))
+    return [
+        *_policy(POLICY, [_version_written()], ["Deny"]),
+        *_policy(ADVICE, [_sound(ray)], ["Warn", "Audit"], variables=_variables(ray)),
+    ]
+
+
+def _policy(
+    name: str,
+    validations: list[dict[str, str]],
+    actions: list[str],
+    *,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> list[Manifest]:
+    teams = {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_rule()]},
+        "variables": [{"name": each, "expression": text} for each, text in variables.items()],
+        "validations": validations,
+    }
+    binding = {
+        "policyName": name,
+        "validationActions": actions,
+        "matchResources": {"namespaceSelector": teams},
+    }
+    return [
+        manifest(_ADMISSION, "ValidatingAdmissionPolicy", name, spec=spec),
+        manifest(_ADMISSION, "ValidatingAdmissionPolicyBinding", name, spec=binding),
+    ]
 
 
 def network_policy(namespace: str) -> Manifest:
@@ -86,48 +98,87 @@ def _rule() -> dict[str, Any]:
     }
 
 
-def _variables() -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """What has to hold of a cluster, in CEL of its variable; why it does not, and the line to write."""
+
+    name: str
+    holds: str
+    fault: str
+    line: str
+
+
+def _checks(ray: Ray, when: str) -> tuple[_Check, ...]:
+    cluster, pods = f"variables.{when}", f"variables.{when}Pods"
+    oldest = f"{ray.minimum.major}.{ray.minimum.minor}"
+    old_image = f"{pods}.map(pod, pod.containers).filter(each, each.exists(c, !({_image_holds(ray, 'c')})))"
+    repository = f"{old_image}[0].filter(c, !({_image_holds(ray, 'c')}))[0].image.find('^.+/ray(-ml|-llm)?')"
+    aged = (
+        _Check(
+            name="IsRecent",
+            holds=f"!{_has(cluster)} || ({_version_holds(ray, cluster)})",
+            fault=f"'rayVersion has to be {oldest} or newer, because older releases let a web page delete "
+            "jobs (CVE-2026-27482)'",
+            line=f"'rayVersion: \"{ray.minimum}\"'",
+        ),
+        _Check(
+            name="RunsRecent",
+            holds=f"{pods}.all(pod, pod.containers.all(c, {_image_holds(ray, 'c')}))",
+            fault=f"'the tag of an image is older than Ray {oldest}'",
+            line=f"'image: ' + {repository} + ':{ray.minimum} (or newer) in its containers'",
+        ),
+    )
+    guarded = (
+        _Check(
+            name="IsGuarded",
+            holds=f"!{_has(cluster)} || ({_token_holds(cluster)})",
+            fault="'authOptions.mode has to be token, because without it any client that reaches the cluster "
+            "runs code in it (CVE-2023-48022)'",
+            line="'authOptions: {mode: token}'",
+        ),
+        _Check(
+            name="KeepsGuard",
+            holds=f"{pods}.all(pod, pod.containers.all(c, {_env_holds('c')}))",
+            fault="'RAY_AUTH_MODE may not be set by hand, because it would switch token authentication off'",
+            line="'no RAY_AUTH_MODE in env of its containers'",
+        ),
+    )
+    return (*aged, *(guarded if ray.is_guarded else ()))
+
+
+def _variables(ray: Ray) -> dict[str, str]:
     """Each check of the new object and, at an update, of the old one: work that is older than the policy may
     still be suspended and resumed, but a valid object cannot become invalid.
     """
-    found: dict[str, str] = {}
+    found = {"clusterPath": pod_templates.CLUSTER_PATH}
     for when, root in (("now", "object"), ("before", "oldObject")):
         found[when] = _ray_cluster(root)
-        cluster = f"variables.{when}"
-        found[f"{when}Pods"] = _pod_specs(cluster)
-        found[f"{when}IsRecent"] = f"!{_has(cluster)} || ({_version_holds(cluster)})"
-        found[f"{when}RunsRecent"] = f"{cluster}Pods.all(pod, pod.containers.all(c, {_image_holds('c')}))"
-        found[f"{when}IsGuarded"] = f"!{_has(cluster)} || ({_token_holds(cluster)})"
-        found[f"{when}KeepsGuard"] = f"{cluster}Pods.all(pod, pod.containers.all(c, {_env_holds('c')}))"
+        found[f"{when}Pods"] = _pod_specs(f"variables.{when}")
+        for check in _checks(ray, when):
+            found[f"{when}{check.name}"] = check.holds
+    for check in _checks(ray, "now"):
+        found[f"is{check.name}"] = (
+            f"variables.now{check.name} || (request.operation == 'UPDATE' && !variables.before{check.name})"
+        )
     return found
 
 
-def _validations(ray: Ray) -> list[dict[str, str]]:
-    floor = f"{FLOOR.major}.{FLOOR.minor}"
-    checks = {
-        "IsRecent": f"rayVersion has to be {floor} or newer: older releases let a web page delete jobs "
-        f"(CVE-2026-27482). Set rayVersion, and the image to match.",
-        "RunsRecent": f"the image's tag is older than Ray {floor}: use the image of a newer release.",
+def _sound(ray: Ray) -> dict[str, str]:
+    """All checks in one validation: of several the API server reports one alone."""
+    checks = _checks(ray, "now")
+
+    def listed(texts: list[str]) -> str:
+        pairs = zip(checks, texts, strict=True)
+        found = (f"(variables.is{check.name} ? [] : [{text}])" for check, text in pairs)
+        return f"({' + '.join(found)})"
+
+    faults, lines = listed([each.fault for each in checks]), listed([each.line for each in checks])
+    return {
+        "expression": " && ".join(f"variables.is{check.name}" for check in checks),
+        "messageExpression": f"{faults}.join('; ') + '. Write in ' + variables.clusterPath + ': ' + "
+        f"{lines}.join(', ')",
+        "reason": "Forbidden",
     }
-    if ray.auth is RayAuth.TOKEN:
-        checks |= {
-            "IsGuarded": "authOptions.mode has to be token: without it any client that reaches the "
-            "cluster runs "
-            "code in it (CVE-2023-48022). Add `authOptions: {mode: token}` next to rayVersion.",
-            "KeepsGuard": "RAY_AUTH_MODE may not be set by hand: it would switch token authentication off. "
-            "Remove it from the containers' env.",
-        }
-    return [
-        _version_written(),
-        *(
-            {
-                "expression": f"variables.now{name} || "
-                f"(request.operation == 'UPDATE' && !variables.before{name})",
-                "message": message,
-            }
-            for name, message in checks.items()
-        ),
-    ]
 
 
 def _version_written() -> dict[str, str]:
@@ -158,16 +209,16 @@ def _has(cluster: str) -> str:
     return f"has({cluster}.headGroupSpec)"
 
 
-def _version_holds(cluster: str) -> str:
-    return f"has({cluster}.rayVersion) && " + _at_least_floor(f"{cluster}.rayVersion")
+def _version_holds(ray: Ray, cluster: str) -> str:
+    return f"has({cluster}.rayVersion) && " + _is_recent(ray, f"{cluster}.rayVersion")
 
 
-def _at_least_floor(text: str) -> str:
-    """`text` is a version of at least the floor; something that is no version is none."""
-    major, minor = f"int({text}.split('.')[0])", f"int({text}.split('.')[1])"
+def _is_recent(ray: Ray, text: str) -> str:
+    """`text` is a version of at least the minimum; something that is no version is none."""
+    least, (major, minor) = ray.minimum, (f"int({text}.split('.')[{index}])" for index in (0, 1))
     return (
         f"{text}.matches('^[0-9]+[.][0-9]+([.].*)?$') && "
-        f"({major} > {FLOOR.major} || ({major} == {FLOOR.major} && {minor} >= {FLOOR.minor}))"
+        f"({major} > {least.major} || ({major} == {least.major} && {minor} >= {least.minor}))"
     )
 
 
@@ -180,10 +231,10 @@ def _pod_specs(cluster: str) -> str:
     )
 
 
-def _image_holds(container: str) -> str:
+def _image_holds(ray: Ray, container: str) -> str:
     """A tag of a Ray release has to be at least the minimum version. Other tags are not checked."""
-    tag = f"{container}.image.find('/ray(-ml|-llm)?:[0-9]+[.][0-9]+')"
-    holds = _at_least_floor(f"{tag}.split(':')[1]")
+    tag = f"{container}.image.find('{RELEASED_IMAGE}')"
+    holds = _is_recent(ray, f"{tag}.split(':')[1]")
     return f"!has({container}.image) || {tag} == '' || ({holds})"
 
 

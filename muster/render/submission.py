@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.model import names
 from muster.model.queuetree import Queue
-from muster.model.ray import FLOOR, RayAuth
+from muster.model.ray import FIRST_WITH_TOKEN
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import Namespaces
 from muster.render.manifest import Manifest, manifest
@@ -97,7 +97,7 @@ def _queue(queue: Queue, *, is_kai: bool) -> SubmissionQueue:
 
 
 def _ray_job(stack: Stack, submission: Submission) -> Manifest:
-    release = f"{FLOOR.major}.{FLOOR.minor}.0"
+    release = str(stack.ray.minimum)
     container = {
         "name": "ray-head",
         "image": f"rayproject/ray:{release}",
@@ -107,8 +107,8 @@ def _ray_job(stack: Stack, submission: Submission) -> Manifest:
         "rayVersion": release,
         "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [container]}}},
     }
-    if stack.ray.auth is RayAuth.TOKEN:
-        cluster["authOptions"] = {"mode": stack.ray.auth.value}
+    if stack.ray.is_guarded and stack.ray.minimum >= FIRST_WITH_TOKEN:
+        cluster["authOptions"] = {"mode": "token"}
     return manifest(
         _RAY_API_VERSION,
         "RayJob",

@@ -256,8 +256,24 @@ def observability() -> Schema:
 
 
 def ray() -> Schema:
+    known = Ray()
     return mapping(
-        {"auth": key("Whether Ray's API needs a token.", choice(RayAuth), default=Ray().auth.value)}
+        {
+            "auth": key(
+                "Whether work whose Ray API needs no token, or whose Ray is older than `minimum`, is refused "
+                "(`required`) or warned of (`preferred`). With `off` only `minimum` is required. `token` is "
+                "the former word for `required`.",
+                choice(RayAuth),
+                default=known.auth.value,
+                example=RayAuth.PREFERRED.value,
+            ),
+            "minimum": key(
+                "The oldest release of Ray, in quotes.",
+                text(),
+                default=f"{known.minimum.major}.{known.minimum.minor}",
+                example="2.55",
+            ),
+        }
     )
 
 

@@ -28,7 +28,7 @@ def choose(body: Json, templates: Sequence[Json], space: Space) -> Queue | None:
         return _only([queue for queue in space.queues if queue.pool in pools])
     if pools:
         return None  # A gang lives in one pool.
-    gpus = max((_gpus(template) for template in templates), default=0)
+    gpus = max((requested_gpus(template) for template in templates), default=0)
     fitting = [queue for queue in space.queues if queue.pool and _fits(gpus, queue)]
     return _only(fitting) or space.queue(names.DEFAULT_LOCAL_QUEUE)
 
@@ -51,7 +51,7 @@ def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
             yield str(labels[names.POOL_LABEL])
 
 
-def _gpus(template: Json) -> int:
+def requested_gpus(template: Json) -> int:
     """What one pod requests; a part of a GPU counts as one."""
     marks = {**mapping(template, "metadata", "annotations"), **mapping(template, "metadata", "labels")}
     part = 1 if any(mark in marks for mark in _PARTS) else 0

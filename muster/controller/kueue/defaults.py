@@ -1,4 +1,5 @@
-"""Defaults of a new job: its queue, its priority, its gate, Ray's token, how it is upgraded.
+"""Defaults of a new job: its queue, its priority, its gate, its tolerations, Ray's token, how it ends and is
+upgraded.
 
 On creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds
 nothing to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave
@@ -12,11 +13,13 @@ import msgspec
 
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.default_queue import choose, mapping
+from muster.controller.kueue.default_queue import choose, mapping, requested_gpus
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.queuetree import QueueTree, Space
+from muster.model.ray import FIRST_WITH_TOKEN, release_of
 from muster.model.ray_upgrades import Upgrade
+from muster.model.versions import Version
 
 Json = dict[str, Any]
 QueueTreeCache = Callable[[], QueueTree]
@@ -25,6 +28,7 @@ QueueTreeCache = Callable[[], QueueTree]
 _CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
+GPU_TOLERATION: Final = {"key": names.GPU_TAINT_KEY, "operator": "Exists", "effect": names.GPU_TAINT_EFFECT}
 
 
 class Defaults:
@@ -56,7 +60,10 @@ class Defaults:
             return Deny(refusal)
         _priority(patch, tree, space)
         _upgrade(patch, kind, tree)
+        _ending(patch, kind)
         cluster = _cluster(patch, kind)
+        for path, template in _all_templates(patch, kind):
+            _toleration(patch, (*(cluster or ("spec",)), *path, "spec"), template)
         if cluster is not None:
             _ray(patch, cluster, tree)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
@@ -137,6 +144,48 @@ def _upgrade(patch: _Patch, kind: str, tree: QueueTree) -> None:
         patch.put(Upgrade.NONE, "spec", "upgradeStrategy", "type")
 
 
+def _ending(patch: _Patch, kind: str) -> None:
+    """Without it the cluster of a finished RayJob would keep nodes whose quota its queue has given away."""
+    spec = mapping(patch.body, "spec")
+    said = ("shutdownAfterJobFinishes", "clusterSelector", "deletionStrategy")
+    if kind == "rayjob" and not any(spec.get(key) is not None for key in said):
+        patch.put(True, "spec", "shutdownAfterJobFinishes")
+
+
+def _toleration(patch: _Patch, path: tuple[str | int, ...], template: Json) -> None:
+    """Of the taint of nodes with GPUs, for pods that request one: without it no queue assigns them a pool."""
+    pod = template.get("spec")
+    if not isinstance(pod, dict) or not requested_gpus(template):
+        return
+    held = pod.get("tolerations") or []
+    known = (None, "", names.GPU_TAINT_KEY)
+    if not isinstance(held, list):
+        return
+    if any(isinstance(each, dict) and each.get("key") in known for each in held):
+        return
+    if held:
+        patch.put(dict(GPU_TOLERATION), *path, "tolerations", "-")
+    else:
+        patch.put([dict(GPU_TOLERATION)], *path, "tolerations")
+
+
+def _release(spec: Json) -> str:
+    """The release of Ray that the image of the head is of; empty where its reference names none."""
+    containers = mapping(spec, "headGroupSpec", "template", "spec").get("containers")
+    first = containers[0] if isinstance(containers, list) and containers else None
+    return release_of(str(first.get("image") or "")) if isinstance(first, dict) else ""
+
+
+def _knows_token(spec: Json) -> bool:
+    """KubeRay fails a cluster that asks an older release for a token. What names no release is asked for
+    one by a policy.
+    """
+    try:
+        return Version.of(str(spec.get("rayVersion"))) >= FIRST_WITH_TOKEN
+    except ValueError:
+        return False
+
+
 def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:
     """The path of the Ray cluster that the object describes; None where it describes none."""
     if kind not in _CLUSTERS:
@@ -152,7 +201,10 @@ def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
     spec: Any = patch.body
     for part in cluster:
         spec = spec[part]
-    if tree.guarded and not mapping(spec, "authOptions").get("mode"):
+    release = _release(spec)
+    if release and not spec.get("rayVersion"):
+        patch.put(release, *cluster, "rayVersion")
+    if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
     if tree.gated:
         for path, template in _templates(spec):

@@ -14,15 +14,16 @@ import pytest
 from muster.local.envtest import path_of
 from muster.model import names
 from muster.model.ray import Ray, RayAuth
+from muster.model.versions import Version
 from muster.render import ray
 from tests.integration.conftest import ApiServer
+from tests.integration.tenancy.cluster import administrator
 from tests.waiting import eventually
 
 Spec = dict[str, Any]
 _KINDS = {"RayCluster": "rayclusters", "RayJob": "rayjobs", "RayService": "rayservices"}
 _WHERE = {"RayCluster": "", "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 _TEAM, _OTHER = "ray-team", "ray-elsewhere"
-_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 
 
 def cluster() -> Spec:
@@ -80,18 +81,17 @@ def guarded(server: ApiServer) -> Iterator[ApiServer]:
     too_old = cluster() | {"rayVersion": "2.0.0"}
     eventually("the policy is in force", lambda: refusal(server, "RayCluster", too_old) is not None)
     yield server
-    _remove(server)
+    _remove(server, Ray())
 
 
 def _install(server: ApiServer, wanted: Ray) -> None:
-    policy, binding = ray.admission(wanted)
-    server.apply(policy, f"{_POLICIES}ies/{ray.POLICY}")
-    server.apply(binding, f"{_POLICIES}ybindings/{ray.POLICY}")
+    for each in ray.admission(wanted):
+        server.apply(each, path_of(each))
 
 
-def _remove(server: ApiServer) -> None:
-    server.call("DELETE", f"{_POLICIES}ybindings/{ray.POLICY}")
-    server.call("DELETE", f"{_POLICIES}ies/{ray.POLICY}")
+def _remove(server: ApiServer, wanted: Ray) -> None:
+    for each in reversed(ray.admission(wanted)):
+        server.call("DELETE", path_of(each))
 
 
 def refusal(server: ApiServer, kind: str, spec: Spec, *, namespace: str = _TEAM) -> str | None:
@@ -141,11 +141,11 @@ UNSOUND: dict[str, tuple[Callable[[Spec], object], str]] = {
     "no number": (lambda spec: spec.update(rayVersion="nightly"), "2.54 or newer"),
     "old image of the head": (
         lambda s: container(s, "head").update(image="r.io/ray:2.9.0-gpu"),
-        "tag is older",
+        "is older than Ray 2.54",
     ),
     "old image of a worker": (
         lambda s: container(s, "worker").update(image="r.io/ray-ml:2.44.1"),
-        "tag is older",
+        "is older than Ray 2.54",
     ),
     "no authentication": (without_auth, "authOptions.mode has to be token"),
     "authentication off": (lambda s: s.update(authOptions={"mode": "disabled"}), "has to be token"),
@@ -175,6 +175,23 @@ def test_an_unsound_cluster_is_refused_with_the_way_out(guarded: ApiServer, kind
     assert told in (refusal(guarded, kind, spec) or "taken")
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+def test_one_refusal_has_every_line_to_add(guarded: ApiServer, kind: str) -> None:
+    """As published samples are: no version, an image of last year, no authentication."""
+    spec = cluster()
+    del spec["rayVersion"], spec["authOptions"]
+    container(spec, "worker").update(image="registry.test:5000/rayproject/ray-ml:2.46.0-gpu")
+    answer = refusal(guarded, kind, spec) or "taken"
+    where = f"spec.{_WHERE[kind]}".removesuffix(".")
+    for line in (
+        f"Write in {where}: ",
+        'rayVersion: "2.54.0"',
+        "authOptions: {mode: token}",
+        "image: registry.test:5000/rayproject/ray-ml:2.54.0",
+    ):
+        assert line in answer
+
+
 def test_a_job_that_selects_a_cluster_is_taken(guarded: ApiServer) -> None:
     job = body("RayJob", {})
     job["spec"] = {"entrypoint": "true", "clusterSelector": {"ray.io/cluster": "one"}}
@@ -197,6 +214,36 @@ def test_work_from_before_can_still_be_suspended_and_nothing_sound_becomes_unsou
         guarded.call(
             "PATCH", path("RayCluster") + "/sound", spoiled, content_type="application/merge-patch+json"
         )
+
+
+def test_a_stack_may_name_another_minimum(guarded: ApiServer) -> None:
+    _install(guarded, Ray(minimum=Version(2, 52)))
+    older, oldest = cluster() | {"rayVersion": "2.52.0"}, cluster() | {"rayVersion": "2.51.9"}
+    try:
+        eventually("2.52 is taken", lambda: refusal(guarded, "RayCluster", older) is None)
+        assert "2.52 or newer" in (refusal(guarded, "RayCluster", oldest) or "taken")
+    finally:
+        _install(guarded, Ray())
+
+
+def test_a_stack_may_prefer_what_others_require(guarded: ApiServer) -> None:
+    """An older version of the kinds is refused still: a write in it would remove the token of another."""
+    preferred = Ray(auth=RayAuth.PREFERRED)
+    old = body("RayJob", cluster() | {"rayVersion": "2.9.0"}, "aged")
+    del old["spec"]["rayClusterSpec"]["authOptions"]
+    _install(guarded, preferred)
+    member = administrator(guarded)
+    try:
+        eventually("it is warned of", lambda: bool(member.create(old).warnings))
+        answer = member.create(old)
+        assert answer.is_allowed
+        (warning,) = answer.warnings
+        assert 'Write in spec.rayClusterSpec: rayVersion: \\"2.54.0\\", authOptions: {mode: token}' in warning
+        assert member.create(body("RayJob", cluster(), "sound")).warnings == ()
+    finally:
+        _remove(guarded, preferred)
+        _install(guarded, Ray())
+        eventually("it is refused", lambda: not member.create(old).is_allowed)
 
 
 def test_a_stack_may_switch_tokens_off_and_never_the_floor(guarded: ApiServer) -> None:

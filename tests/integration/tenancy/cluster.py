@@ -44,6 +44,7 @@ class Answer:
 
     code: int
     body: Object
+    warnings: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -85,13 +86,13 @@ class Caller:
     ) -> Answer:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type, **self.headers}
         data = None if body is None else json.dumps(body).encode()
-        code, text = _exchange(self.server, method, path, data, headers)
-        return Answer(code, _status(text or b"{}"))
+        code, text, warnings = _exchange(self.server, method, path, data, headers)
+        return Answer(code, _status(text or b"{}"), warnings)
 
 
 def _exchange(
     server: ControlPlane, method: str, path: str, data: bytes | None, headers: dict[str, str]
-) -> tuple[int, bytes]:
+) -> tuple[int, bytes, tuple[str, ...]]:
     """Over a connection that is kept, because a handshake takes longer than a dry run. One that the server
     has closed meanwhile is opened again.
     """
@@ -100,7 +101,8 @@ def _exchange(
     try:
         connection.request(method, path, data, headers)
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        warnings = tuple(answer.headers.get_all("Warning") or ())
+        return answer.status, answer.read(), warnings
     except OSError:
         connection.close()
         del _CONNECTIONS[server.url]

@@ -16,6 +16,7 @@ from muster.local.envtest import ControlPlane
 from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
+from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
 from muster.render import queues, ray, tenancy
 from tests import built
@@ -71,10 +72,10 @@ class World:
 
 
 def described() -> Stack:
-    """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone, and in
-    which our controller may do all that a GangPolicy can ask of it.
+    """Stack `local`, in which a group of the identity provider works as team-a, at priority dev alone, which
+    refuses Ray without a token, and in which our controller may do all that a GangPolicy can ask of it.
     """
-    stack = load(_LOCAL)
+    stack = replace(load(_LOCAL), ray=Ray())
     policy = replace(
         stack.gang_admission.policy, on_staggered=OnStaggered.HOLD, on_stock_out=OnStockOut.NEXT_FLAVOR
     )
@@ -116,7 +117,7 @@ def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world_of(server: ControlPlane, stack: Stack) -> World:
     """The tenants of a stack on a server that knows the kinds, with the policies in force."""
     role = tenancy.member_role(stack)
-    policies = [body for pair in [ray.admission(stack.ray), *tenancy.policies(stack)] for body in pair]
+    policies = [body for found in [ray.admission(stack.ray), *tenancy.policies(stack)] for body in found]
     apply(server, [role])
     for teams in queues.by_department(stack).values():
         for objects in teams.values():

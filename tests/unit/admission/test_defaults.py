@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.defaults import Defaults
+from muster.controller.kueue.defaults import GPU_TOLERATION, Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
 from muster.model import names
@@ -44,6 +44,7 @@ def pod(gpus: int = 0, **spec: Any) -> Json:
 
 def cluster(workers: int = 1, **group: Any) -> Json:
     return {
+        "rayVersion": "2.54.0",
         "headGroupSpec": {"template": pod()},
         "workerGroupSpecs": [{"groupName": "w", "replicas": workers, "template": pod(1), **group}],
     }
@@ -61,6 +62,9 @@ BODIES: dict[str, Json] = {
     "rayservice": {"spec": {"rayClusterConfig": cluster()}},
     "job": {"spec": {"template": pod(1)}},
 }
+
+
+BODY_PATHS = {"rayjob": "rayClusterSpec", "rayservice": "rayClusterConfig", "raycluster": ""}
 
 
 def body(kind: str, **labels: str) -> Json:
@@ -137,7 +141,72 @@ def test_kueue_stacks_get_no_gate_and_ray_gets_its_token_and_the_default_priorit
 
 def test_what_a_job_says_itself_stays() -> None:
     said = body("job", **{names.QUEUE_LABEL: "others", names.PRIORITY_LABEL: "prod"})
+    said["spec"]["template"]["spec"]["tolerations"] = [{"key": names.GPU_TAINT_KEY, "operator": "Exists"}]
     assert default(KUEUE, "job", said) == Allow()
+    kept: Json = {"shutdownAfterJobFinishes": False, "rayClusterSpec": cluster()}
+    kept["rayClusterSpec"] |= {"rayVersion": "2.60.0", "authOptions": {"mode": "disabled"}}
+    found = patched(
+        body("rayjob") | {"spec": kept}, default(KUEUE, "rayjob", body("rayjob") | {"spec": kept})
+    )
+    assert found["spec"]["shutdownAfterJobFinishes"] is False
+    assert found["spec"]["rayClusterSpec"]["rayVersion"] == "2.60.0"
+    assert found["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "disabled"}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("held", [None, [], [{"key": "mine", "operator": "Exists"}]])
+def test_pods_that_request_gpus_tolerate_the_taint_of_their_nodes(kind: str, held: list[Json] | None) -> None:
+    spec = {} if held is None else {"tolerations": held}
+    obj = body(kind)
+    if kind == "job":
+        obj["spec"]["template"] = pod(1, **spec)
+    else:
+        obj["spec"] = (
+            {BODY_PATHS[kind]: cluster(template=pod(1, **spec))}
+            if BODY_PATHS[kind]
+            else cluster(template=pod(1, **spec))
+        )
+    found = patched(obj, default(KUEUE, kind, obj))["spec"]
+    if kind == "job":
+        template = found["template"]
+    else:
+        inner = found[BODY_PATHS[kind]] if BODY_PATHS[kind] else found
+        assert "tolerations" not in inner["headGroupSpec"]["template"]["spec"]
+        template = inner["workerGroupSpecs"][0]["template"]
+    assert template["spec"]["tolerations"] == [*(held or ()), GPU_TOLERATION]
+
+
+@pytest.mark.parametrize(
+    ("image", "version", "mode"),
+    [
+        ("rayproject/ray:2.54.0", "2.54.0", "token"),
+        ("registry.test:5000/rayproject/ray-ml:2.53.0-py311-gpu", "2.53.0", "token"),
+        # KubeRay fails an older release that is asked for a token.
+        ("rayproject/ray:2.9.0", "2.9.0", None),
+        ("rayproject/ray:nightly", None, None),
+        ("team/training:2.54.0", None, None),
+    ],
+)
+def test_ray_s_release_is_read_from_the_image_and_gets_a_token_if_it_knows_one(
+    image: str, version: str | None, mode: str | None
+) -> None:
+    obj = body("raycluster")
+    del obj["spec"]["rayVersion"]
+    obj["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = image
+    found = patched(obj, default(KUEUE, "raycluster", obj))["spec"]
+    assert found.get("rayVersion") == version
+    assert found.get("authOptions", {}).get("mode") == mode
+
+
+def test_a_ray_job_shuts_its_cluster_down_unless_it_selects_one() -> None:
+    obj = body("rayjob")
+    del obj["spec"]["shutdownAfterJobFinishes"]
+    assert patched(obj, default(KUEUE, "rayjob", obj))["spec"]["shutdownAfterJobFinishes"] is True
+    others: list[Json] = [{"clusterSelector": {"ray.io/cluster": "one"}}, {"deletionStrategy": {}}]
+    for other in others:
+        selecting = body("rayjob") | {"spec": other}
+        found = patched(selecting, default(KUEUE, "rayjob", selecting))
+        assert "shutdownAfterJobFinishes" not in found["spec"]
 
 
 def test_a_kai_queue_that_takes_no_work_becomes_the_only_one_or_is_refused() -> None:
