@@ -11,11 +11,18 @@ from muster.model.gangpolicy import format_duration
 from muster.model.names import STOP_ANNOTATION
 
 
-def outside(*, last_failure: str, tries: int, retry_at: datetime | None) -> str:
-    """Of a gang that waits outside the quota for its next try."""
+def outside(
+    *,
+    last_failure: str,
+    tries: int,
+    retry_at: datetime | None,
+    did: str = "released everything",
+    kept: str = "holds no quota",
+) -> str:
+    """Of a gang that waits for its next try, outside the quota where nothing else is said."""
     when = f" at {clock(retry_at)}" if retry_at else ""
     why = f" ({last_failure})" if last_failure else ""
-    return f"released everything{why}; holds no quota; try {tries + 1}{when}"
+    return f"{did}{why}; {kept}; try {tries + 1}{when}"
 
 
 def is_stopped(annotations: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ from muster.controller.gangs.deadlines import Deadline
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import Placement
+from muster.model import waiting
 from muster.model.gangpolicy import format_duration
 from muster.model.waiting import clock
 
@@ -78,6 +79,19 @@ def format_provisioned(gang: Gang) -> str:
     if gang.shares_nodes:
         return f"room for all {count} pods is provisioned"
     return f"all {count} nodes are provisioned"
+
+
+def format_backoff(
+    history: RetryHistory, *, did: str = "released everything", kept: str = "holds no quota"
+) -> str:
+    """Of a gang that waits for its next try. The text is the model's, so that the preview shows the same."""
+    return waiting.outside(
+        last_failure=history.last_failure,
+        tries=history.tries,
+        retry_at=history.retry_at,
+        did=did,
+        kept=kept,
+    )
 
 
 def format_release(history: RetryHistory) -> str:

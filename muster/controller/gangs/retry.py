@@ -128,8 +128,8 @@ def next_attempt(
     now: datetime,
     policy: RetryPolicy,
     in_turn: str = "",
-) -> RetryHistory | None:
-    """The history with one more failed try in it and the time of the next one; None when that is past the
+) -> RetryHistory:
+    """The history with one more failed try in it and the time of the next one; refused when that is past the
     deadline, and enough tries have failed. `in_turn`: what the next try is to know of requests that came too
     early.
     """
@@ -137,7 +137,9 @@ def next_attempt(
     retry_at = now + backoff(uid, history.tries, policy)
     tries = history.tries + 1
     if retry_at > first + policy.deadline and tries >= FEWEST_TRIES:
-        return None
+        deadline = format_duration(policy.deadline)
+        given_up = f"gave up after {tries} tries, retry.deadline of {deadline} is over; last: {failure}"
+        return RetryHistory(refused=given_up)
     return RetryHistory(
         tries=tries,
         first_try=first,
@@ -145,12 +147,6 @@ def next_attempt(
         last_failure=failure[:1000],
         in_turn=in_turn,
     )
-
-
-def format_given_up(history: RetryHistory, *, failure: str, policy: RetryPolicy) -> str:
-    """Why there is no next attempt after this failure."""
-    deadline = format_duration(policy.deadline)
-    return f"gave up after {history.tries + 1} tries, retry.deadline of {deadline} is over; last: {failure}"
 
 
 def switch_flavor(

@@ -42,7 +42,7 @@ from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
-from muster.controller.gangs.retry import RetryHistory, format_given_up, next_attempt, parse_history
+from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history
 from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import SIZE, STATUS, is_gated
 from muster.controller.kai.objects import GatedPod
@@ -358,9 +358,8 @@ def _release_and_retry(snapshot: BatchSnapshot, policy: GangPolicy, failure: str
         policy=policy.retry,
         in_turn=snapshot.kept_turn,
     )
-    if next_history is None:
-        given_up = format_given_up(snapshot.history, failure=failure, policy=policy.retry)
-        return _refuse(snapshot, given_up)
+    if next_history.refused:
+        return _refuse(snapshot, next_history.refused)
     next_history = replace(next_history, grows=snapshot.batch.unit > 0)
     # The note first: with it another attempt begins, and the next reconcile releases what is left of this.
     note = _note(snapshot, next_history, format_backoff(next_history))

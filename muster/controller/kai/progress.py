@@ -6,12 +6,11 @@ writes.
 
 from collections.abc import Sequence
 
+from muster.controller.gangs import progress as shared
 from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.objects import Pod
-from muster.controller.gangs.progress import format_provisioned
 from muster.controller.gangs.retry import REFUSED, RetryHistory
 from muster.controller.gangs.split import Gang
-from muster.model.waiting import clock
 
 RELEASED = "released"
 RESTARTED = "begins anew: what was refused has changed"
@@ -37,9 +36,7 @@ def format_unreadable(reason: str) -> str:
 
 def format_backoff(history: RetryHistory) -> str:
     """Of a gang that waits for its next try."""
-    when = f" at {clock(history.retry_at)}" if history.retry_at else ""
-    why = f" ({history.last_failure})" if history.last_failure else ""
-    return f"released everything{why}; holds no capacity; try {history.tries + 1}{when}"
+    return shared.format_backoff(history, kept="holds no capacity")
 
 
 def format_refusal(history: RetryHistory) -> str:
@@ -49,4 +46,5 @@ def format_refusal(history: RetryHistory) -> str:
 
 
 def format_ungated(gang: Gang) -> str:
-    return f"{RELEASED}: {format_provisioned(gang) if gang.request_specs else 'nothing to provision'}"
+    came = shared.format_provisioned(gang) if gang.request_specs else "nothing to provision"
+    return f"{RELEASED}: {came}"

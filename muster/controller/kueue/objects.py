@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import field
 
-from muster.controller.gangs.objects import Conditioned, PodTemplateSpec, Taint, Toleration
+from muster.controller.gangs.objects import Conditioned, PodTemplateSpec, Toleration
 from muster.controller.kube.resource import Object, Partial, Resource
 from muster.model.names import ELASTIC_JOB, GROUP, JOB_PARAMETER_PREFIX
 
@@ -122,7 +122,6 @@ class AdmissionCheck(Object, frozen=True):
 
 class FlavorSpec(Partial, frozen=True):
     node_labels: dict[str, str] = field(default_factory=dict)
-    node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
 

@@ -7,13 +7,13 @@ finished from it. Scale-ups of elastic gangs end differently: scale_up.py.
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.progress import format_release
-from muster.controller.gangs.retry import RetryHistory, format_given_up, next_attempt, switch_flavor
+from muster.controller.gangs.retry import RetryHistory, next_attempt, switch_flavor
 from muster.controller.kueue import scale_up
 from muster.controller.kueue.actions import Deactivate, Decision
 from muster.controller.kueue.flavor_fallback import next_flavor
-from muster.controller.kueue.progress import format_refusal
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, OnStockOut
+from muster.model.waiting import refused
 
 
 def try_next_flavor(
@@ -55,9 +55,8 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
         policy=policy.retry,
         in_turn=snapshot.kept_turn,
     )
-    if next_history is None:
-        given_up = format_given_up(snapshot.counted_history, failure=failure, policy=policy.retry)
-        return refuse(snapshot, given_up)
+    if next_history.refused:
+        return refuse(snapshot, next_history.refused)
     event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
     # The history first: after a crash during the deletions it is what they are finished from.
     return Decision(
@@ -75,5 +74,5 @@ def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
     if snapshot.keeps_quota:
         return scale_up.refuse(snapshot, reason)
     history = RetryHistory(refused=reason[:1000], avoid=snapshot.history.avoid)
-    event = EmitEvent(kind="Warning", reason="GangRefused", message=format_refusal(history))
+    event = EmitEvent(kind="Warning", reason="GangRefused", message=refused(history.refused))
     return Decision(actions=(Deactivate(history=history), *delete_all(snapshot), event))

@@ -21,7 +21,8 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT
-from muster.controller.gangs.retry import RetryHistory, format_given_up, next_attempt, truncate_seconds
+from muster.controller.gangs.progress import format_backoff
+from muster.controller.gangs.retry import RetryHistory, next_attempt, truncate_seconds
 from muster.controller.gangs.unsatisfiable import subject_of
 from muster.controller.kueue.actions import (
     Action,
@@ -34,7 +35,6 @@ from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.slices import replaces
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, format_duration
-from muster.model.waiting import clock
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no watch of ours shows it."""
@@ -155,8 +155,8 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
         policy=replace(policy.retry, deadline=_NEVER) if _is_whole(snapshot) else policy.retry,
         in_turn=snapshot.kept_turn,
     )
-    if next_history is None:
-        return refuse(snapshot, format_given_up(history, failure=failure, policy=policy.retry))
+    if next_history.refused:
+        return refuse(snapshot, next_history.refused)
     next_history = replace(next_history, grows=True, lease_ends=history.lease_ends)
     reason = "GangReleased" if _is_whole(snapshot) else "GrowthReleased"
     return _end(snapshot, next_history, reason, _format_backoff(snapshot, next_history))
@@ -185,12 +185,9 @@ def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message
 
 
 def _format_backoff(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:
-    when = f" at {clock(history.retry_at)}" if history.retry_at else ""
-    why = f" ({history.last_failure})" if history.last_failure else ""
     if _is_whole(snapshot):
-        kept = "keeps its quota, as a MultiKueue worker must"
-        return f"released everything{why}; {kept}; try {history.tries + 1}{when}"
-    return f"cannot grow yet{why}; what runs goes on; try {history.tries + 1}{when}"
+        return format_backoff(history, kept="keeps its quota, as a MultiKueue worker must")
+    return format_backoff(history, did="cannot grow yet", kept="what runs goes on")
 
 
 def _format_refusal(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:

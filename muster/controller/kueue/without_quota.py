@@ -10,6 +10,7 @@ from typing import Final
 
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
+from muster.controller.gangs.progress import format_backoff
 from muster.controller.gangs.retry import RetryHistory, truncate_seconds
 from muster.controller.kueue.actions import (
     Action,
@@ -23,8 +24,8 @@ from muster.controller.kueue.actions import (
 )
 from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.flavor_fallback import avoided_pools, pools_to_avoid
-from muster.controller.kueue.progress import format_backoff, format_refusal, format_stop
 from muster.controller.kueue.snapshot import WorkloadSnapshot
+from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 
 WAITS_FOR_QUOTA: Final = "waits for quota"
@@ -42,7 +43,7 @@ def stopped(snapshot: WorkloadSnapshot) -> Decision | None:
     if snapshot.workload.spec.active:
         ended = replace(history, nodes_missing=None, lease_ends=None, unclaimed="")
         ended = replace(ended, retry_at=truncate_seconds(snapshot.now), refused="", first_try=None)
-        event = EmitEvent(kind="Normal", reason="GangStopped", message=format_stop())
+        event = EmitEvent(kind="Normal", reason="GangStopped", message=waiting.stopped())
         return Decision(actions=(Deactivate(history=ended), *delete_all(snapshot), event))
     if history.retry_at is None or history.refused:
         return None  # It is inactive for another reason, and stays so.
@@ -51,7 +52,7 @@ def stopped(snapshot: WorkloadSnapshot) -> Decision | None:
     # retry.deadline does not run while it is stopped.
     fresh = replace(history, first_try=None)
     noted = () if fresh == history else (PatchAnnotations(history=fresh),)
-    return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, format_stop()), *noted))
+    return Decision(actions=(*delete_all(snapshot), *set_pending(snapshot, waiting.stopped()), *noted))
 
 
 def inactive(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -143,7 +144,7 @@ def _end_backoff(snapshot: WorkloadSnapshot) -> tuple[SetCheckState, ...]:
 def _keep_refused(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     """Undo the flavor affinity: a person who activates the Workload starts afresh."""
     history = snapshot.history
-    message = set_pending(snapshot, format_refusal(history))
+    message = set_pending(snapshot, waiting.refused(history.refused))
     if not history.avoid:
         return message
     return (*message, *_clear_affinity(snapshot), PatchAnnotations(history=replace(history, avoid=())))
