@@ -137,6 +137,7 @@ def _request_config() -> Schema:
                 "Node label: the detail of the finished request that pods are pinned to.",
                 texts(),
                 otherwise="none",
+                example={"example.com/slice": "SliceName"},
             ),
         },
         required=("provisioningClassName",),
