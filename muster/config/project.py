@@ -114,8 +114,10 @@ def _parse(text: str, path: Path, folder: Path) -> ProjectConfig | None:
         if (path.parent / (str(where.value) if where else ".")).resolve() != folder:
             return None
         marks, values, required = Marks(loader), dict[str, object](), set[str]()
-        for key, node in _entries(named.get("config")).items():
-            if not key.startswith(NAMESPACE):
+        project = str(named["name"].value) if "name" in named else ""
+        for written_as, node in _entries(named.get("config")).items():
+            key = _ours(written_as, project)
+            if key is None or key in values:
                 continue
             if (written := _written(node)) is None:
                 required.add(key)
@@ -127,6 +129,17 @@ def _parse(text: str, path: Path, folder: Path) -> ProjectConfig | None:
         return None
     finally:
         loader.dispose()
+
+
+def _ours(key: str, project: str) -> str | None:
+    """The key as a stack has it; None for another program's. The engine puts the name of the project before a
+    key without a prefix.
+    """
+    if ":" not in key:
+        key = f"{project}:{key}"
+    return (
+        NAMESPACE + key.removeprefix(NAMESPACE).removeprefix("config:") if key.startswith(NAMESPACE) else None
+    )
 
 
 def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:

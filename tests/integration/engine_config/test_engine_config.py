@@ -22,6 +22,7 @@ import yaml
 
 from muster import config
 from muster.config.document import decode_value, parse_text
+from muster.model.stack import ArtifactSource
 from muster.scaffold.project import Target, stack_text
 from tests import built
 
@@ -133,6 +134,29 @@ def test_a_stack_that_extends_another_means_the_same_to_the_program(engine: Engi
     assert "machine" not in values["muster:pools"]
     assert config.parse(values, source=path) == config.load(path)
     assert config.load(path) == config.load(example / path.name)
+
+
+def test_what_the_project_sets_means_the_same_to_the_engine(engine: Engine, tmp_path: Path) -> None:
+    """With `value:`, as a value alone, and without the prefix."""
+    project = yaml.safe_load((engine.folder / "Pulumi.yaml").read_text())
+    own = project["config"]
+    for key in ("podsReady", "priorities", "artifacts", "scheduler"):
+        del own[f"{_PREFIX}{key}"]
+    own |= {
+        "muster:priorities": {"value": {"prod": 7, "dev": 1}},
+        "muster:scheduler": "kueue",
+        "artifacts": "local",
+        "podsReady": {"type": "object", "default": {"retries": 7}},
+    }
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    (tmp_path / "stacks").mkdir()
+    path = tmp_path / "stacks" / "Pulumi.any.yaml"
+    kept = {key: value for key, value in _values(_LOCAL.read_text()).items() if key in own}
+    path.write_text(yaml.safe_dump({"config": kept}))
+    values = Engine(tmp_path, engine.environment).read(path)
+    stack = config.load(path)
+    assert config.parse(values, source=path) == stack
+    assert (stack.artifacts, stack.pods_ready.retries) == (ArtifactSource.LOCAL, 7)
 
 
 def test_the_program_reports_a_mistake_in_the_extended_file_at_its_line(

@@ -52,6 +52,20 @@ def test_a_stack_has_the_values_of_its_project(tmp_path: Path) -> None:
     assert config.parse(load_document(path).values, source=path) == stack
 
 
+@pytest.mark.parametrize("written_as", ["scheduler", "muster:config:scheduler"])
+def test_a_key_without_the_prefix_is_that_of_the_project(tmp_path: Path, written_as: str) -> None:
+    """The engine reads it as `muster:scheduler`, because the project is called muster."""
+    kai = PROJECT.replace("muster:scheduler:\n    type: string\n    default: kueue", f"{written_as}: kai")
+    assert config.load(written(tmp_path, project=kai)).scheduler is Scheduler.KAI
+
+
+def test_a_key_without_the_prefix_is_not_ours_in_a_project_of_another_name(tmp_path: Path) -> None:
+    other = PROJECT.replace("name: muster", "name: other").replace(
+        "  muster:gangAdmission", "  gangAdmission"
+    )
+    assert config.load(written(tmp_path, project=other)).gang_admission.mode is not GangMode.OFF
+
+
 def test_a_value_of_the_stack_goes_before(tmp_path: Path) -> None:
     own = (
         STACK
