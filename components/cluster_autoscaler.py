@@ -89,6 +89,8 @@ def flags(cluster_name: pulumi.Input[str]) -> list[pulumi.Input[str]]:
         "--provisioning-request-initial-backoff-time=1m",
         "--provisioning-request-max-backoff-time=10m",
         "--max-nodes-per-scaleup=1000",
+        # A pool has a node group for each zone, and a gang's nodes come from one of them.
+        "--balance-similar-node-groups=false",
         "--expander=least-waste",
         # The controller's own booking ends after ten minutes; an unused node goes soon after.
         "--scale-down-unneeded-time=10m",

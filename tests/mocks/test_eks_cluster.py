@@ -72,7 +72,8 @@ def program() -> Program:
 
 
 def group(program: Program, name: str) -> Mapping[str, Any]:
-    return program.one(GROUP, f"ml-{name}").inputs
+    """The first of a pool's groups, which differ in their zone alone."""
+    return next(each.inputs for each in program.of(GROUP) if each.name.startswith(f"ml-{name}"))
 
 
 def template(program: Program, name: str) -> Mapping[str, Any]:
@@ -123,6 +124,54 @@ def test_a_reserved_pool_takes_from_its_reservation_and_every_other_from_none(pr
     for name in ("cpu", "l4", "a10g"):
         found = template(program, name)["capacityReservationSpecification"]
         assert found == {"capacityReservationPreference": "none"}
+
+
+def groups(pool: Pool) -> dict[str, Mapping[str, Any]]:
+    return {
+        each.inputs["nodeGroupName"]: each.inputs
+        for each in made(pools=(pool,)).of(GROUP)
+        if each.name != "ml-system"
+    }
+
+
+def test_no_group_spans_zones_so_that_ec2_balances_none_of_them() -> None:
+    found = groups(POOLS[1])
+    assert found.keys() == {"l4-us-east-1a", "l4-us-east-1b"}
+    subnets = [each["subnetIds"] for each in found.values()]
+    assert all(len(each) == 1 for each in subnets)
+    assert subnets[0] != subnets[1]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "sizes"),
+    [
+        (0, 8, [(0, 8), (0, 8)]),
+        (3, 8, [(2, 8), (1, 8)]),
+        # Of a fixed size: as many nodes in all as the pool has.
+        (3, 3, [(2, 2), (1, 1)]),
+        (1, 1, [(1, 1)]),
+    ],
+)
+def test_the_least_nodes_are_spread_over_zones_and_any_zone_may_hold_the_rest(
+    least: int, most: int, sizes: list[tuple[int, int]]
+) -> None:
+    scaling = [
+        each["scalingConfig"] for each in groups(replace(POOLS[1], min_nodes=least, max_nodes=most)).values()
+    ]
+    assert [(each["minSize"], each["maxSize"]) for each in scaling] == sizes
+    assert all(each["desiredSize"] == each["minSize"] for each in scaling)
+
+
+def test_an_update_of_reserved_nodes_needs_no_node_beyond_the_reservation(program: Program) -> None:
+    strategies = {
+        name: group(program, name)["updateConfig"]["updateStrategy"] for name in ("l4", "a100", "h200")
+    }
+    assert strategies == {"l4": "DEFAULT", "a100": "MINIMAL", "h200": "MINIMAL"}
+
+
+def test_network_policies_are_enforced(program: Program) -> None:
+    addon = program.one("aws:eks/addon:Addon", "ml-vpc-cni").inputs
+    assert json.loads(addon["configurationValues"]) == {"enableNetworkPolicy": "true"}
 
 
 def test_a_group_of_reservations_is_named_by_its_arn() -> None:

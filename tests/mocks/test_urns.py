@@ -1,7 +1,8 @@
 """URNs of the shipped stacks: a resource that changes its URN is deleted and created again in every cluster.
 
 urns.json holds those of the last build in which components were no library yet (commit 182c199): types of the
-parents and names. A resource that is new since then is listed in `NEW`.
+parents and names. A resource that is new since then is listed in `NEW`. The node groups of EKS and their
+tags were recorded again when a pool became one group for each of its zones.
 """
 
 import json

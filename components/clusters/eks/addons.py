@@ -4,6 +4,7 @@ the cluster's version.
 Those that nodes need to become Ready come before nodes; those that need nodes come after.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,6 +22,9 @@ _RIGHTS: Final = {
         "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",
     ),
 }
+# Without it EKS accepts NetworkPolicies and enforces none of them: tenants would not be isolated.
+# https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html
+_SETTINGS: Final = {"vpc-cni": {"enableNetworkPolicy": "true"}}
 BEFORE_NODES: Final = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
 AFTER_NODES: Final = ("coredns", "aws-ebs-csi-driver")
 
@@ -61,6 +65,7 @@ def _addon(
         cluster_name=cluster.name,
         addon_name=name,
         pod_identity_associations=identities,
+        configuration_values=json.dumps(_SETTINGS[name]) if name in _SETTINGS else None,
         # A new cluster has unmanaged copies of some: the add-on takes them over.
         resolve_conflicts_on_create="OVERWRITE",
         resolve_conflicts_on_update="PRESERVE",

@@ -22,8 +22,8 @@ class EksGpuClusterArgs:
     """`cluster`: name, region, zones and settings. Another region or name replaces the cluster, with
     everything in it; `cluster.protect` refuses that.
 
-    `pools`: one managed node group each. A pool that is taken out is deleted with its nodes, whatever runs
-    there.
+    `pools`: one managed node group for each zone of each. A pool that is taken out is deleted with its
+    nodes, whatever runs there.
 
     `access`: a name for it -> who else may reach the API, beside `cluster.access`: a team's people, with the
     groups that its RBAC binds. An entry that is taken out loses its access at once.
@@ -44,7 +44,7 @@ class EksGpuClusterArgs:
 class EksGpuCluster(Component):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
 
-    Outputs: `name`, `endpoint`, `region`, `version`, `pools` (name -> node group), `keyArn`, and
+    Outputs: `name`, `endpoint`, `region`, `version`, `pools` (name -> its node groups), `keyArn`, and
     `kubeconfig`, which is secret.
     """
 
@@ -119,7 +119,7 @@ class EksGpuCluster(Component):
             "kubeconfigCommand": pulumi.Output.concat(
                 "aws eks update-kubeconfig --name ", made.name, f" --region {cluster.region}"
             ),
-            "pools": {pool: each.node_group_name for pool, each in self.pools.items()},
+            "pools": {pool: [each.node_group_name for each in groups] for pool, groups in self.pools.items()},
         }
         self.register_outputs(self.outputs)
 

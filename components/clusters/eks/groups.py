@@ -1,4 +1,8 @@
-"""The managed node groups of an EKS cluster: the system pool, and one a pool of the stack.
+"""The managed node groups of an EKS cluster: the system pool, and one for each zone of a pool of the stack.
+
+A group over several zones is balanced by EC2 Auto Scaling, which ends nodes where there are more of them,
+whatever runs there. It cannot be suspended for good, since EKS itself uses it in each update of a group.
+https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 
 Node counts belong to cluster-autoscaler: they are set once, at creation, and ignored afterwards.
 """
@@ -48,35 +52,46 @@ class NodeGroups:
         self._shared = control_plane.vpc_config.apply(lambda config: config.cluster_security_group_id or "")
         self._fabric: aws.ec2.SecurityGroup | None = None
 
-    def of(self, pool: Pool) -> aws.eks.NodeGroup:
+    def of(self, pool: Pool) -> list[aws.eks.NodeGroup]:
+        """One group for each of its zones, in their order, all launched alike."""
         described = self._cluster
+        name = f"{self._prefix}-{pool.name}"
         template = launch.launch_template(
             pool,
             described,
-            name=f"{self._prefix}-{pool.name}",
+            name=name,
             groups=self._groups(pool),
-            placement=launch.placement_group(
-                pool, described, name=f"{self._prefix}-{pool.name}", opts=self._opts
-            ),
+            placement=launch.placement_group(pool, described, name=name, opts=self._opts),
             opts=self._opts,
         )
-        is_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        return [
+            self._of_zone(pool, template, zone=zone, size=size)
+            for zone, size in sizes(pool, described).items()
+        ]
+
+    def _of_zone(
+        self, pool: Pool, template: aws.ec2.LaunchTemplate, *, zone: str, size: tuple[int, int]
+    ) -> aws.eks.NodeGroup:
+        name = group_name(pool, zone, self._cluster)
+        described = self._cluster
         group = self._group(
-            pool.name,
+            name,
             template,
-            instance_types=None if is_block else [pool.machine.name],
+            instance_types=None if pool.capacity is Capacity.CAPACITY_BLOCK else [pool.machine.name],
             ami_type=_AMI[pool.image or Image.AL2023, pool.is_gpu],
             capacity_type=_CAPACITY.get(pool.capacity, "ON_DEMAND"),
-            zones=pool.zones or described.zones,
-            size=(pool.min_nodes, pool.max_nodes),
+            zones=(zone,),
+            size=size,
             labels=labels(pool, described),
             taints=[_gpu_taint()] if pool.is_gpu else None,
             # A gang's node is not taken away under it, and a reservation has none to put in its place.
             repair=pool.capacity in (Capacity.ON_DEMAND, Capacity.SPOT),
+            # The default launches a new node before it ends the old one: a full reservation has none to give.
+            frugal=pool.capacity.is_reserved,
             protect=described.protect and pool.capacity.is_reserved,
         )
         for key, value in template_tags(pool, described).items():
-            self._tag(pool, group, key, value)
+            self._tag(name, group, key, value)
         return group
 
     def system(self) -> aws.eks.NodeGroup:
@@ -105,6 +120,7 @@ class NodeGroups:
             labels={names.POOL_LABEL: names.SYSTEM_POOL},
             taints=None,
             repair=True,
+            frugal=False,
             protect=False,
         )
 
@@ -121,8 +137,10 @@ class NodeGroups:
         labels: dict[str, str],
         taints: list[aws.eks.NodeGroupTaintArgs] | None,
         repair: bool,
+        frugal: bool,
         protect: bool,
     ) -> aws.eks.NodeGroup:
+        """`frugal`: an update ends a node before it launches the next."""
         least, most = size
         return aws.eks.NodeGroup(
             f"{self._prefix}-{name}",
@@ -140,7 +158,10 @@ class NodeGroups:
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 desired_size=least, min_size=least, max_size=most
             ),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=1, update_strategy="MINIMAL" if frugal else "DEFAULT"
+            ),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=repair),
             labels=labels,
             taints=taints,
@@ -183,13 +204,33 @@ class NodeGroups:
         )
         return self._fabric
 
-    def _tag(self, pool: Pool, group: aws.eks.NodeGroup, key: str, value: str) -> None:
+    def _tag(self, name: str, group: aws.eks.NodeGroup, key: str, value: str) -> None:
         aws.autoscaling.Tag(
-            f"{self._prefix}-{pool.name}-{key.removeprefix(_TEMPLATE)}",
+            f"{self._prefix}-{name}-{key.removeprefix(_TEMPLATE)}",
             autoscaling_group_name=group.resources.apply(_scaling_group),
             tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
             opts=self._opts,
         )
+
+
+def group_name(pool: Pool, zone: str, cluster: EksCluster) -> str:
+    """The pool's own name where it has one zone."""
+    return pool.name if len(pool.zones or cluster.zones) == 1 else f"{pool.name}-{zone}"
+
+
+def sizes(pool: Pool, cluster: EksCluster) -> dict[str, tuple[int, int]]:
+    """Zone -> least and most nodes there.
+
+    `minNodes` are spread over the zones. Each zone may hold the whole pool, because any of them may be the
+    one that has stock; what all of them hold together is bounded by quota. A pool of fixed size has its nodes
+    where they are put, and no group where there are none.
+    """
+    zones = pool.zones or cluster.zones
+    whole, rest = divmod(pool.min_nodes, len(zones))
+    least = {zone: whole + (index < rest) for index, zone in enumerate(zones)}
+    if pool.min_nodes == pool.max_nodes:
+        return {zone: (nodes, nodes) for zone, nodes in least.items() if nodes}
+    return {zone: (nodes, pool.max_nodes) for zone, nodes in least.items()}
 
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
