@@ -20,6 +20,7 @@ from muster.components.clusters.cluster import ClusterInputs, cluster_of
 from muster.components.component import Component
 from muster.components.context import PlatformContext
 from muster.components.crds import crd_manifests
+from muster.components.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
 from muster.components.identities import Identities, IdentitiesArgs
@@ -92,6 +93,7 @@ class Platform(Component):
             opts=self.child_options(after=[self.crds]),
         )
         self.gpu_operator = self._gpu_operator(context)
+        self.efa = self._efa(context)
         scheduling = self._scheduling()
         serving = [scheduling, self.kuberay.serving]
         self.gang_admission = self._gang_admission(context, args.image)
@@ -162,6 +164,17 @@ class Platform(Component):
             self.child_name("gpu-operator"),
             GpuOperatorArgs(context=context),
             opts=self.child_options(after=[self.crds]),
+        )
+
+    def _efa(self, context: PlatformContext) -> EfaDevicePlugin | None:
+        """In an existing cluster it is not Muster's to install."""
+        pools = [pool.name for pool in context.stack.pools if pool.efa]
+        if not pools or not isinstance(context.stack.cluster, EksCluster):
+            return None
+        return EfaDevicePlugin(
+            self.child_name("efa"),
+            EfaDevicePluginArgs(context=context, pools=pools),
+            opts=self.child_options(),
         )
 
     def _autoscaler(self, context: PlatformContext) -> ClusterAutoscaler | None:

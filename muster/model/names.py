@@ -143,6 +143,7 @@ GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"
 # How cluster-autoscaler knows a GPU node on AWS (cloudprovider/aws/aws_cloud_provider.go, GPULabel).
 EKS_GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+EFA_PLUGIN: Final = "aws-efa-k8s-device-plugin"
 # cluster-autoscaler, which EKS does not bring itself: its ServiceAccount, Deployment and lease.
 AUTOSCALER: Final = "cluster-autoscaler"
 AUTOSCALER_NAMESPACE: Final = "kube-system"

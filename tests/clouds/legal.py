@@ -165,6 +165,11 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         "policyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
         "accessScope": {"type": "cluster"},
     },
+    eks.ADDON.token: {
+        "clusterName": "prod",
+        "addonName": "vpc-cni",
+        "configurationValues": '{"enableNetworkPolicy": "true"}',
+    },
     eks.POD_IDENTITY_TYPE: {
         "clusterName": "prod",
         "namespace": "kube-system",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from muster.artifacts import upstream
 from muster.components.platform import Platform, PlatformArgs
@@ -90,6 +91,23 @@ def test_the_autoscaler_finds_requests_rights_and_identity_when_it_starts(eks: P
     provider = eks.one("pulumi:providers:kubernetes", "ml-prod-kubernetes")
     identity = eks.one("aws:eks/podIdentityAssociation:PodIdentityAssociation", "ml-prod-autoscaler")
     assert eks.comes_after(provider, identity)
+
+
+def test_efa_is_advertised_on_the_pools_that_have_it_and_needs_no_quota(eks: Program) -> None:
+    (found,) = eks.of("kubernetes:apps/v1:DaemonSet")
+    pod = found.inputs["spec"]["template"]["spec"]
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "muster.dev/pool", "operator": "In", "values": ["h100", "h200"]}
+    ]
+    (kueue,) = (each for each in eks.of("kubernetes:helm.sh/v3:Release") if each.name == "kueue")
+    config = yaml.safe_load(kueue.inputs["values"]["managerConfig"]["controllerManagerConfigYaml"])
+    assert config["resources"]["excludeResourcePrefixes"] == ["vpc.amazonaws.com/efa", "hugepages-"]
+
+
+def test_a_cluster_without_efa_gets_no_plugin_for_it() -> None:
+    assert not platform("eks-dev").of("kubernetes:apps/v1:DaemonSet")
 
 
 def rules(program: Program) -> Iterator[dict[str, Any]]:

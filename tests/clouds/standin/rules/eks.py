@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.clouds.standin.rules.trust import trusts
 from tests.clouds.standin.tables.eks import (
     ACCESS_ENTRY_TYPE,
     ACCESS_POLICY_TYPE,
+    ADDON,
     CLUSTER_TYPE,
     POD_IDENTITY_TYPE,
     ROLE_TYPE,
@@ -114,6 +116,26 @@ def policies_need_an_entry(inputs: Inputs, find: Find) -> Iterator[Refusal]:
     entry = f"{inputs.get('clusterName')}:{inputs.get('principalArn')}"
     if find(ACCESS_ENTRY_TYPE, entry) is None:
         yield Refusal("principalArn", f"there is no access entry for {inputs.get('principalArn')}")
+
+
+@alone(ADDON.token)
+def configuration_is_json(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: configurationValues is
+    checked against the add-on's JSON schema; the VPC CNI's has `enableNetworkPolicy` as the text "true" or
+    "false" (https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html).
+    """
+    given = get(inputs, "configurationValues")
+    if not isinstance(given, str):
+        return
+    try:
+        values = json.loads(given)
+    except ValueError:
+        yield Refusal("configurationValues", "is JSON here")
+        return
+    if not isinstance(values, dict):
+        yield Refusal("configurationValues", "is an object")
+    elif values.get("enableNetworkPolicy", "true") not in ("true", "false"):
+        yield Refusal("configurationValues", 'enableNetworkPolicy is "true" or "false", in quotes')
 
 
 @among(POD_IDENTITY_TYPE)

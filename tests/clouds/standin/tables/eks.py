@@ -125,6 +125,7 @@ NODE_GROUP: Final = Table(
             "taints.effect",
             "updateConfig.maxUnavailable",
             "updateConfig.maxUnavailablePercentage",
+            "updateConfig.updateStrategy",
             "nodeRepairConfig.enabled",
             "version",
             "releaseVersion",
