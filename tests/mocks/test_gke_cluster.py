@@ -70,6 +70,16 @@ def inputs(program: Program, name: str) -> Mapping[str, Any]:
     return program.one(POOL, f"ml-{name}").inputs
 
 
+def test_the_control_plane_reaches_webhooks_on_every_port_and_nobody_else_does(program: Program) -> None:
+    (rule,) = program.of("gcp:compute/firewall:Firewall")
+    control = program.one(CONTROL, "ml")
+    private = control.inputs["privateClusterConfig"]
+    assert rule.inputs["sourceRanges"] == [private["masterIpv4CidrBlock"]]
+    assert rule.inputs["allows"] == [{"protocol": "tcp"}]
+    assert rule.inputs["direction"] == "INGRESS"
+    assert program.comes_after(control, rule)
+
+
 def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program: Program) -> None:
     found = inputs(program, "l4")
     assert found["queuedProvisioning"] == {"enabled": True}

@@ -17,6 +17,8 @@ from tests.mocks.recorder import run
 RECORDED: Final[dict[str, list[str]]] = json.loads((Path(__file__).parent / "urns.json").read_text())
 NEW: Final = frozenset(
     {
+        "muster:clusters:GkeGpuCluster$gcp:compute/firewall:Firewall::muster-dev-control-plane",
+        "muster:clusters:GkeGpuCluster$gcp:compute/firewall:Firewall::ml-prod-control-plane",
         "muster:index:Platform$muster:index:EfaDevicePlugin::efa",
         "muster:index:EfaDevicePlugin$kubernetes:apps/v1:DaemonSet::efa-aws-efa-k8s-device-plugin-daemonset",
         "muster:schedulers:Kueue$kubernetes:networking.k8s.io/v1:NetworkPolicy::kueue-network",

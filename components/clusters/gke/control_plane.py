@@ -79,7 +79,7 @@ def control_plane(
                 protect=cluster.protect,
                 ignore_changes=_NOT_OURS,
                 custom_timeouts=_TIMEOUTS,
-                depends_on=network.way_out,
+                depends_on=network.before,
             ),
         ),
     )

@@ -1,5 +1,5 @@
-"""The VPC of a GKE cluster: one subnetwork with ranges for pods and services, and a way out without public
-addresses (Cloud NAT). Or an existing one.
+"""The VPC of a GKE cluster: one subnetwork with ranges for pods and services, a way out without public
+addresses (Cloud NAT), and a way in for the control plane. Or an existing one.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,15 @@ SERVICES = "services"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What the cluster needs to know of it. `way_out`: what nodes need before they can pull an image."""
+    """What the cluster needs to know of it. `before`: what it waits for, since nodes pull no image and no
+    webhook answers without.
+    """
 
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
     pods: pulumi.Input[str]
     services: pulumi.Input[str]
-    way_out: list[pulumi.Resource]
+    before: list[pulumi.Resource]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class ExistingNetworkArgs:
     size limits how many nodes the cluster can have.
 
     Nodes have no public address: the network needs its own way out (Cloud NAT), or nodes cannot pull images.
+    And a firewall rule that lets the control plane's range reach TCP 8082 and 9443 of the nodes, or no
+    webhook answers (docs/runbooks/first-up-gke.md).
     """
 
     network: pulumi.Input[str]
@@ -56,7 +60,7 @@ def _existing(there: ExistingNetworkArgs | ExistingNetwork) -> Network:
         subnetwork=there.subnetwork,
         pods=there.pods,
         services=there.services,
-        way_out=[],
+        before=[],
     )
 
 
@@ -108,4 +112,20 @@ def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Net
         log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
         opts=opts,
     )
-    return Network(network=vpc.id, subnetwork=subnetwork.id, pods=PODS, services=SERVICES, way_out=[nat])
+    # GKE's own rule opens 443 and 10250 alone. Webhooks of Kueue, KAI and ours, and Kueue's API for pending
+    # work, are on other ports. All are open: through the kubelets the control plane may run anything anyway.
+    # https://cloud.google.com/kubernetes-engine/docs/concepts/firewall-rules
+    webhooks = gcp.compute.Firewall(
+        f"{prefix}-control-plane",
+        name=f"{name}-control-plane",
+        description="The control plane calls webhooks and aggregated APIs on the nodes",
+        network=vpc.id,
+        project=cluster.project,
+        direction="INGRESS",
+        source_ranges=[ranges.control_plane],
+        allows=[gcp.compute.FirewallAllowArgs(protocol="tcp")],
+        opts=opts,
+    )
+    return Network(
+        network=vpc.id, subnetwork=subnetwork.id, pods=PODS, services=SERVICES, before=[nat, webhooks]
+    )

@@ -9,6 +9,14 @@ sources that the tables of tests/clouds/standin name. Nothing was tried in a clo
 from typing import Final
 
 GOOGLE: Final[dict[str, tuple[str, ...]]] = {
+    "compute.Firewall": (
+        "compute.firewalls.create",
+        "compute.firewalls.delete",
+        "compute.firewalls.get",
+        "compute.firewalls.update",
+        "compute.networks.updatePolicy",
+        "compute.globalOperations.get",
+    ),
     "compute.Network": (
         "compute.networks.create",
         "compute.networks.delete",
