@@ -83,6 +83,8 @@ _EKS: Final = """\
     name: {name}
     region: us-east-1
     zones: [us-east-1a, us-east-1b]
+    # Addresses that can reach the control plane. Without this, `pulumi up` cannot reach it either.
+    publicCidrs: [198.51.100.0/24] # yours
 
   # A pool has nodes of one machine type and one capacity type:
   #   queued          a gang waits until all its nodes are ready

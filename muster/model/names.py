@@ -4,6 +4,7 @@ Contains every name that two of our programs, or one of them and a cluster, have
 a user chooses (pools, teams, departments, priorities) are in the stack file.
 """
 
+from types import MappingProxyType
 from typing import Final
 
 # Our own API group. GangPolicy is cluster-scoped: one policy bounds every team alike.
@@ -144,6 +145,13 @@ GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"
 EKS_GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 EFA_PLUGIN: Final = "aws-efa-k8s-device-plugin"
+# Annotations of a pod whose node must not be taken away to save money: of cluster-autoscaler (GKE's as well),
+# and of Karpenter (EKS Auto Mode's as well).
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
+# https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
+UNDISTURBED: Final = MappingProxyType(
+    {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+)
 # cluster-autoscaler, which EKS does not bring itself: its ServiceAccount, Deployment and lease.
 AUTOSCALER: Final = "cluster-autoscaler"
 AUTOSCALER_NAMESPACE: Final = "kube-system"

@@ -88,6 +88,13 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
     yield from _system(cluster.system_pool)
     if cluster.network.existing is None:
         yield from vpc_rules(cluster)
+    if not cluster.public_cidrs and cluster.network.existing is None:
+        message = (
+            "is missing, so only its VPC reaches the control plane; the first `pulumi up` makes that VPC, "
+            "and cannot go on from outside of it."
+        )
+        fix = "name the addresses from which you deploy, or use a VPC that you are in (`network.existing`)."
+        yield Violation(f"{_PATH}.publicCidrs", message, fix, level="warning")
     for index, block in enumerate(cluster.public_cidrs):
         yield from cidr(f"{_PATH}.publicCidrs[{index}]", block)
         yield from everywhere(f"{_PATH}.publicCidrs[{index}]", block)

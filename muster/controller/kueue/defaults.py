@@ -1,5 +1,5 @@
 """Defaults of a new job: its queue, its priority, its gate, its tolerations, Ray's token, how it ends and is
-upgraded.
+upgraded, and that autoscalers leave its pods alone.
 
 On creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds
 nothing to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave
@@ -63,7 +63,9 @@ class Defaults:
         _ending(patch, kind)
         cluster = _cluster(patch, kind)
         for path, template in _all_templates(patch, kind):
-            _toleration(patch, (*(cluster or ("spec",)), *path, "spec"), template)
+            at = (*(cluster or ("spec",)), *path)
+            _toleration(patch, (*at, "spec"), template)
+            _undisturbed(patch, (*at, "metadata"), template)
         if cluster is not None:
             _ray(patch, cluster, tree)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
@@ -184,6 +186,14 @@ def _knows_token(spec: Json) -> bool:
         return Version.of(str(spec.get("rayVersion"))) >= FIRST_WITH_TOKEN
     except ValueError:
         return False
+
+
+def _undisturbed(patch: _Patch, path: tuple[str | int, ...], template: Json) -> None:
+    """An autoscaler that empties a node with few pods ends the whole gang with the one pod that it moves."""
+    said = mapping(template, "metadata", "annotations")
+    for key, value in names.UNDISTURBED.items():
+        if key not in said:
+            patch.put(value, *path, "annotations", key)
 
 
 def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:

@@ -139,9 +139,36 @@ def test_kueue_stacks_get_no_gate_and_ray_gets_its_token_and_the_default_priorit
     assert found["metadata"]["labels"][names.PRIORITY_LABEL] == "dev"
 
 
+@pytest.mark.parametrize("kind", BODIES)
+def test_autoscalers_leave_the_nodes_of_a_gang_s_pods_alone(kind: str) -> None:
+    spec = patched(body(kind), default(KUEUE, kind, body(kind)))["spec"]
+    ray = spec.get("rayClusterSpec") or spec.get("rayClusterConfig") or spec
+    templates = (
+        [spec["template"]]
+        if kind == "job"
+        else [ray["headGroupSpec"]["template"], ray["workerGroupSpecs"][0]["template"]]
+    )
+    for template in templates:
+        assert template["metadata"]["annotations"] == {
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            "karpenter.sh/do-not-disrupt": "true",
+        }
+
+
+def test_a_job_that_may_be_moved_says_so_itself() -> None:
+    mine = body("job")
+    key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    mine["spec"]["template"]["metadata"] = {"annotations": {key: "true"}}
+    assert (
+        patched(mine, default(KUEUE, "job", mine))["spec"]["template"]["metadata"]["annotations"][key]
+        == "true"
+    )
+
+
 def test_what_a_job_says_itself_stays() -> None:
     said = body("job", **{names.QUEUE_LABEL: "others", names.PRIORITY_LABEL: "prod"})
     said["spec"]["template"]["spec"]["tolerations"] = [{"key": names.GPU_TAINT_KEY, "operator": "Exists"}]
+    said["spec"]["template"]["metadata"] = {"annotations": dict(names.UNDISTURBED)}
     assert default(KUEUE, "job", said) == Allow()
     kept: Json = {"shutdownAfterJobFinishes": False, "rayClusterSpec": cluster()}
     kept["rayClusterSpec"] |= {"rayVersion": "2.60.0", "authOptions": {"mode": "disabled"}}

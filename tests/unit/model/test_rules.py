@@ -137,7 +137,9 @@ def test_priorities_that_teams_name_exist_and_differ() -> None:
 
 _CLUSTERS: dict[Provider, Cluster] = {
     Provider.GKE: GKE,
-    Provider.EKS: EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b")),
+    Provider.EKS: EksCluster(
+        name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"), public_cidrs=("198.51.100.0/24",)
+    ),
     Provider.EXISTING: ExistingCluster(name="ml", context="ml"),
 }
 

@@ -29,7 +29,9 @@ from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.validation import check
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
 
-EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
+EKS = EksCluster(
+    name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"), public_cidrs=("198.51.100.0/24",)
+)
 EXISTING = ExistingCluster(name="ml", context="ml")
 EC2 = replace(CPU, machine=MACHINES["m6i.xlarge"])
 P5 = Pool(
@@ -95,6 +97,8 @@ def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() 
     assert found(replace(nobody, private_endpoint=True), L4) == {}
     anybody = replace(GKE, authorized_networks={"all": "0.0.0.0/0"})
     assert found(anybody, L4) == {"muster:cluster.authorizedNetworks.all": "warning"}
+    # The first `up` makes the VPC from which alone it could go on.
+    assert found(replace(EKS, public_cidrs=())) == {"muster:cluster.publicCidrs": "warning"}
     assert found(replace(EKS, public_cidrs=("0.0.0.0/0",))) == {"muster:cluster.publicCidrs[0]": "warning"}
 
 

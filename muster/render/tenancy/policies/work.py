@@ -18,7 +18,13 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, S
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 
 # Annotations that bind a pod to provisioned capacity; the controllers write them when the gang has it.
-_CONSUMING: Final = ("autoscaling.x-k8s.io/", "cluster-autoscaler.kubernetes.io/")
+# The others are what those of the first group were called before (sigs.k8s.io/kueue,
+# pkg/controller/admissionchecks/provisioning).
+_CONSUMING: Final = (
+    "autoscaling.x-k8s.io/",
+    "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
+    "cluster-autoscaler.kubernetes.io/provisioning-class-name",
+)
 # KAI accepts a group that a pod names itself without checking a queue.
 _GROUPING: Final = ("kai.scheduler/skip-podgrouper", "pod-group-name")
 
@@ -172,8 +178,7 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
         Rule(
             holds=_new_keys("Annotations", _CONSUMING),
             message="'annotations that take provisioned capacity are written when the gang is admitted; "
-            "remove those of "
-            f"{_CONSUMING[0]} and {_CONSUMING[1]} from the pod templates'",
+            f"remove those of {', '.join(_CONSUMING)} from the pod templates'",
         ),
         *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
         _owners("object", "variables.before", at="'metadata"),
