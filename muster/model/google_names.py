@@ -4,7 +4,7 @@ Clusters of the same name in two regions of a project share none of them, becaus
 contains the region. Regional resources (cluster, subnetwork, router, image repository) have the cluster's
 name.
 
-cloud.google.com, "Resource naming convention": networks, 63 characters; "Create service accounts": 6 to 30.
+cloud.google.com, "Resource naming convention": networks and firewall rules, 63 characters; "Create service accounts": 6 to 30.
 """
 
 from hashlib import sha256
@@ -17,7 +17,7 @@ _LONGEST_ACCOUNT: Final = 30
 
 
 def network(cluster: GkeCluster) -> str:
-    """The VPC that is made for the cluster."""
+    """The VPC that is made for the cluster, and the firewall rule in it."""
     name = f"{cluster.name}-{cluster.region}"
     return name if len(name) <= _LONGEST_NETWORK else _marked(name, _LONGEST_NETWORK, of=name)
 

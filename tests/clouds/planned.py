@@ -6,9 +6,11 @@ Only what a resource's own inputs bring about: what follows from another's repla
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 import pulumi
 
@@ -25,6 +27,10 @@ from tests.mocks.recorder import Registered, run
 Place = tuple[str, str]
 
 
+# A pool of several zones of AWS is a group in each of them.
+_ZONE: Final = re.compile(r"-[a-z]{2}-[a-z]+-\d[a-z]\Z")
+
+
 class Fate(StrEnum):
     """What becomes of a resource, the least weighty first."""
 
@@ -32,6 +38,11 @@ class Fate(StrEnum):
     CREATE = "create"
     DELETE = "delete"
     REPLACE = "replace"
+
+
+def pool_of(name: str) -> str:
+    """The name of a group of a pool without its zone, where it has one."""
+    return _ZONE.sub("", name)
 
 
 def registered(stack: Path) -> Mapping[Place, Registered]:

@@ -13,6 +13,7 @@ from muster import config
 from muster.model.clusters import EksCluster, GkeCluster
 from tests.clouds.conftest import ClusterOf
 from tests.clouds.engine import Run, Workspace
+from tests.clouds.planned import pool_of
 from tests.clouds.stack_files import OWN, edited, provider
 from tests.clouds.standin.cloud import Cloud
 from tests.clouds.standin.serve import Clouds
@@ -150,13 +151,14 @@ def test_a_change_is_an_update_where_the_cloud_allows_it_and_a_replacement_is_an
         workspace.up("--expect-no-changes")
 
 
-def _planned(run: Run, name: str) -> dict[str, str]:
+def _planned(run: Run, cloud: str) -> dict[str, str]:
     """Resource -> the weightiest thing that happens to it, of clusters, pools and access."""
-    told = (POOL[name], CLUSTER[name], "aws:eks/accessEntry:AccessEntry")
+    told = (POOL[cloud], CLUSTER[cloud], "aws:eks/accessEntry:AccessEntry")
     weight = ["update", "create", "delete", "replace"]
     ops: dict[str, str] = {}
     for step in run.changes:
         if step.type in told:
             op = "replace" if "replace" in step.op else step.op
-            ops[step.name] = max(op, ops.get(step.name, "update"), key=weight.index)
+            name = pool_of(step.name)
+            ops[name] = max(op, ops.get(name, "update"), key=weight.index)
     return ops

@@ -15,7 +15,7 @@ import pytest
 from muster.components.image_repository import NAME as IMAGES
 from muster.model.clusters import EksCluster, GkeCluster, SystemPool
 from muster.model.pools import Pool
-from tests.clouds.planned import Fate, Place, fates, registered
+from tests.clouds.planned import Fate, Place, fates, pool_of, registered
 from tests.clouds.stack_files import OWN, edited
 from tests.clouds.standin.tables import TABLES
 
@@ -61,7 +61,7 @@ def _pool(pool: str, key: str, value: Any, fate: Fate | None, **more: Any) -> Ed
 
 
 _REPOSITORY: Final = {"Repository": REPLACE}
-_NETWORK: Final = {"Network": REPLACE, "Subnetwork": REPLACE, "Router": REPLACE, "RouterNat": REPLACE}
+_NETWORK: Final = dict.fromkeys(("Network", "Subnetwork", "Router", "RouterNat", "Firewall"), REPLACE)
 _GRANTS: Final = dict.fromkeys(("Account", "IAMMember", "BucketIAMMember"), REPLACE)
 GKE: Final = [
     _cluster(
@@ -158,22 +158,24 @@ EKS: Final = [
             "muster:pools.h100.zones": ["us-west-2a"],
         },
         cluster=REPLACE,
-        pools=_all(EKS_POOLS, REPLACE),
+        # Groups of several zones are named after them.
+        pools={**_all(EKS_POOLS, REPLACE), **_all(("cpu", "a10g", "t4"), DELETE)},
         others={
+            "Tag": DELETE,
             **dict.fromkeys(("Eip", "NatGateway", "Route", "RouteTable", "RouteTableAssociation"), DELETE),
             "Subnet": DELETE,
             "VpcEndpoint": REPLACE,
             **_REPOSITORY,
         },
     ),
-    # Groups that may stand anywhere stand in other subnets then, which AWS does not change in place.
+    # Pools that name no zones get a group in the new one. AWS does not change a group's subnets in place.
     _cluster(
         "zones",
         ["us-east-1a", "us-east-1b", "us-east-1c"],
         cluster=UPDATE,
-        pools=_all(("system", "cpu", "a10g", "t4"), REPLACE),
+        pools={"system": REPLACE, **_all(("cpu", "a10g", "t4"), CREATE)},
         others=dict.fromkeys(
-            ("Eip", "NatGateway", "Route", "RouteTable", "RouteTableAssociation", "Subnet"), CREATE
+            ("Tag", "Eip", "NatGateway", "Route", "RouteTable", "RouteTableAssociation", "Subnet"), CREATE
         ),
     ),
     _cluster("protect", False, cluster=UPDATE),
@@ -206,7 +208,7 @@ EKS: Final = [
     _pool("a100", "localDisks", "none", None),
     _pool("a100", "placement", "any", None, others={"PlacementGroup": DELETE}),
     _pool("a100", "efa", False, None, others=_TAGS),
-    _pool("cpu", "zones", ["us-east-1a"], REPLACE),
+    _pool("cpu", "zones", ["us-east-1a"], DELETE, others=_TAGS),
     _pool("t4", "image", "al2023", REPLACE, others=_TAGS),
     _pool("cpu", "labels", {"tier": "web"}, UPDATE, others={"Tag": CREATE}),
     Edit(
@@ -312,7 +314,8 @@ def _told(found: Mapping[Place, Fate]) -> tuple[Fate | None, dict[str, Fate], di
         if type_ in CLUSTERS:
             cluster = fate
         elif type_ in POOLS:
-            pools[name.removeprefix("every-")] = fate
+            pool = pool_of(name.removeprefix("every-"))
+            pools[pool] = max(fate, pools.get(pool, fate), key=weight)
         elif fate is not UPDATE:
             short = type_.rpartition(":")[2]
             others[short] = max(fate, others.get(short, fate), key=weight)

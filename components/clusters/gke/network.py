@@ -117,7 +117,7 @@ def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Net
     # https://cloud.google.com/kubernetes-engine/docs/concepts/firewall-rules
     webhooks = gcp.compute.Firewall(
         f"{prefix}-control-plane",
-        name=f"{name}-control-plane",
+        name=google_names.network(cluster),
         description="The control plane calls webhooks and aggregated APIs on the nodes",
         network=vpc.id,
         project=cluster.project,
