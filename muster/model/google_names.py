@@ -4,7 +4,8 @@ Clusters of the same name in two regions of a project share none of them, becaus
 contains the region. Regional resources (cluster, subnetwork, router, image repository) have the cluster's
 name.
 
-cloud.google.com, "Resource naming convention": networks and firewall rules, 63 characters; "Create service accounts": 6 to 30.
+cloud.google.com, "Resource naming convention": networks and firewall rules, 63 characters; "Create service
+accounts": 6 to 30.
 """
 
 from hashlib import sha256
