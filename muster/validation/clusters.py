@@ -21,7 +21,7 @@ from muster.model.stack import GangMode, Stack
 from muster.model.versions import Version
 from muster.model.violations import Violation, suggestion
 from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
-from muster.validation.regions import region_rules, zone_rules
+from muster.validation.regions import region_rules, single_zone_rules, zone_rules
 
 _PATH: Final = "muster:cluster"
 # GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters
@@ -53,6 +53,12 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
     if cluster.version is not None and cluster.version not in _ALIASES:
         yield from _minimum(cluster.version)
     yield from _system(cluster.system_pool)
+    if cluster.system_pool.min_nodes == 0:
+        # https://cloud.google.com/kubernetes-engine/docs/concepts/cluster-autoscaler, "Minimum and maximum
+        # node pool size": a pool may go down to none, and GKE's autoscaler is not in the cluster.
+        message = "is 0: nodes are kept only while system pods ask for them, and all replicas may share one."
+        fix = "nothing, if that is accepted; otherwise write 2, so that one node's loss stops nothing."
+        yield Violation(f"{_PATH}.systemPool.minNodes", message, fix, level="warning")
     yield from gke_address_rules(cluster, stack.pools)
     if cluster.kms_key is not None and not _KEY.match(cluster.kms_key):
         fix = "write projects/P/locations/L/keyRings/R/cryptoKeys/K."
@@ -86,6 +92,10 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         fix = "write two or three zones of the region: [us-east-1a, us-east-1b]."
         yield Violation(f"{_PATH}.{place}", message, fix)
     yield from _system(cluster.system_pool)
+    if cluster.system_pool.min_nodes == 0:
+        # github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws: it is a Deployment.
+        message = "is 0; on EKS the autoscaler runs on these nodes, and without one it can make none."
+        yield Violation(f"{_PATH}.systemPool.minNodes", message, "write 1 or more.")
     if cluster.network.existing is None:
         yield from vpc_rules(cluster)
     if not cluster.public_cidrs and cluster.network.existing is None:
@@ -150,6 +160,9 @@ def _minimum(version: str) -> Iterator[Violation]:
 
 
 def _where(cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
+    if isinstance(cluster, GkeCluster) and cluster.zone is not None:
+        yield from single_zone_rules(f"{_PATH}.zone", cluster.zone, cluster.region)
+        return
     yield from region_rules(f"{_PATH}.region", cluster.region, cluster.provider)
     yield from zone_rules(f"{_PATH}.zones", cluster.zones, cluster.region, cluster.provider)
 

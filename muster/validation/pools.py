@@ -29,12 +29,15 @@ def pool_rules(stack: Stack) -> list[Violation]:
     """Every rule about pools."""
     found = [violation for pool in stack.pools for violation in _pool(pool, stack.cluster)]
     if not stack.cpu_pools and not stack.kueue.flavors:
-        message = "has no CPU pool, so the head of a gang has nowhere to run."
-        found.append(
-            Violation(
-                "muster:pools", message, "add a pool without GPUs: `cpu: {machine: ..., maxNodes: ...}`."
-            )
+        message = (
+            "has no CPU pool: heads of gangs and CPU jobs run on nodes with GPUs, take CPU and memory from "
+            "the work there, and keep the node while they run."
         )
+        fix = (
+            "nothing, if that is meant: such pods tolerate nvidia.com/gpu, and leave workers less than a "
+            "whole node. Otherwise add `cpu: {machine: ..., maxNodes: ...}`."
+        )
+        found.append(Violation("muster:pools", message, fix, level="warning"))
     if len(stack.pools) > MOST_POOLS:
         message = f"has {len(stack.pools)} pools; Kueue takes {MOST_POOLS} in a resource group."
         found.append(Violation("muster:pools", message, "merge pools of the same machine."))

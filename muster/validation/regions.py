@@ -17,7 +17,10 @@ def region_rules(path: str, region: str, provider: Provider) -> Iterator[Violati
     if region in known:
         return
     if (inner := region_of(region, provider)) is not None:
-        yield Violation(path, f"{region!r} is a zone.", f"write `region: {inner}` and `zones: [{region}]`.")
+        fix = f"write `region: {inner}` and `zones: [{region}]`"
+        if provider is Provider.GKE:
+            fix += f", or `zone: {region}` in place of it for a zonal cluster"
+        yield Violation(path, f"{region!r} is a zone.", f"{fix}.")
         return
     close, _ = meant(region, known, noun="region")
     (other,) = REGIONS.keys() - {provider}
@@ -42,6 +45,27 @@ def _newer(path: str, region: str, provider: Provider) -> Iterator[Violation]:
     message = f"{region!r} is not among the regions of {provider} that this version of Muster knows."
     fix = f"nothing, if `{_LISTED[provider]}` prints it."
     yield Violation(path, message, fix, level="warning")
+
+
+def single_zone_rules(path: str, zone: str, region: str) -> Iterator[Violation]:
+    """The zone of a zonal GKE cluster; `region` is the one that the stack has besides, or the zone's."""
+    inner = region_of(zone, Provider.GKE)
+    if inner is None:
+        fix = f"write a zone, such as {first_zone(region or _EXAMPLES[Provider.GKE], Provider.GKE)}"
+        if zone in REGIONS[Provider.GKE]:
+            yield Violation(
+                path, f"{zone} is a region.", f"{fix}, or `region: {zone}` for a regional cluster."
+            )
+        else:
+            yield Violation(
+                path, f"{zone!r} is not a zone of gke.", f"{fix}; `gcloud compute zones list` prints all."
+            )
+    elif region == inner:
+        yield from region_rules(path, inner, Provider.GKE)
+    else:
+        yield Violation(
+            path, f"{zone} is not in region {region}.", f"remove `region`, or write `region: {inner}`."
+        )
 
 
 def zone_rules(path: str, zones: Sequence[str], region: str, provider: Provider) -> Iterator[Violation]:

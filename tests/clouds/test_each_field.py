@@ -89,6 +89,12 @@ GKE: Final = [
         cluster=UPDATE,
         pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE),
     ),
+    # A zonal cluster is another cluster; its network and its images are the region's.
+    Edit(
+        {"muster:cluster.zone": "us-central1-a", "muster:cluster.zones": None},
+        cluster=REPLACE,
+        pools=_all(GKE_POOLS, REPLACE),
+    ),
     _cluster("protect", False, cluster=UPDATE),
     _cluster("version", "1.34", cluster=UPDATE),
     Edit(

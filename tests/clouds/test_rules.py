@@ -40,6 +40,11 @@ IN_A_CHANNEL = {(CLUSTER, "prod"): {"releaseChannel.channel": "REGULAR"}}
 ROLE = "arn:aws:iam::123456789012:role/"
 BREAKS = [
     Break("cluster_names_are_legal", CLUSTER, {"name": "Prod_1"}),
+    Break(
+        "a_zonal_cluster_names_its_zone_once",
+        CLUSTER,
+        {"location": "us-central1-a", "nodeLocations": ["us-central1-a"]},
+    ),
     Break("private_nodes_need_vpc_native", CLUSTER, {"ipAllocationPolicy": None}),
     Break(
         "a_private_endpoint_needs_private_nodes",

@@ -187,6 +187,23 @@ def test_the_system_pool_is_apart_from_all_work(program: Program) -> None:
     assert found["autoscaling"]["totalMinNodeCount"] == 2
 
 
+def test_a_zonal_cluster_and_all_its_pools_are_in_its_zone() -> None:
+    program = made(replace(CLUSTER, zone="us-central1-a", zones=("us-central1-a",)), POOLS[:2])
+    found = program.one(CONTROL, "ml").inputs
+    assert found["location"] == "us-central1-a"
+    assert "nodeLocations" not in found
+    for each in program.of(POOL):
+        assert each.inputs["location"] == "us-central1-a"
+        assert each.inputs["nodeLocations"] == ["us-central1-a"]
+
+
+def test_a_system_pool_without_permanent_nodes_begins_with_one_a_zone() -> None:
+    program = made(replace(CLUSTER, system_pool=replace(CLUSTER.system_pool, min_nodes=0)), POOLS[:1])
+    found = inputs(program, "system")
+    assert found["autoscaling"]["totalMinNodeCount"] == 0
+    assert found["initialNodeCount"] == 1
+
+
 def test_the_cluster_is_private_and_its_control_plane_answers_those_who_are_named(program: Program) -> None:
     found = program.one(CONTROL, "ml").inputs
     assert found["privateClusterConfig"]["enablePrivateNodes"] is True

@@ -33,8 +33,10 @@ def control_plane(
         name=cluster.name,
         # Repeated here: otherwise the preview shows a move to another project as an update.
         project=cluster.project,
-        location=cluster.region,
-        node_locations=list(cluster.zones) or None,
+        location=cluster.location,
+        # Those besides its own zone, for a zonal cluster:
+        # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster
+        node_locations=None if cluster.zone else list(cluster.zones) or None,
         min_master_version=cluster.version,
         release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_CHANNELS[cluster.release_channel]),
         network=network.network,

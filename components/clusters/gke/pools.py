@@ -36,7 +36,7 @@ def pool(
         name=one.name,
         cluster=control_plane.name,
         project=cluster.project,
-        location=cluster.region,
+        location=cluster.location,
         # The cluster's are repeated here: a pool that names none keeps those it had, whatever the cluster's
         # are.
         # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_node_pool
@@ -82,9 +82,10 @@ def system_pool(
         name=names.SYSTEM_POOL,
         cluster=control_plane.name,
         project=cluster.project,
-        location=cluster.region,
+        location=cluster.location,
         node_locations=list(cluster.zones) or None,
-        initial_node_count=_initial(size.min_nodes, zones=len(cluster.zones) or _ZONES),
+        # Also where none has to be there: what is installed next waits for a node.
+        initial_node_count=_initial(max(size.min_nodes, 1), zones=len(cluster.zones) or _ZONES),
         autoscaling=gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=size.min_nodes,
             total_max_node_count=size.max_nodes,

@@ -3,18 +3,23 @@
 from muster.config.clusters.system import parse_system
 from muster.config.section import Section
 from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, Provider, ReleaseChannel
+from muster.model.regions import region_of
 
 
 def parse_gke(section: Section) -> GkeCluster | None:
     name = section.text("name", required=True)
-    region = section.text("region", required=True)
+    zone = section.text("zone")
+    region = section.text("region", required=not section.has("zone"))
     project = section.text("project", required=True)
-    default = GkeCluster(name=name or "", project=project or "", region=region or "")
+    default = GkeCluster(
+        name=name or "", project=project or "", region=region or region_of(zone or "", Provider.GKE) or ""
+    )
     cluster = GkeCluster(
         name=default.name,
         project=default.project,
         region=default.region,
-        zones=section.words("zones"),
+        zones=_zones(section, zone),
+        zone=zone,
         protect=section.flag("protect", default.protect),
         release_channel=section.choice("releaseChannel", ReleaseChannel, default.release_channel)
         or default.release_channel,
@@ -28,7 +33,18 @@ def parse_gke(section: Section) -> GkeCluster | None:
         system_pool=parse_system(section, Provider.GKE, default.system_pool),
         labels=section.texts("labels"),
     )
-    return cluster if name and region and project else None
+    return cluster if name and project and (region or zone) else None
+
+
+def _zones(section: Section, zone: str | None) -> tuple[str, ...]:
+    """All nodes of a zonal cluster are in its zone."""
+    zones = section.words("zones")
+    if zone is None:
+        return zones
+    if section.has("zones"):
+        fix = "remove it; for nodes in several zones write `region:` in place of `zone:`."
+        section.note("zones", f"a zonal cluster has all its nodes in {zone}.", fix)
+    return (zone,)
 
 
 def _network(section: Section) -> GkeNetwork:

@@ -16,9 +16,11 @@ def parse_system(cluster: Section, provider: Provider, default: SystemPool) -> S
         section.note("machine", message, suggestion(name, known, noun="machine"))
     elif name is not None:
         machine = known[name]
-    least = section.integer("minNodes", default.min_nodes, least=1, most=100)
+    least = section.integer("minNodes", default.min_nodes, least=0, most=100)
     most = section.integer("maxNodes", default.max_nodes, least=1, most=1000)
     section.close()
     return SystemPool(
-        machine=machine, min_nodes=least or default.min_nodes, max_nodes=most or default.max_nodes
+        machine=machine,
+        min_nodes=default.min_nodes if least is None else least,
+        max_nodes=most or default.max_nodes,
     )

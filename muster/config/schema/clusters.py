@@ -77,11 +77,23 @@ def _provider(provider: Provider) -> Schema:
 
 
 def _gke() -> Schema:
-    return mapping(
+    keys = mapping(
         {
             "provider": _provider(Provider.GKE),
             "name": key("The name of the cluster in Google Cloud.", text(), example="ml-prod"),
-            "region": key("The region, such as us-central1.", text(), example="us-central1"),
+            "region": key(
+                "The region of a regional cluster, such as us-central1.",
+                text(),
+                otherwise="required, unless `zone` is written",
+                example="us-central1",
+            ),
+            "zone": key(
+                "The zone of a zonal cluster, in place of `region`: it has one control plane, which is away "
+                "while it is upgraded, and all nodes.",
+                text(),
+                otherwise="none, a regional cluster",
+                example="us-central1-a",
+            ),
             "project": key("The id of the Google Cloud project.", text(), example="my-project"),
             "zones": key(
                 "Zones of the nodes.",
@@ -131,8 +143,9 @@ def _gke() -> Schema:
                 example={"cost-center": "ml"},
             ),
         },
-        required=("provider", "name", "region", "project"),
+        required=("provider", "name", "project"),
     )
+    return {**keys, "if": {"not": {"required": ["zone"]}}, "then": {"required": ["region"]}}
 
 
 def _gke_network() -> Schema:
@@ -299,7 +312,7 @@ def _system(provider: Provider, known: SystemPool) -> Schema:
                 example=known.machine.name,
             ),
             "minNodes": key(
-                "Fewest nodes, over all zones.", integer(least=1, most=100), default=known.min_nodes
+                "Fewest nodes, over all zones; 0 on GKE alone.", integer(most=100), default=known.min_nodes
             ),
             "maxNodes": key(
                 "Most nodes, over all zones.", integer(least=1, most=1000), default=known.max_nodes

@@ -38,6 +38,7 @@ def _pool() -> Schema:
             "machine": key(
                 "The machine type of all nodes; `node` describes nodes of your own.",
                 choice(sorted(MACHINES)),
+                otherwise="required, unless `node` is written",
                 example="g2-standard-8",
             ),
             "node": key(

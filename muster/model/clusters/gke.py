@@ -83,6 +83,9 @@ _SYSTEM: Final = SystemPool(machine=MACHINES["e2-standard-4"])
 class GkeCluster:
     """`zones`: the zones of the nodes; empty: GKE chooses them in the region.
 
+    `zone`: of a zonal cluster, whose control plane and nodes are all there; `zones` then has it alone. None
+    is a regional cluster.
+
     `authorized_networks`: name -> addresses that may reach the control plane. With `private_endpoint` it has
     no public address, and these are private ones. By default no address is authorised.
 
@@ -98,6 +101,7 @@ class GkeCluster:
     project: str
     region: str
     zones: tuple[str, ...] = ()
+    zone: str | None = None
     protect: bool = True
     release_channel: ReleaseChannel = ReleaseChannel.NONE
     version: str | None = None
@@ -113,3 +117,8 @@ class GkeCluster:
     @property
     def provider(self) -> Provider:
         return Provider.GKE
+
+    @property
+    def location(self) -> str:
+        """Where Google keeps the cluster: a region, or the zone of a zonal cluster."""
+        return self.zone or self.region

@@ -10,7 +10,8 @@ from muster.model.machines import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPool:
-    """`min_nodes` to `max_nodes` for the whole cluster, over all its zones.
+    """`min_nodes` to `max_nodes` for the whole cluster, over all its zones. `min_nodes` may be 0 where the
+    autoscaler runs outside of the cluster (GKE).
 
     Two nodes by default, so that the replicas of a component can be on different nodes.
     """

@@ -42,6 +42,8 @@ _STACK: Final[dict[str, Any]] = {
     },
 }
 _NAMES: Final = {"POOL": "l4", "DEPARTMENT": "research", "TEAM": "team-a"}
+# Of what a provider's cluster needs one of several keys.
+_ONE_OF: Final = {"existing": {"context": "a"}, "gke": {"region": "us-central1"}}
 # What has to be beside a key.
 _BESIDE: Final[dict[str, dict[str, object]]] = {
     "pools.POOL.shares": {"sharing": "time-slicing"},
@@ -113,8 +115,7 @@ def stack_with(key: Key) -> dict[str, object]:
             path, _, name = path.rpartition(".")
         value = {name.removesuffix(ITEM): [value] if name.endswith(ITEM) else value}
     if "cluster" in value:
-        context = {"context": "a"} if value["cluster"]["provider"] == "existing" else {}
-        value["cluster"] = context | value["cluster"]
+        value["cluster"] = _ONE_OF.get(value["cluster"]["provider"], {}) | value["cluster"]
     stack = {name: each for name, each in _STACK.items() if name != "cluster" or name not in value}
     return {f"{NAMESPACE}{name}": each for name, each in merged(stack, value).items()}
 

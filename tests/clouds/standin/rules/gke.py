@@ -29,6 +29,17 @@ def cluster_names_are_legal(inputs: Inputs) -> Iterator[Refusal]:
 
 
 @alone(CLUSTER_TYPE)
+def a_zonal_cluster_names_its_zone_once(inputs: Inputs) -> Iterator[Refusal]:
+    """https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster,
+    node_locations: omit the cluster's own zone.
+    """
+    location = inputs.get("location")
+    for index, zone in enumerate(inputs.get("nodeLocations") or ()):
+        if zone == location:
+            yield Refusal(f"nodeLocations[{index}]", f"{zone} is the zone of the cluster itself")
+
+
+@alone(CLUSTER_TYPE)
 def private_nodes_need_vpc_native(inputs: Inputs) -> Iterator[Refusal]:
     """https://cloud.google.com/kubernetes-engine/docs/how-to/legacy/network-isolation: a private cluster must
     be VPC-native.
