@@ -35,37 +35,32 @@ def words() -> Sequence[tuple[str, str]]:
     return (
         ("sizes", _sizes("")),
         ("sizesBefore", _sizes("Before")),
-        (
-            "resized",
-            "variables.sizes.filter(each, variables.sizesBefore.exists(old, old.path == each.path && "
-            "old.amounts != each.amounts)).map(each, each.path)",
-        ),
+        ("resized", _changed("{of}.amounts", parts="sizes")),
         (
             "ungated",
             "variables.partsBefore.exists(old, " + gated("old.template") + ") ? variables.parts.filter(each, "
             f"!({gated('each.template')}) && !variables.partsBefore.exists(old, old.path == each.path && "
             f"!({gated('old.template')}))).map(each, each.path) : []",
         ),
-        (
-            "moved",
-            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
-            f"{_selector('old')} != {_selector('each')})).map(each, each.path)",
-        ),
-        (
-            "unequal",
-            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
-            f"{_pod_amounts('old')} != {_pod_amounts('each')})).map(each, each.path)",
-        ),
+        ("moved", _changed("{of}.template.?spec.?nodeSelector.orValue(dyn({{}}))")),
+        ("unequal", _changed("{of}.template.?spec.?resources.orValue(dyn({{}}))")),
         (
             "relabelled",
-            "variables.parts.filter(each, variables.partsBefore.exists(old, old.path == each.path && "
-            f"{_pod_set('old')} != {_pod_set('each')})).map(each, each.path)",
+            _changed("{of}.template.?metadata.?labels[?'" + names.POD_SET_LABEL + "'].orValue('')"),
         ),
         (
             "renamed",
             f"{_GROUP_NAMES.format('')}.filter(name, {_GROUP_NAMES.format('Before')}.exists(old, "
             "old != name && old.lowerAscii() == name.lowerAscii()))",
         ),
+    )
+
+
+def _changed(value: str, *, parts: str = "parts") -> str:
+    """The paths of templates that have another `value` than before. It holds `{of}`, one of the templates."""
+    return (
+        f"variables.{parts}.filter(each, variables.{parts}Before.exists(old, old.path == each.path && "
+        f"{value.format(of='old')} != {value.format(of='each')})).map(each, each.path)"
     )
 
 
@@ -100,18 +95,6 @@ def _amounts(field: str) -> str:
     )
 
 
-def _selector(of: str) -> str:
-    return f"{of}.template.?spec.?nodeSelector.orValue(dyn({{}}))"
-
-
-def _pod_amounts(of: str) -> str:
-    return f"{of}.template.?spec.?resources.orValue(dyn({{}}))"
-
-
-def _pod_set(of: str) -> str:
-    return f"{of}.template.?metadata.?labels[?'{names.POD_SET_LABEL}'].orValue('')"
-
-
 def rules() -> tuple[Rule, ...]:
     """What a change of elastic work leaves as it is."""
     return _remains(), _waits(), _resources(), _pod_resources(), _nodes(), _pod_sets(), _group_names()
@@ -135,19 +118,27 @@ def _remains() -> Rule:
     )
 
 
-def _waits() -> Rule:
+def _keeps(word: str, message: str) -> Rule:
+    """Of elastic work these paths stay as they are. `message` goes on after who it is about."""
     return Rule(
-        holds="!variables.elastic || variables.ungated.size() == 0",
-        message=f"{_WHO}its new pods wait behind a gate until its queue has counted them; keep {_GATE} in "
-        f"schedulingGates of ' + variables.ungated.join(', ') + '. To grow it, change ' + {_NUMBERS}'",
+        holds=f"!variables.elastic || variables.{word}.size() == 0",
+        message=_WHO + message.format(paths=f"' + variables.{word}.join(', ')"),
+    )
+
+
+def _waits() -> Rule:
+    return _keeps(
+        "ungated",
+        f"its new pods wait behind a gate until its queue has counted them; keep {_GATE} in schedulingGates "
+        f"of {{paths}} + '. To grow it, change ' + {_NUMBERS}'",
     )
 
 
 def _resources() -> Rule:
-    return Rule(
-        holds="!variables.elastic || variables.resized.size() == 0",
-        message=f"{_WHO}{_COUNTED}; leave the resources in ' + variables.resized.join(', ') + '. For larger "
-        "or smaller pods, make a new ' + object.kind",
+    return _keeps(
+        "resized",
+        f"{_COUNTED}; leave the resources in {{paths}} + '. For larger or smaller pods, make a new ' + "
+        "object.kind",
     )
 
 
@@ -163,26 +154,24 @@ def _pod_resources() -> Rule:
 
 def _nodes() -> Rule:
     """Kueue adds the labels of the flavor whose quota the pods have."""
-    return Rule(
-        holds="!variables.elastic || variables.moved.size() == 0",
-        message=f"{_WHO}{_COUNTED}, not on which nodes; leave nodeSelector in ' + "
-        "variables.moved.join(', ') + '. For other nodes, make a new ' + object.kind",
+    return _keeps(
+        "moved",
+        f"{_COUNTED}, not on which nodes; leave nodeSelector in {{paths}} + '. For other nodes, make a new ' "
+        "+ object.kind",
     )
 
 
 def _pod_sets() -> Rule:
     """Kueue lets as many pods of each start as it has counted, by this label."""
-    return Rule(
-        holds="!variables.elastic || variables.relabelled.size() == 0",
-        message=f"{_WHO}Kueue knows by label {names.POD_SET_LABEL} which pods it counted; leave it in ' + "
-        "variables.relabelled.join(', ')",
+    return _keeps(
+        "relabelled",
+        f"Kueue knows by label {names.POD_SET_LABEL} which pods it counted; leave it in {{paths}}",
     )
 
 
 def _group_names() -> Rule:
     """For Kueue it would be the same group, and for the rules here another one."""
-    return Rule(
-        holds="!variables.elastic || variables.renamed.size() == 0",
-        message=f"{_WHO}its queue reads names of groups in lower case; write groupName as before in place of "
-        "' + variables.renamed.join(', ')",
+    return _keeps(
+        "renamed",
+        "its queue reads names of groups in lower case; write groupName as before in place of {paths}",
     )

@@ -24,9 +24,12 @@ managedFields by itself.
 """
 
 
-def same_metadata(now: str, before: str) -> str:
-    """Whether both have all of `METADATA` alike."""
-    return " && ".join(f"{now}.metadata.?{field} == {before}.metadata.?{field}" for field in METADATA)
+def same_metadata(now: str, before: str, *, free: str = "") -> str:
+    """Whether both have `METADATA` alike, but for annotations of which `free` holds, CEL about `key`."""
+    fields = [field for field in METADATA if not free or field != "annotations"]
+    alike = [f"{now}.metadata.?{field} == {before}.metadata.?{field}" for field in fields]
+    rest = [same_but(annotations_of(now), annotations_of(before), free=free)] if free else []
+    return " && ".join((*alike, *rest))
 
 
 def same_but(now: str, before: str, *, free: str) -> str:

@@ -10,7 +10,7 @@ from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.controller.fence import fence
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but, same_metadata
 from muster.render.tenancy.policies.who import owned_by_ray, quoted
 
 _GATE: Final = f"gate.name == '{names.GANG_GATE}'"
@@ -69,13 +69,8 @@ def _update() -> Rule:
 
 def _metadata() -> Rule:
     free = f"(key.startsWith('{names.GROUP}/') || key in {_CLAIMS})"
-    annotations = same_but(annotations_of("object"), annotations_of("oldObject"), free=free)
-    others = " && ".join(
-        f"object.metadata.?{field} == oldObject.metadata.?{field}"
-        for field in ("labels", "finalizers", "ownerReferences")
-    )
     return Rule(
-        holds=f"request.operation != 'UPDATE' || ({others} && {annotations})",
+        holds=f"request.operation != 'UPDATE' || ({same_metadata('object', 'oldObject', free=free)})",
         message="'this account writes its own annotations of a pod and nothing else of its metadata'",
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies.controller.fence import fence
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but, same_metadata
 from muster.render.tenancy.policies.who import quoted
 
 # The same PodSets, each as it was but for its affinity.
@@ -85,13 +85,8 @@ def _spec(*, steers: bool) -> Rule:
 
 
 def _metadata() -> Rule:
-    annotations = same_but(annotations_of("object"), annotations_of("oldObject"), free=_OWN_KEY)
-    others = " && ".join(
-        f"object.metadata.?{field} == oldObject.metadata.?{field}"
-        for field in ("labels", "finalizers", "ownerReferences")
-    )
     return Rule(
-        holds=f"{others} && {annotations}",
+        holds=same_metadata("object", "oldObject", free=_OWN_KEY),
         message=f"'this account writes annotations of a Workload that begin with {names.GROUP}/ and nothing "
         "else of its metadata'",
     )
