@@ -86,7 +86,8 @@ def _keys() -> dict[str, Schema]:
         "versions": key(
             "Which versions of programs and of Kubernetes are installed.",
             settings.versions(),
-            otherwise="those that this Muster was tested with",
+            otherwise="Muster's own",
+            example={"kuberay": "1.6.2", "kueue": "0.19.2"},
         ),
         "charts": key(
             "Where charts come from.", settings.charts(), otherwise="each project's own repository"

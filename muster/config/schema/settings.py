@@ -177,7 +177,7 @@ def versions() -> Schema:
     }
     kubernetes = "The cluster's version, as `cluster.version`; write one of them."
     return mapping(
-        {**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`", example="1.34")}
+        {**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`", example="1.36")}
     )
 
 
