@@ -1,25 +1,37 @@
-"""Versions: nothing older than the minimum that a known vulnerability or a missing feature sets.
+"""Versions: nothing older than the minimum that a known vulnerability or a missing feature sets, and no new
+cluster of a Kubernetes version that its cloud no longer supports.
 
 The minimum versions are `muster.model.minimum_versions`. The pack's config can raise one; a lower value there
-has no effect.
+has no effect. How long versions are supported is `muster.model.support_calendar`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pulumi_policy import Severity
+from pulumi_policy import EnforcementLevel, Severity
 
+from muster.config.today import today
 from muster.model.minimum_versions import MINIMUM_VERSIONS
+from muster.model.providers import Provider
+from muster.model.support_calendar import Outlook, Phase, outlook
 from muster.model.versions import Version
 from muster.policies.images import images_of
 from muster.policies.registered import RELEASES, Resource, Unknown
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _RAY_KINDS: Final = ("RayCluster", "RayJob", "RayService")
+# Type -> provider and the input with the version.
+_CLUSTERS: Final = {
+    "aws:eks/cluster:Cluster": (Provider.EKS, "version"),
+    "gcp:container/cluster:Cluster": (Provider.GKE, "minMasterVersion"),
+}
+_EXTENDED: Final = "EXTENDED"
+_TODAY: Final = Threshold("", {"type": "string", "description": "The day to judge by, such as 2026-11-23."})
 _TAG: Final = re.compile(r":v?(\d+(?:\.\d+)+[^@/]*)(?:@|$)")
 
 
@@ -34,6 +46,41 @@ def minimum_versions(case: Case) -> Iterator[Finding]:
         if version < least:
             reason = minimum.reason if least == minimum.version else "the pack's config requires it"
             yield Finding(f"{component} {version} is below {least}: {reason}.", urn)
+
+
+def supported_new(case: Case) -> Iterator[Finding]:
+    """New clusters of a version whose support has ended. An existing one stays deployable."""
+    for cluster, found in _outlooks(case):
+        if found.refuses_new and not _exists(cluster):
+            yield Finding(f"cluster {cluster.name}: {found.message}.", cluster.urn)
+
+
+def support_ends(case: Case) -> Iterator[Finding]:
+    """Clusters of a version whose support ends soon or, for an existing one, has ended."""
+    for cluster, found in _outlooks(case):
+        if found.phase is Phase.SUPPORTED or (found.refuses_new and not _exists(cluster)):
+            continue
+        yield Finding(f"cluster {cluster.name}: {found.message}.", cluster.urn)
+
+
+def _outlooks(case: Case) -> Iterator[tuple[Resource, Outlook]]:
+    day = date.fromisoformat(case.settings["today"]) if case.settings["today"] else today()
+    for cluster in case.registered.of(*_CLUSTERS):
+        provider, key = _CLUSTERS[cluster.type]
+        version = cluster.at(key)
+        extended = _EXTENDED in (
+            cluster.at("releaseChannel", "channel"),
+            cluster.at("upgradePolicy", "supportType"),
+        )
+        if isinstance(version, str):
+            found = outlook(provider, version, today=day, extended=extended)
+            if found is not None:
+                yield cluster, found
+
+
+def _exists(cluster: Resource) -> bool:
+    """A cluster has an address once it is made; before, a preview does not know it."""
+    return isinstance(cluster.at("endpoint"), str)
 
 
 def _version(said: str) -> Version | None:
@@ -102,5 +149,24 @@ RULES: Final = (
         thresholds={
             "floors": Threshold({}, {"type": "object", "additionalProperties": {"type": "string"}}),
         },
+    ),
+    Rule(
+        name="kubernetes-support",
+        description="No new cluster has a Kubernetes version that its cloud no longer supports.",
+        judge=supported_new,
+        severity=Severity.HIGH,
+        remediation="name a version with time left: docs/reference/versions.md lists them.",
+        url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
+        thresholds={"today": _TODAY},
+    ),
+    Rule(
+        name="kubernetes-support-ends",
+        description="The cloud supports a cluster's Kubernetes version for 60 days more.",
+        judge=support_ends,
+        severity=Severity.MEDIUM,
+        remediation="raise it on a day of your choice, one minor version at a time.",
+        url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
+        level=EnforcementLevel.ADVISORY,
+        thresholds={"today": _TODAY},
     ),
 )

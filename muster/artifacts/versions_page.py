@@ -10,6 +10,7 @@ from typing import Final
 
 from muster.artifacts.catalogue import catalogue
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
+from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
 
 _HEAD: Final = """\
@@ -39,13 +40,34 @@ refused. `muster doctor STACK --context NAME` compares the stack with what the c
 refuses a refused step and warns of one that needs an order. The policy pack sees what is registered and not
 what was there before: it refuses versions older than the table's `From`. The first line that applies counts.
 """
+_CALENDAR: Final = """
+## How long clouds support a Kubernetes version
+
+Muster's EKS clusters are not enrolled in extended support: when standard support of their version ends, AWS
+raises the control plane at a time of its own (`upgradePolicy: STANDARD`). GKE does the same; its dates are
+estimates of its own.
+
+- `muster validate` warns from 60 days before the end. It never refuses: it does not know whether the cluster
+  exists, and an existing one has to stay deployable.
+- `muster doctor` and the policy pack also refuse a new cluster of a version whose support has ended, unless
+  the date is an estimate. `MUSTER_TODAY=2026-11-23` sets the day for `validate` and `doctor`, the pack's
+  setting `today` for the pack.
+- A version without a line is not judged: no source of its dates was read.
+"""
 
 
 def page() -> str:
     """The whole page."""
-    return "\n".join(
-        (_HEAD, *_versions(), _STEPS, *_table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)), "")
+    parts = (
+        _HEAD,
+        *_versions(),
+        _STEPS,
+        *_table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)),
+        _CALENDAR,
+        *_table(_SUPPORT_HEAD, map(_support, CALENDAR)),
+        "",
     )
+    return "\n".join(parts)
 
 
 _TRANSITION_HEAD: Final = ("Component", "Step", "Verdict", "Why, and in which order", "Source")
@@ -68,6 +90,15 @@ def _transition(row: Transition) -> tuple[str, ...]:
     below = f", from below {row.below}" if row.below else ""
     source = f"tested: `{row.source}`" if row.is_tested else f"read: <{row.source}>"
     return (row.component, f"{steps}{below}", row.verdict.value, row.reason, source)
+
+
+_SUPPORT_HEAD: Final = ("Cloud", "Kubernetes", "Released", "Standard support ends", "Extended ends", "Source")
+
+
+def _support(row: Support) -> tuple[str, ...]:
+    days = [str(day or "not read") for day in (row.released, row.standard, row.extended)]
+    source = f"<{row.source}>, read on {row.read} {row.note}".rstrip()
+    return (row.provider.value.upper(), row.minor, *days, source)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from muster.config.pools import parse_pool
 from muster.config.project import load_document, load_handed_over
 from muster.config.section import Section
 from muster.config.tenancy import parse_tenancy
+from muster.config.today import today
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
@@ -64,7 +65,7 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     stack, is_sound = _read(root)
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
-        found.extend(check(stack, adjacent=adjacent))
+        found.extend(check(stack, adjacent=adjacent, today=today()))
         return stack, found
     found.extend(check_incomplete(stack))
     return None, found

@@ -1,6 +1,7 @@
 """The rules that a stack has to keep: pure functions from the stack to its violations.
 
-    check(stack, adjacent=...)        every rule of STACK_RULES, and duplicate_cluster_rules
+    check(stack, adjacent=...)        every rule of STACK_RULES, duplicate_cluster_rules and, with a day,
+                                      support_rules
     check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
 Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
@@ -11,6 +12,7 @@ Every path in a violation is a config path.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from typing import Final
 
 from muster.model.stack import Stack
@@ -29,6 +31,7 @@ from muster.validation.priorities import priority_rules
 from muster.validation.programs import program_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.sharing import sharing_rules
+from muster.validation.support import support_rules
 from muster.validation.tenancy import tenancy_rules
 from muster.validation.versions import version_rules
 
@@ -54,10 +57,15 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
 """Every rule that needs nothing but the stack, in the order in which violations are reported."""
 
 
-def check(stack: Stack, *, adjacent: Mapping[str, ClusterIdentity]) -> list[Violation]:
-    """Every violation of the stack. `adjacent` maps the name of every other stack to its cluster."""
+def check(
+    stack: Stack, *, adjacent: Mapping[str, ClusterIdentity], today: date | None = None
+) -> list[Violation]:
+    """Every violation of the stack. `adjacent` maps the name of every other stack to its cluster; without
+    `today` nothing is said about the support of its Kubernetes version.
+    """
     found = [violation for rule in STACK_RULES for violation in rule(stack)]
-    return [*found, *duplicate_cluster_rules(stack.cluster, adjacent)]
+    support = () if today is None else support_rules(stack, today=today)
+    return [*found, *duplicate_cluster_rules(stack.cluster, adjacent), *support]
 
 
 def check_incomplete(stack: Stack) -> list[Violation]:

@@ -81,7 +81,7 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         fix = "use at most 100 of letters, 0-9, - and _, beginning with a letter or a digit."
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of an EKS cluster.", fix)
     if not _EKS_VERSION.match(cluster.version):
-        yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.34".')
+        yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.36".')
     else:
         yield from _minimum(cluster.version)
     yield from _where(cluster)

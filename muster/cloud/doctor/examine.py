@@ -6,9 +6,10 @@ from pathlib import Path
 
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
-from muster.cloud.doctor import admission, amazon, google, programs, sources, state
+from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
 from muster.cloud.doctor.findings import Check, Finding, run_checks
 from muster.cloud.google import Google
+from muster.config.today import today
 from muster.live.cluster.api import Api
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Stack
@@ -46,10 +47,11 @@ def _cluster_checks(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
 
 
 def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
-    cluster, pools = stack.cluster, stack.pools
+    cluster, pools, day = stack.cluster, stack.pools, today()
     if isinstance(cluster, GkeCluster):
         here = Google()
         return [
+            ("support", lambda: support.check_support(stack, today=day)),
             ("credentials", lambda: google.check_credentials(cluster, here)),
             ("APIs", lambda: google.check_apis(cluster, here)),
             ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
@@ -58,6 +60,10 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
         region = cluster.region
         return [
             ("credentials", lambda: amazon.check_credentials(cluster, aws.client("sts", region))),
+            (
+                "support",
+                lambda: support.check_eks_version(stack, cluster, aws.client("eks", region), today=day),
+            ),
             (
                 "GPU quota",
                 lambda: amazon.check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),

@@ -107,7 +107,7 @@ def _gke() -> Schema:
                 choice(ReleaseChannel),
                 default=_GKE.release_channel.value,
             ),
-            "version": key("The version of Kubernetes, in quotes.", text(), example="1.34"),
+            "version": key("The version of Kubernetes, in quotes.", text(), example="1.36"),
             "network": key("The address ranges of the network, or an existing network.", _gke_network()),
             "authorizedNetworks": key(
                 "Name: addresses that can reach the control plane.",
@@ -190,7 +190,7 @@ def _eks() -> Schema:
             ),
             "protect": key(_PROTECT, flag(), default=_EKS.protect),
             "version": key(
-                "The version of Kubernetes, in quotes.", text(), default=_EKS.version, example="1.34"
+                "The version of Kubernetes, in quotes.", text(), default=_EKS.version, example="1.36"
             ),
             "network": key("The address range of the network, or an existing network.", _eks_network()),
             "publicCidrs": key(

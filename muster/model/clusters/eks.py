@@ -94,7 +94,7 @@ class EksCluster:
     region: str
     zones: tuple[str, ...]
     protect: bool = True
-    version: str = "1.34"
+    version: str = "1.35"
     network: EksNetwork = EksNetwork()
     public_cidrs: tuple[str, ...] = ()
     access: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from muster.artifacts.oci.web import Web
 from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import admission, amazon, google, programs, sources, state
+from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
 from muster.live.cluster.api import Api
@@ -349,3 +350,38 @@ def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:
     found, *_ = _versions(here, kuberay="v1.6.2", kubernetes="v1.32.1")
     assert found.state is State.FAILED
     assert "one minor version at a time" in found.message
+
+
+def _eks_version(here: Stack, running: str | None, *, today: date) -> list[Finding]:
+    cluster = here.cluster
+    assert isinstance(cluster, EksCluster)
+    client = boto3.client("eks", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with Stubber(client) as stub:
+        if running is None:
+            stub.add_client_error("describe_cluster", "ResourceNotFoundException")
+        else:
+            stub.add_response("describe_cluster", {"cluster": {"version": running}})
+        return list(support.check_eks_version(here, cluster, client, today=today))
+
+
+def _with_kubernetes(version: str) -> Stack:
+    written = yaml.safe_load(template("here", Provider.EKS))["config"]["muster:cluster"]
+    return stack(Provider.EKS, cluster=written | {"version": version})
+
+
+def test_a_new_cluster_of_an_unsupported_version_fails_and_an_old_one_does_not() -> None:
+    day = date(2026, 12, 3)
+    (found,) = _eks_version(_with_kubernetes("1.34"), None, today=day)
+    assert (found.check, found.state) == ("support", State.FAILED)
+    (found,) = _eks_version(_with_kubernetes("1.34"), "1.34", today=day)
+    assert found.state is State.UNKNOWN
+    assert "ended on 2026-12-02" in found.message
+    (found,) = _eks_version(_with_kubernetes("1.36"), "1.36", today=day)
+    assert found.state is State.OK
+
+
+def test_a_cluster_that_aws_has_raised_is_named_with_the_version_to_write() -> None:
+    raised, _ = _eks_version(_with_kubernetes("1.34"), "1.35", today=date(2027, 1, 1))
+    assert raised.state is State.FAILED
+    assert "AWS raised it" in raised.message
+    assert 'write `version: "1.35"`' in raised.fix
