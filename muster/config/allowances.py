@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from muster.config import bounds
 from muster.config.kueue.groups import parse_quantity
 from muster.config.section import Section, describe_value
 from muster.model.pools import Pool
@@ -30,7 +31,7 @@ def parse_allowance(section: Section, pools: Pools) -> Allowance:
     """The four keys that teams and departments share. The caller reads the others and closes the section."""
     amounts = _amounts(section, pools)
     quota = {name: parse_amount(amounts, name, value, pools) for name, value in amounts.items()}
-    weight = section.integer("weight", -1, least=1, most=1_000_000)
+    weight = section.integer("weight", -1, **bounds.WEIGHT)
     return Allowance(
         quota=MappingProxyType({name: amount for name, amount in quota.items() if amount is not None}),
         borrow=_limit(section, "borrow", pools),

@@ -32,12 +32,12 @@ def parse_kai(section: Section) -> KaiSettings:
     """The settings. Those of an absent section are KAI's defaults."""
     sharding = section.choice("sharding", Sharding, Sharding.ONE) if section.has("sharding") else None
     section.get("sharding")
-    shard = section.section("shard")
+    shard, known = section.section("shard"), KaiSettings()
     settings = KaiSettings(
-        install=section.flag("install", True),
+        install=section.flag("install", known.install),
         sharding=sharding,
-        gpu_sharing=section.flag("gpuSharing", False),
-        cluster_autoscaling=section.flag("clusterAutoscaling", False),
+        gpu_sharing=section.flag("gpuSharing", known.gpu_sharing),
+        cluster_autoscaling=section.flag("clusterAutoscaling", known.cluster_autoscaling),
         shard=_shard(shard),
         pools=_by_name(section.section("pools"), _shard),
         topologies=section.each("topologies", _topology),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from muster.config import bounds
 from muster.config.section import Section, describe_value
 from muster.model.kai import UNLIMITED, Figure, MilliGpus, QueueSettings, Share, Shares
 from muster.model.quantities import parse_cpu, parse_memory, parse_quantity
@@ -53,7 +54,7 @@ def _shares(section: Section) -> Shares:
 
 
 def _share(section: Section, parse: Callable[[str], Amount]) -> Share[Amount]:
-    weight = section.integer("overQuotaWeight", -1, least=0, most=1_000_000)
+    weight = section.integer("overQuotaWeight", -1, **bounds.SHARE)
     share = Share(
         quota=_figure(section, "quota", parse),
         limit=_figure(section, "limit", parse),

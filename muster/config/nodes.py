@@ -6,11 +6,12 @@ Responsible for the defaults, which come from the provider and the machine table
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from muster.config import bounds
 from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine
-from muster.model.nodes import IMAGES, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, LocalDisks, NodeNetwork, Placement
 from muster.model.violations import at
 
 
@@ -39,7 +40,7 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
         zones=section.words("zones"),
         max_run=section.duration("maxRunDuration", 0) or None,
         image=image if images or section.has("image") else None,
-        boot_disk_gib=section.integer("bootDiskGiB", 200, least=30, most=16_384) or 200,
+        boot_disk_gib=section.integer("bootDiskGiB", BOOT_DISK_GIB, **bounds.BOOT_DISK_GIB) or BOOT_DISK_GIB,
         local_disks=section.choice("localDisks", LocalDisks, disks) or disks,
         placement=section.choice("placement", Placement, placement) or placement,
         efa=section.flag("efa", is_ours and machine is not None and machine.efa_by_default),

@@ -7,6 +7,7 @@ Responsible for the defaults: accelerator, GPU count, disks and EFA come from th
 
 from types import MappingProxyType
 
+from muster.config import bounds
 from muster.config.kueue import parse_pool_kueue
 from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.own_node import EXAMPLE, parse_own_node
@@ -23,8 +24,8 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     """One pool, or None if it is malformed and was reported."""
     machine, gpus = _machine(section, cluster.provider if cluster else Provider.EXISTING)
     capacity = section.choice("capacity", Capacity, Capacity.ON_DEMAND)
-    most = section.integer("maxNodes", least=1, most=15_000)
-    least = section.integer("minNodes", 0, least=0, most=15_000)
+    most = section.integer("maxNodes", **bounds.POOL_NODES)
+    least = section.integer("minNodes", 0, **bounds.PERMANENT_NODES)
     parameters = _parameters(section.section("parameters"))
     provisioning_class = section.text("provisioningClass")
     reservation = parse_reservation(section)
@@ -80,7 +81,7 @@ def _machine(section: Section, provider: Provider) -> tuple[Machine | None, int]
 
 def _choice(section: Section, provider: Provider) -> Choice:
     """The machine, accelerator and GPU count that the pool names. `machine` is "" when it is missing."""
-    gpus = section.integer("gpusPerNode", -1, least=0, most=16)
+    gpus = section.integer("gpusPerNode", -1, **bounds.GPUS_PER_NODE)
     example = min(name for name, each in machines_of(provider).items() if each.accelerator == "nvidia-l4")
     may_describe = provider is Provider.EXISTING and not section.has("machine")
     if may_describe:

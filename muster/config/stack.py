@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from muster.config import bounds
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
 from muster.config.charts import parse_charts, parse_images, parse_versions, with_kubernetes
@@ -139,7 +140,7 @@ def _priority(above: Section, name: str, said: object) -> Priority | None:
     """A value, or a mapping of `value` and `description`."""
     section = above.section(name) if isinstance(said, Mapping) else None
     holder, key = (above, name) if section is None else (section, "value")
-    value = holder.integer(key, least=-(2**31), most=2**31 - 1)
+    value = holder.integer(key, **bounds.ANY)
     description = "" if section is None else section.text("description") or ""
     if section is not None:
         section.close()
@@ -171,14 +172,14 @@ def _release(section: Section, known: Version) -> Version:
 
 
 def _program(section: Section) -> ProgramOptions:
-    options = ProgramOptions(install=section.flag("install", True))
+    options = ProgramOptions(install=section.flag("install", ProgramOptions().install))
     section.close()
     return options
 
 
 def _pods_ready(section: Section) -> PodsReady:
     known = PodsReady()
-    retries = section.integer("retries", known.retries, least=0, most=1000)
+    retries = section.integer("retries", known.retries, **bounds.RETRIES)
     ready = PodsReady(
         timeout=section.duration("timeout", known.timeout),
         recovery=section.duration("recovery", known.recovery),

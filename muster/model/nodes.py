@@ -12,6 +12,9 @@ from typing import Final
 
 from muster.model.providers import Provider
 
+BOOT_DISK_GIB: Final = 200
+"""The size of a boot disk where the stack names none."""
+
 
 class Image(StrEnum):
     """The operating system. `cos`: GKE's Container-Optimized OS. `al2023`, `bottlerocket`: EKS's, in their

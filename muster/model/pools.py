@@ -14,7 +14,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine
-from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NodeNetwork, Placement
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
@@ -55,7 +55,7 @@ class Pool:
     zones: tuple[str, ...] = ()
     max_run: int | None = None
     image: Image | None = None
-    boot_disk_gib: int = 200
+    boot_disk_gib: int = BOOT_DISK_GIB
     local_disks: LocalDisks = LocalDisks.NONE
     placement: Placement = Placement.ANY
     efa: bool = False

@@ -2,6 +2,7 @@
 
 from types import MappingProxyType
 
+from muster.config import bounds
 from muster.config.clusters.system import parse_system
 from muster.config.section import Section
 from muster.model.clusters import (
@@ -21,7 +22,7 @@ def parse_eks(section: Section) -> EksCluster | None:
     region = section.text("region", required=True)
     network = _network(section.section("network"))
     default = EksCluster(name=name or "", region=region or "", zones=())
-    days = section.integer("logDays", default.log_days, least=1, most=3653)
+    days = section.integer("logDays", default.log_days, **bounds.LOG_DAYS)
     cluster = EksCluster(
         name=default.name,
         region=default.region,

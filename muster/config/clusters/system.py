@@ -1,5 +1,6 @@
 """Reads `systemPool` of a cluster."""
 
+from muster.config import bounds
 from muster.config.section import Section
 from muster.model.clusters import Provider, SystemPool
 from muster.model.machines import machines_of
@@ -16,8 +17,8 @@ def parse_system(cluster: Section, provider: Provider, default: SystemPool) -> S
         section.note("machine", message, suggestion(name, known, noun="machine"))
     elif name is not None:
         machine = known[name]
-    least = section.integer("minNodes", default.min_nodes, least=0, most=100)
-    most = section.integer("maxNodes", default.max_nodes, least=1, most=1000)
+    least = section.integer("minNodes", default.min_nodes, **bounds.FEWEST_SYSTEM_NODES)
+    most = section.integer("maxNodes", default.max_nodes, **bounds.MOST_SYSTEM_NODES)
     section.close()
     return SystemPool(
         machine=machine,

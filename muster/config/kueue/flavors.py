@@ -2,6 +2,7 @@
 
 from types import MappingProxyType
 
+from muster.config import bounds
 from muster.config.section import Section
 from muster.model.kueue import (
     Effect,
@@ -44,7 +45,7 @@ def parse_flavor(section: Section, name: str) -> Flavor:
 
 
 def _provisioning(section: Section) -> Provisioning:
-    retries = section.integer("retries", RETRIES, least=0, most=1000)
+    retries = section.integer("retries", RETRIES, **bounds.RETRIES)
     merge = section.text("podSetMergePolicy")
     if merge is not None and merge not in list(PodSetMerge):
         allowed = " or ".join(PodSetMerge)
@@ -71,7 +72,7 @@ def _taint(section: Section) -> Taint | None:
 
 def _toleration(section: Section) -> Toleration:
     has_effect, has_seconds = section.has("effect"), section.has("seconds")
-    seconds = section.integer("seconds", 0, least=-(2**31)) if has_seconds else None
+    seconds = section.integer("seconds", 0, **bounds.ANY) if has_seconds else None
     toleration = Toleration(
         key=section.text("key") or "",
         operator=section.choice("operator", Operator, Operator.EQUAL) or Operator.EQUAL,

@@ -15,7 +15,7 @@ def parse_kueue(section: Section) -> KueueOptions:
     topologies = section.section("topologies")
     found = [Topology(name=name, levels=topologies.words(name)) for name, _ in topologies.items()]
     options = KueueOptions(
-        install=section.flag("install", True),
+        install=section.flag("install", KueueOptions().install),
         topologies=tuple(sorted(found, key=lambda each: each.name)),
         flavors=tuple(sorted(section.each("flavors", parse_flavor), key=lambda each: each.name)),
         admission_checks=tuple(sorted(section.each("admissionChecks", _check), key=lambda each: each.name)),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from muster.config import bounds
 from muster.config.kueue.groups import parse_groups
 from muster.config.section import Section, describe_value
 from muster.model.kueue import (
@@ -50,7 +51,7 @@ def parse_queue(section: Section) -> QueueOptions:
 
 
 def _local_queue(section: Section, name: str) -> LocalQueue:
-    weight = section.integer("weight", _UNSAID, least=0, most=1_000_000)
+    weight = section.integer("weight", _UNSAID, **bounds.SHARE)
     queue = LocalQueue(
         name=name,
         namespaces=section.words("namespaces") if section.has("namespaces") else None,
@@ -99,7 +100,7 @@ def _fungibility(above: Section) -> Fungibility | None:
 
 
 def _borrow(section: Section) -> BorrowWithinCohort:
-    threshold = section.integer("maxPriorityThreshold", _UNSAID, least=-(2**31), most=2**31 - 1)
+    threshold = section.integer("maxPriorityThreshold", _UNSAID, **bounds.ANY)
     found = BorrowWithinCohort(
         policy=section.choice("policy", BorrowPreemption, BorrowPreemption.NEVER) or BorrowPreemption.NEVER,
         max_priority_threshold=None if threshold == _UNSAID else threshold,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from muster.config import bounds
 from muster.config.schema.kinds import (
     Schema,
     by_name,
@@ -217,7 +218,7 @@ def _eks() -> Schema:
                 default=list(_EKS.logs),
             ),
             "logDays": key(
-                "How many days CloudWatch keeps them.", integer(least=1, most=3653), default=_EKS.log_days
+                "How many days CloudWatch keeps them.", integer(**bounds.LOG_DAYS), default=_EKS.log_days
             ),
             "systemPool": _system(Provider.EKS, _EKS.system_pool),
             "tags": key(
@@ -312,10 +313,12 @@ def _system(provider: Provider, known: SystemPool) -> Schema:
                 example=known.machine.name,
             ),
             "minNodes": key(
-                "Fewest nodes, over all zones; 0 on GKE alone.", integer(most=100), default=known.min_nodes
+                "Fewest nodes, over all zones; 0 on GKE alone.",
+                integer(**bounds.FEWEST_SYSTEM_NODES),
+                default=known.min_nodes,
             ),
             "maxNodes": key(
-                "Most nodes, over all zones.", integer(least=1, most=1000), default=known.max_nodes
+                "Most nodes, over all zones.", integer(**bounds.MOST_SYSTEM_NODES), default=known.max_nodes
             ),
         }
     )

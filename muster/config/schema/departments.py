@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from muster.config import bounds
 from muster.config.schema import kai, kueue
 from muster.config.schema.kinds import (
     Schema,
@@ -74,9 +75,7 @@ def _allowance(*, quota: str, borrow: str) -> dict[str, Schema]:
             otherwise="all",
             example={"l4": 2},
         ),
-        "weight": key(
-            "Its share of free capacity.", integer(least=1, most=1_000_000), otherwise="1", example=2
-        ),
+        "weight": key("Its share of free capacity.", integer(**bounds.WEIGHT), otherwise="1", example=2),
     }
 
 

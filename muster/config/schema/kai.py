@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from muster.config import bounds
 from muster.config.schema.kinds import (
     Schema,
     by_name,
@@ -19,7 +20,7 @@ from muster.config.schema.kinds import (
     text,
     word,
 )
-from muster.model.kai import DEFAULT_QUEUE_PRIORITY, UNLIMITED, Placement, Sharding, Strategy
+from muster.model.kai import DEFAULT_QUEUE_PRIORITY, UNLIMITED, KaiSettings, Placement, Sharding, Strategy
 
 _LIKE_OTHERS: Final = "that of the shard"
 
@@ -29,10 +30,11 @@ def definitions() -> dict[str, Schema]:
 
 
 def settings() -> Schema:
+    known = KaiSettings()
     return mapping(
         {
             "install": key(
-                "Whether Muster installs KAI; false where the cluster has it.", flag(), default=True
+                "Whether Muster installs KAI; false where the cluster has it.", flag(), default=known.install
             ),
             "sharding": key(
                 "One scheduler for all pools, or one for each.",
@@ -40,10 +42,14 @@ def settings() -> Schema:
                 otherwise="one where there is at most one GPU pool, per-pool otherwise",
             ),
             "gpuSharing": key(
-                "Whether pods may request a part of a GPU; its memory is not isolated.", flag(), default=False
+                "Whether pods may request a part of a GPU; its memory is not isolated.",
+                flag(),
+                default=known.gpu_sharing,
             ),
             "clusterAutoscaling": key(
-                "Whether an autoscaler sees pods that wait for a part of a GPU.", flag(), default=False
+                "Whether an autoscaler sees pods that wait for a part of a GPU.",
+                flag(),
+                default=known.cluster_autoscaling,
             ),
             "shard": key("Settings of the schedulers.", defined("kaiShard")),
             "pools": key(
@@ -113,7 +119,7 @@ def _share() -> Schema:
             ),
             "overQuotaWeight": key(
                 "Its share of what is free beyond all quotas.",
-                integer(most=1_000_000),
+                integer(**bounds.SHARE),
                 otherwise="from `weight`",
                 example=2,
             ),

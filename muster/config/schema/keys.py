@@ -41,7 +41,8 @@ _NAME: Final = "NAME"
 class Key:
     """`path` has names that the author chooses in capitals, and `[]` for the entries of a list. `provider` is
     the one that has the key; None for a key of every stack. `below` is the path of the mapping with the keys
-    of this key; "" where it has none.
+    of this key; "" where it has none. `default` is for people; `value` is the default itself, None where only
+    words can express it.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Key:
     default: str
     sentence: str
     example: object
+    value: object = None
     below: str = ""
 
     @property
@@ -108,6 +110,7 @@ class _Walk:
             default=default,
             sentence=sentence,
             example=self._example(node),
+            value=node.get("default"),
         )
 
     def _mappings(

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from muster.config import bounds
 from muster.config.schema.kinds import (
     Schema,
     by_name,
@@ -27,6 +28,7 @@ from muster.model.kueue import (
     BorrowWithinCohort,
     Effect,
     Fungibility,
+    KueueOptions,
     Migration,
     Operator,
     PodSetMerge,
@@ -40,7 +42,7 @@ from muster.model.kueue import (
 from muster.model.kueue.checks import RETRIES
 from muster.model.queues import Bound
 
-_ANY: Final = integer(least=-(2**31))
+_ANY: Final = integer(**bounds.ANY)
 
 
 def settings() -> Schema:
@@ -66,7 +68,9 @@ def settings() -> Schema:
     return mapping(
         {
             "install": key(
-                "Whether Muster installs Kueue; false where the cluster has it.", flag(), default=True
+                "Whether Muster installs Kueue; false where the cluster has it.",
+                flag(),
+                default=KueueOptions().install,
             ),
             "topologies": key(
                 "Name: node labels, from the widest level to the narrowest.",
@@ -228,7 +232,9 @@ def pool() -> Schema:
                 otherwise="from the provisioning class",
                 example="rayjob-gpu-config",
             ),
-            "retries": key("Retries before Kueue deactivates the work.", integer(most=1000), default=RETRIES),
+            "retries": key(
+                "Retries before Kueue deactivates the work.", integer(**bounds.RETRIES), default=RETRIES
+            ),
             "podSetMergePolicy": key(
                 "Which PodSets become one PodSet of the request.", choice(PodSetMerge), otherwise="none"
             ),
@@ -383,7 +389,7 @@ def _stop_policy() -> Schema:
 
 
 def _local_queue() -> Schema:
-    weight = integer(most=1_000_000)
+    weight = integer(**bounds.SHARE)
     return mapping(
         {
             "namespaces": key(

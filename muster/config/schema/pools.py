@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from muster.config import bounds
 from muster.config.schema import kueue
 from muster.config.schema.kinds import (
     Schema,
@@ -21,7 +22,7 @@ from muster.config.schema.kinds import (
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, MOST_GPUS
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
 _PROFILES: Final = sorted({profile for profiles in MIG_PROFILES.values() for profile in profiles})
@@ -53,7 +54,10 @@ def _pool() -> Schema:
                 example="nvidia-l4",
             ),
             "gpusPerNode": key(
-                "GPUs of one node.", integer(most=16), otherwise="those of the machine", example=1
+                "GPUs of one node.",
+                integer(**bounds.GPUS_PER_NODE),
+                otherwise="those of the machine",
+                example=1,
             ),
             "capacity": key(
                 "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",
@@ -61,9 +65,12 @@ def _pool() -> Schema:
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,
             ),
-            "maxNodes": key("Most nodes, over all zones.", integer(least=1, most=15_000), example=8),
+            "maxNodes": key("Most nodes, over all zones.", integer(**bounds.POOL_NODES), example=8),
             "minNodes": key(
-                "Nodes that are always there, over all zones.", integer(most=15_000), default=0, example=1
+                "Nodes that are always there, over all zones.",
+                integer(**bounds.PERMANENT_NODES),
+                default=0,
+                example=1,
             ),
             "parameters": key(
                 "Parameters of every ProvisioningRequest of the pool, such as maxRunDurationSeconds.",
@@ -95,7 +102,10 @@ def _pool() -> Schema:
                 "The operating system of the nodes.", choice(Image), otherwise="that of the provider"
             ),
             "bootDiskGiB": key(
-                "Size of the boot disk in GiB.", integer(least=30, most=16_384), default=200, example=500
+                "Size of the boot disk in GiB.",
+                integer(**bounds.BOOT_DISK_GIB),
+                default=BOOT_DISK_GIB,
+                example=500,
             ),
             "localDisks": key(
                 "Whether the machine's local disks hold images, logs and files of containers.",

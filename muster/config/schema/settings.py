@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from muster.artifacts.catalogue import catalogue
+from muster.config import bounds
 from muster.config.charts import KUBERNETES, VERSION_KEYS
 from muster.config.schema.kinds import (
     Schema,
@@ -21,7 +22,7 @@ from muster.config.schema.kinds import (
 )
 from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
-from muster.model.programs import PLACEMENTS
+from muster.model.programs import PLACEMENTS, ProgramOptions
 from muster.model.ray import Ray, RayAuth
 from muster.model.stack import GangMode, PodsReady
 from muster.model.tenancy import (
@@ -74,7 +75,7 @@ def _field(field: dict[str, Any]) -> Schema:
 
 
 def priority() -> Schema:
-    value = integer(least=-(2**31))
+    value = integer(**bounds.ANY)
     return either(
         value,
         mapping(
@@ -103,7 +104,7 @@ def pods_ready() -> Schema:
             ),
             "retries": key(
                 "How often such work is retried before it is deactivated.",
-                integer(most=1000),
+                integer(**bounds.RETRIES),
                 default=known.retries,
             ),
         }
@@ -279,4 +280,4 @@ def ray() -> Schema:
 
 def program(name: str) -> Schema:
     sentence = f"Whether Muster installs {name}; false where the cluster has it."
-    return mapping({"install": key(sentence, flag(), default=True)})
+    return mapping({"install": key(sentence, flag(), default=ProgramOptions().install)})

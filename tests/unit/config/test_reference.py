@@ -18,6 +18,7 @@ from muster.config.schema import stack_schema
 from muster.config.schema.keys import ITEM, Key, find_keys, stack_keys
 from muster.config.stack import examine
 from muster.errors import ExitCode
+from muster.model.providers import Provider
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "stack.md"
 SCHEMA: Final = stack_schema()
@@ -41,9 +42,15 @@ _STACK: Final[dict[str, Any]] = {
         "admissionChecks": {"budget": {"controllerName": "example.com/budget"}},
     },
 }
-_NAMES: Final = {"POOL": "l4", "DEPARTMENT": "research", "TEAM": "team-a"}
 # Of what a provider's cluster needs one of several keys.
-_ONE_OF: Final = {"existing": {"context": "a"}, "gke": {"region": "us-central1"}}
+_CLUSTERS: Final[dict[str, dict[str, object]]] = {
+    "gke": {"region": "us-central1"},
+    "eks": {"zones": ["us-east-1a", "us-east-1b"]},
+    "existing": {"context": "a"},
+}
+_NAMES: Final = {"POOL": "l4", "DEPARTMENT": "research", "TEAM": "team-a"}
+# Mappings of which the model keeps what is written. test_schema.py and the catalogue have their defaults.
+_MERGED: Final = ("tenancy.objects", "tenancy.sizes", "versions")
 # What has to be beside a key.
 _BESIDE: Final[dict[str, dict[str, object]]] = {
     "pools.POOL.shares": {"sharing": "time-slicing"},
@@ -96,13 +103,30 @@ def test_an_example_is_accepted_by_the_schema_and_by_the_reader(key: Key) -> Non
     root = f"{NAMESPACE}{key.path.split('.')[0]}"
     refused = [error.message for error in VALIDATOR.iter_errors({"config": values})]
     assert refused == []
-    found = [each for each in examine(Document("stack", values))[1] if each.path.startswith(root)]
+    errors = [each for each in examine(Document("stack", values))[1] if each.level == "error"]
+    found = [each for each in errors if each.path.startswith(root)]
     assert [str(each) for each in found if any(word in each.message for word in _MALFORMED)] == []
 
 
-def stack_with(key: Key) -> dict[str, object]:
-    """A stack that has the example of one key."""
-    value: dict[str, Any] = {key.name: key.example, **_BESIDE.get(key.path, {})}
+DEFAULTS: Final = [key for key in KEYS if key.value is not None and key.parent not in _MERGED]
+
+
+def test_most_keys_with_a_default_declare_its_value() -> None:
+    assert len(DEFAULTS) > 80
+
+
+@pytest.mark.parametrize("key", DEFAULTS, ids=lambda key: f"{key.provider or 'every'}-{key.path}")
+def test_the_default_of_the_declaration_is_what_the_reader_has_without_the_key(key: Key) -> None:
+    written, _ = examine(Document("stack", stack_with(key, {key.name: key.value})))
+    absent, _ = examine(Document("stack", stack_with(key, {})))
+    assert written == absent
+    assert written is not None
+
+
+def stack_with(key: Key, entry: dict[str, object] | None = None) -> dict[str, object]:
+    """A stack that has the example of one key, or `entry` in place of it."""
+    own = {key.name: key.example, **_BESIDE.get(key.path, {})}
+    value: dict[str, Any] = own if entry is None else entry
     path, names = key.parent, _NAMES
     if key.path.startswith("pools.POOL.node"):
         names = _NAMES | {"POOL": "own"}  # a pool without a machine
@@ -115,8 +139,10 @@ def stack_with(key: Key) -> dict[str, object]:
             path, _, name = path.rpartition(".")
         value = {name.removesuffix(ITEM): [value] if name.endswith(ITEM) else value}
     if "cluster" in value:
-        value["cluster"] = _ONE_OF.get(value["cluster"]["provider"], {}) | value["cluster"]
+        value["cluster"] = _CLUSTERS[value["cluster"]["provider"]] | value["cluster"]
     stack = {name: each for name, each in _STACK.items() if name != "cluster" or name not in value}
+    if key.provider is Provider.EKS:
+        stack["pools"] = {"cpu": {"machine": "m6i.2xlarge", "maxNodes": 8}}
     return {f"{NAMESPACE}{name}": each for name, each in merged(stack, value).items()}
 
 
