@@ -55,6 +55,11 @@ def connect(path: Path, *, context: str = "") -> Web:
     )
 
 
+def current_context(path: Path) -> str:
+    """The current context of a kubeconfig, "" where it has none."""
+    return text(_read(path), "current-context")
+
+
 def _read(path: Path) -> Mapping[str, object]:
     try:
         return mapping(yaml.safe_load(path.read_text(encoding="utf-8")))

@@ -1,0 +1,50 @@
+"""One adoption: the stack file, and everything that is to be known before the first `pulumi up`."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from muster.adopt.cluster import LiveCluster
+from muster.adopt.compare import Fate, ObjectChange, compare_objects
+from muster.adopt.findings import Finding
+from muster.adopt.stack_file import to_stack_file
+from muster.adopt.text import format_stack_file
+from muster.config.document import parse_text
+from muster.config.stack import examine
+
+_SOURCE: Final = "Pulumi.adopted.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """`text`: the stack file. `mistakes`: what `muster validate` would refuse in it. `objects` is empty where
+    there are any.
+    """
+
+    text: str
+    findings: tuple[Finding, ...]
+    mistakes: tuple[str, ...]
+    objects: tuple[ObjectChange, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the stack means what the cluster has, and nothing of it is missing."""
+        return not (
+            self.mistakes
+            or any(each.matters for each in self.findings)
+            or any(each.fate is Fate.DIFFERENT for each in self.objects)
+        )
+
+
+def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
+    """The text is read back as `muster validate` does, and what it renders is compared with the cluster."""
+    file = to_stack_file(live, cluster)
+    written = format_stack_file(file)
+    stack, found = examine(parse_text(written, source=_SOURCE))
+    mistakes = tuple(str(each) for each in found if each.level == "error")
+    is_sound = stack is not None and not mistakes
+    return Adoption(
+        text=written,
+        findings=file.findings,
+        mistakes=mistakes,
+        objects=compare_objects(stack, live) if stack is not None and is_sound else (),
+    )

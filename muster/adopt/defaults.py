@@ -1,0 +1,45 @@
+"""What a field of Kueue's API means where an object does not have it, by kind.
+
+Kueue 0.19.2, v1beta2. Both sides of a comparison are completed with these, so that a default that one side
+spells out is no difference.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+_ONE: Final = {"fairSharing": {"weight": "1"}}
+DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ClusterQueue": {
+        **_ONE,
+        "queueingStrategy": "BestEffortFIFO",
+        "stopPolicy": "None",
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+        "preemption": {
+            "withinClusterQueue": "Never",
+            "reclaimWithinCohort": "Never",
+            "borrowWithinCohort": {"policy": "Never"},
+        },
+    },
+    "LocalQueue": {**_ONE, "stopPolicy": "None"},
+    "Cohort": dict(_ONE),
+    "ProvisioningRequestConfig": {
+        "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+    },
+}
+
+
+def completed(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with every default that it leaves out."""
+    return _over(DEFAULTS.get(kind, {}), spec)
+
+
+def _over(defaults: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = copy.deepcopy(dict(defaults))
+    for key, value in spec.items():
+        known = found.get(key)
+        if isinstance(known, dict) and isinstance(value, Mapping):
+            found[key] = _over(known, value)
+        elif value is not None:
+            found[key] = value
+    return found

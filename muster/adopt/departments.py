@@ -1,0 +1,118 @@
+"""Cohorts as departments, with the ClusterQueues that name them as teams.
+
+A Cohort that only a name refers to is one as well. ClusterQueues without a Cohort are teams of a department
+without one.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.adopt.cluster import LiveCluster
+from muster.adopt.findings import Findings
+from muster.adopt.groups import to_groups
+from muster.adopt.queues import to_team
+from muster.adopt.titles import NameBook
+from muster.adopt.weights import has_weights, to_weight
+from muster.live.fields import mapping, text
+from muster.render.manifest import Manifest
+
+_INDEPENDENT: Final = "independent"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTree:
+    """`departments`: the value of `muster:departments`. `teams` and `cohorts`: the name in the stack of every
+    ClusterQueue and of every Cohort, by the object's name.
+    """
+
+    departments: dict[str, Any]
+    teams: dict[str, str]
+    cohorts: dict[str, str]
+
+
+def to_queue_tree(live: LiveCluster, checks: Collection[str], findings: Findings) -> QueueTree:
+    """Every queue of the cluster. `checks`: the AdmissionChecks that the stack has."""
+    return _Builder(live, checks, findings).build()
+
+
+class _Builder:
+    """Reads a cluster into departments."""
+
+    def __init__(self, live: LiveCluster, checks: Collection[str], findings: Findings) -> None:
+        self._live, self._checks, self._findings = live, checks, findings
+        self._is_weighted = has_weights(live, findings)
+        book = NameBook()
+        queues = [text(each, "metadata", "name") for each in live.of("ClusterQueue")]
+        self._teams = {name: book.take(name, suffix="team") for name in queues}
+        self._objects = {text(each, "metadata", "name"): each for each in live.of("Cohort")}
+        self._parents = self._parents_of_all()
+        self._cohorts = {name: book.take(name, suffix="cohort") for name in sorted(self._parents)}
+        self._independent = book.take(_INDEPENDENT, suffix="queues")
+        self._doors: dict[str, list[Manifest]] = {}
+        for each in live.of("LocalQueue"):
+            self._doors.setdefault(text(each, "spec", "clusterQueue"), []).append(each)
+
+    def build(self) -> QueueTree:
+        tops = [name for name, parent in self._parents.items() if not parent]
+        found = {self._cohorts[name]: self._department(name) for name in sorted(tops)}
+        alone = self._members("")
+        if alone:
+            found[self._independent] = {"kueue": {"cohort": "none"}, "teams": alone}
+        for cluster_queue, doors in self._doors.items():
+            if cluster_queue not in self._teams:
+                for door in doors:
+                    reason = f"names a ClusterQueue {cluster_queue!r} that does not exist."
+                    where = (
+                        f"LocalQueue {text(door, 'metadata', 'namespace')}/{text(door, 'metadata', 'name')}"
+                    )
+                    self._findings.lost(where, "spec.clusterQueue", reason, "left out; it stays as it is")
+        return QueueTree(found, self._teams, self._cohorts)
+
+    def _parents_of_all(self) -> dict[str, str]:
+        """Every Cohort that exists or is named -> its parent, "" at the top. A circle is cut at its first."""
+        parents = {name: text(each, "spec", "parentName") for name, each in self._objects.items()}
+        named = {text(each, "spec", "cohortName") for each in self._live.of("ClusterQueue")}
+        for name in sorted((named | set(parents.values())) - {""}):
+            parents.setdefault(name, "")
+        for name in sorted(parents):
+            seen, at = {name}, parents[name]
+            while at and at not in seen:
+                seen.add(at)
+                at = parents[at]
+            if at:
+                reason = (
+                    f"is its own ancestor, through {parents[name]!r}: Kueue admits nothing in such Cohorts."
+                )
+                self._findings.lost(f"Cohort {name}", "spec.parentName", reason, "written without a parent")
+                parents[name] = ""
+        return parents
+
+    def _department(self, cohort: str) -> dict[str, Any]:
+        body, name = self._objects.get(cohort, {}), self._cohorts[cohort]
+        kueue: dict[str, Any] = {"cohort": cohort} if cohort != name else {}
+        if groups := to_groups(mapping(body, "spec")):
+            kueue["resourceGroups"] = groups
+        below = sorted(child for child, parent in self._parents.items() if parent == cohort)
+        values = {
+            "weight": to_weight(body) if self._is_weighted and body else None,
+            "kueue": kueue,
+            "departments": {self._cohorts[child]: self._department(child) for child in below},
+            "teams": self._members(cohort),
+        }
+        return {key: value for key, value in values.items() if value}
+
+    def _members(self, cohort: str) -> dict[str, Any]:
+        found = {}
+        for queue in self._live.of("ClusterQueue"):
+            if text(queue, "spec", "cohortName") == cohort:
+                own = text(queue, "metadata", "name")
+                found[self._teams[own]] = to_team(
+                    queue,
+                    self._doors.get(own, ()),
+                    name=self._teams[own],
+                    checks=self._checks,
+                    is_weighted=self._is_weighted,
+                    findings=self._findings,
+                )
+        return found

@@ -1,0 +1,103 @@
+"""The report of an adoption, as text and as JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from muster.adopt.adoption import Adoption
+from muster.adopt.compare import Fate, ObjectChange
+from muster.adopt.findings import Finding
+from muster.live.sanitize import sanitize_line
+
+_LONGEST: Final = 2000
+
+
+def to_json(adoption: Adoption, *, file: str) -> dict[str, Any]:
+    """`file`: where the stack file was written, "" for nowhere."""
+    return {
+        "isExact": adoption.is_exact,
+        "file": file,
+        "stack": adoption.text,
+        "mistakes": list(adoption.mistakes),
+        "notExpressed": [
+            {
+                "object": each.object,
+                "field": each.field,
+                "reason": each.reason,
+                "effect": each.effect,
+                "matters": each.matters,
+            }
+            for each in adoption.findings
+        ],
+        "objects": [
+            {
+                "object": each.object,
+                "fate": each.fate.value,
+                "fields": [
+                    {"path": field.path, "live": field.live, "written": field.written}
+                    for field in each.fields
+                ],
+            }
+            for each in adoption.objects
+        ],
+    }
+
+
+def format_report(adoption: Adoption) -> str:
+    """What changes, what is not in the stack, and what is said in other words; each with its object."""
+    return "".join(f"{_sanitized(line)}\n" for line in _lines(adoption))
+
+
+def _sanitized(line: str) -> str:
+    """Names and values of the cluster are anyone's text."""
+    plain = line.lstrip(" ")
+    return line[: len(line) - len(plain)] + sanitize_line(plain, longest=_LONGEST)
+
+
+def _lines(adoption: Adoption) -> Iterator[str]:
+    yield from _summary(adoption)
+    for mistake in adoption.mistakes:
+        yield f"  not a valid stack: {mistake}"
+    yield from _objects("Different in the stack", adoption.objects, Fate.DIFFERENT)
+    yield from _findings("Not expressed", [each for each in adoption.findings if each.matters])
+    yield from _findings("Expressed in other words", [each for each in adoption.findings if not each.matters])
+    yield from _objects("Created", adoption.objects, Fate.CREATED)
+    yield from _objects("Left alone", adoption.objects, Fate.KEPT)
+
+
+def _summary(adoption: Adoption) -> Iterator[str]:
+    fates = Counter(each.fate for each in adoption.objects)
+    if adoption.is_exact:
+        yield f"Nothing changes for anyone: {fates[Fate.UNCHANGED]} objects are taken over as they are."
+        return
+    if adoption.mistakes:
+        yield "The stack file has mistakes; correct it before `pulumi up`:"
+        return
+    yield (
+        f"{fates[Fate.UNCHANGED]} objects are taken over as they are, {fates[Fate.DIFFERENT]} differ; "
+        "not everything is in the stack file:"
+    )
+
+
+def _findings(heading: str, found: list[Finding]) -> Iterator[str]:
+    if not found:
+        return
+    yield ""
+    yield f"{heading}:"
+    for each in found:
+        where = f"{each.object}: {each.field}" if each.field else each.object
+        yield f"  {where}: {each.reason} Effect: {each.effect}."
+
+
+def _objects(heading: str, objects: tuple[ObjectChange, ...], fate: Fate) -> Iterator[str]:
+    found = [each for each in objects if each.fate is fate]
+    if not found:
+        return
+    yield ""
+    yield f"{heading}:"
+    for each in found:
+        yield f"  {each.object}"
+        for field in each.fields:
+            written = "not in the stack; it stays" if field.written is None else json.dumps(field.written)
+            yield f"    {field.path}: {json.dumps(field.live)} -> {written}"

@@ -1,0 +1,52 @@
+"""The stack file as text, with a comment above each key."""
+
+from typing import Any, Final
+
+import yaml
+
+from muster.adopt.stack_file import StackFile
+
+_HEAD: Final = """\
+# Written by `muster adopt`: the queues of this cluster as they are. Every object keeps its name and meaning,
+# and the first `pulumi up` takes it over in place. How to go on: docs/adopt.md.
+"""
+_COMMENTS: Final = {
+    "muster:cluster": "The cluster as your kubeconfig names it.",
+    "muster:pools": "Flavors whose nodes are all alike, with the nodes as they were counted.",
+    "muster:kueue": "The Kueue of this cluster stays as it is. Flavors and checks are exactly the cluster's.",
+    "muster:kuberay": "The KubeRay of this cluster stays as it is.",
+    "muster:gangAdmission": "Gang admission is not switched on: `off` keeps the checks that are there.",
+    "muster:tenancy": "Namespaces are left alone: no policy, quota, network rule or account is added.",
+    "muster:priorities": "The WorkloadPriorityClasses.",
+    "muster:departments": "Cohorts are departments, ClusterQueues are teams, with exactly their groups.",
+}
+_WITHOUT_POOLS: Final = (
+    "No flavor selects nodes that are all alike, so the report of a change shows no quotas."
+)
+_WIDTH: Final = 110
+
+
+def format_stack_file(file: StackFile) -> str:
+    """YAML that says what `file` has, in its order."""
+    parts = [_HEAD, "config:\n"]
+    for key, value in file.values.items():
+        comment = _WITHOUT_POOLS if key == "muster:pools" and not value else _COMMENTS[key]
+        parts += [f"  # {comment}\n", _indented(_dumped({key: value}))]
+    return "".join(parts)
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    is_scalar = not any(isinstance(each, dict | list) for each in value.values())
+    style = False if is_scalar else None
+    return yaml.dump(value, Dumper=_Dumper, default_flow_style=style, sort_keys=False, width=_WIDTH)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+class _Dumper(yaml.SafeDumper):
+    """No anchors: two equal lists are two lists to the people who edit them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -1,0 +1,69 @@
+"""`muster adopt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.cluster import fetch_cluster
+from muster.adopt.report import format_report, to_json
+from muster.adopt.titles import to_label
+from muster.cli.command import command
+from muster.cli.options import FILE, context_option, json_option, kubeconfig_option, kubeconfig_path
+from muster.cli.output import STDOUT, note_list, put, put_json
+from muster.errors import ExitCode, MusterError
+from muster.live.cluster.api import Api
+from muster.live.cluster.kubeconfig import connect, current_context
+
+_EXAMPLES = """
+muster adopt --context prod > stacks/Pulumi.prod.yaml
+muster adopt --context prod --out stacks/Pulumi.prod.yaml
+muster adopt --context prod --json
+"""
+_CODES = {
+    ExitCode.DONE: "The stack file means what the cluster has.",
+    ExitCode.FOUND: "Something of the cluster is not in the stack file, or would change.",
+    ExitCode.OUTSIDE: "The cluster cannot be read, or has no Kueue.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@kubeconfig_option
+@context_option
+@click.option(
+    "--out", type=FILE, metavar="FILE", help="Where to write the stack file. Default: standard output."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@json_option
+def cli(*, kubeconfig: Path | None, context: str, out: Path | None, force: bool, as_json: bool) -> ExitCode:
+    """Write the stack file of a cluster that runs Kueue already.
+
+    Reads its queues, flavors, checks, priorities, nodes and programs, and writes the stack that means the
+    same, under the same names. The report lists what no stack can express, and what the first `pulumi up`
+    would change. Only lists are read; nothing is written to the cluster.
+    """
+    if out is not None and out.exists() and not force:
+        raise MusterError(f"{out} exists.", fix="name another file, or add --force.")
+    path = kubeconfig_path(kubeconfig)
+    api = Api(connect(path, context=context), note_list)
+    name = context or current_context(path)
+    cluster = {"name": to_label(name), "context": name}
+    if kubeconfig is not None:
+        cluster["kubeconfig"] = str(kubeconfig)
+    found = adopt(fetch_cluster(api), cluster)
+    if out is not None:
+        put(str(out), found.text)
+    if as_json:
+        put_json(to_json(found, file=str(out or "")))
+    elif out is not None:
+        put(STDOUT, format_report(found))
+    else:
+        put(STDOUT, found.text)
+        click.echo(format_report(found), err=True, nl=False)
+    return _code(found)
+
+
+def _code(found: Adoption) -> ExitCode:
+    return ExitCode.DONE if found.is_exact else ExitCode.FOUND
