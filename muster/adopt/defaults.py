@@ -8,6 +8,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
+OWN_NAME: Final = "kubernetes.io/metadata.name"
+# A ClusterQueue without a selector lets no namespace in, and {} lets all in. Every namespace has its name.
+NO_NAMESPACE: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": OWN_NAME, "operator": "DoesNotExist"}]}
+
 _ONE: Final = {"fairSharing": {"weight": "1"}}
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ClusterQueue": {
@@ -31,7 +35,10 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def completed(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with every default that it leaves out."""
-    return _over(DEFAULTS.get(kind, {}), spec)
+    found = _over(DEFAULTS.get(kind, {}), spec)
+    if kind == "ClusterQueue" and found.get("namespaceSelector") is None:
+        found["namespaceSelector"] = copy.deepcopy(NO_NAMESPACE)
+    return found
 
 
 def _over(defaults: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:

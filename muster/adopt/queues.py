@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from muster.adopt.cluster import title
+from muster.adopt.defaults import NO_NAMESPACE, OWN_NAME
 from muster.adopt.findings import Findings
 from muster.adopt.groups import to_groups
 from muster.adopt.weights import to_weight
@@ -17,7 +18,6 @@ _WITHIN: Final = {
     "LowerOrNewerEqualPriority": "lower-or-newer-equal-priority",
 }
 _RECLAIM: Final = {"Never": "never", "LowerPriority": "lower-priority", "Any": "any"}
-_OWN_NAME: Final = "kubernetes.io/metadata.name"
 _USAGE: Final = "UsageBasedAdmissionFairSharing"
 # Kueue's defaults, which a stack leaves out.
 _FUNGIBILITY: Final = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
@@ -91,11 +91,11 @@ def _selector(queue: Manifest, namespace: str, findings: Findings) -> dict[str, 
     if said is None:
         reason = "no selector lets no namespace in, and a stack without one lets the team's in."
         findings.reworded(
-            title(queue), "spec.namespaceSelector", reason, f"written as namespaces without {_OWN_NAME}: none"
+            title(queue), "spec.namespaceSelector", reason, f"written as namespaces without {OWN_NAME}: none"
         )
-        return {"matchExpressions": [{"key": _OWN_NAME, "operator": "DoesNotExist"}]}
+        return dict(NO_NAMESPACE)
     labels, expressions = texts(said, "matchLabels"), items(said, "matchExpressions")
-    if labels == {_OWN_NAME: namespace} and not expressions:
+    if labels == {OWN_NAME: namespace} and not expressions:
         return None
     found: dict[str, Any] = {"matchLabels": labels} if labels else {}
     if expressions:

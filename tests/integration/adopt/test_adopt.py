@@ -1,0 +1,239 @@
+"""A cluster that runs Kueue becomes a stack, and `pulumi up` takes its objects over while work runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.compare import Fate
+from muster.cli import main
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.errors import MusterError
+from muster.local.envtest import path_of
+from muster.model.stack import Stack
+from muster.provider.meaning import same_meaning
+from tests import built
+from tests.clouds.engine import ROOT, workspace
+from tests.integration.adopt.shapes import SHAPES, TREE
+from tests.integration.adopt.world import JOBS, KUEUE, World
+from tests.kai.definitions import data
+from tests.waiting import eventually
+
+_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+CLUSTER: Final = {"name": "bare", "context": "bare"}
+# Queues of Kueue's documentation. The rest of its samples are jobs, or parts that name what is not there.
+_SAMPLES: Final = (
+    "admin/single-clusterqueue-setup.yaml",
+    "admin/concurrent-admission-setup.yaml",
+    "admin/shared-quota-setup.yaml",
+    "admission-fs/admission-fair-sharing-setup.yaml",
+    "provisioning/provisioning-setup.yaml",
+    "serving-workloads/sample-hami.yaml",
+    "tas/sample-gpu-queues.yaml",
+    "tas/sample-queues.yaml",
+)
+# Made by this suite and not by Kueue's samples: their namespaces and programs are nobody's queue.
+_QUEUES: Final = "kueue.x-k8s.io"
+
+
+def _samples() -> list[Path]:
+    folder = data("samples")
+    return [] if folder is None else [folder / "kueue" / each for each in _SAMPLES]
+
+
+def _queues_of(path: Path) -> list[dict[str, Any]]:
+    found = [each for each in yaml.safe_load_all(path.read_text()) if each]
+    wanted = [each for each in found if each["apiVersion"].startswith(_QUEUES) or each["kind"] == "Namespace"]
+    return sorted(wanted, key=lambda each: each["kind"] != "Namespace")
+
+
+def _stack(adopted: Adoption) -> Stack:
+    stack, found = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
+    assert stack is not None
+    assert [each for each in found if each.level == "error"] == []
+    return stack
+
+
+def _taken_over(world: World, adopted: Adoption) -> None:
+    """The provider applies the stack: every object is the same one, with the same meaning."""
+    before = world.live()
+    assert world.take_over(_stack(adopted)).failures == ()
+    after = world.live()
+    for path, one in before.items():
+        two = after[path]
+        assert two["metadata"]["uid"] == one["metadata"]["uid"], path
+        assert "deletionTimestamp" not in two["metadata"], path
+        if "spec" in one:
+            kept = {key: two["spec"].get(key) for key in one["spec"]}
+            assert same_meaning(kept, one["spec"]), path
+        for field in ("value", "description"):
+            assert two.get(field) == one.get(field), path
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_queues_of_a_guide_become_a_stack_that_changes_nothing(world: World, shape: str) -> None:
+    world.create(SHAPES[shape])
+    adopted = adopt(world.read(), CLUSTER)
+    assert adopted.mistakes == ()
+    assert adopted.is_exact
+    _taken_over(world, adopted)
+
+
+@pytest.mark.parametrize("path", _samples(), ids=lambda path: path.stem)
+def test_queues_of_kueues_samples_become_a_stack_that_changes_nothing(world: World, path: Path) -> None:
+    world.create(_queues_of(path))
+    adopted = adopt(world.read(), CLUSTER)
+    assert adopted.mistakes == ()
+    assert adopted.is_exact
+    _taken_over(world, adopted)
+
+
+def test_the_tree_keeps_its_names_and_its_form(world: World) -> None:
+    world.create(TREE)
+    adopted = adopt(world.read(), CLUSTER)
+    stack = _stack(adopted)
+    chains = {team.name: [each.name for each in chain] for chain, team in stack.teams()}
+    assert chains == {
+        "vision": ["company", "research-cohort"],
+        "research": ["company", "research-cohort"],
+        "shared-pool": ["spare"],
+    }
+    assert {each.object for each in adopted.objects if each.fate is Fate.CREATED} == {"Cohort spare"}
+    assert [each.object for each in adopted.findings if not each.matters and "Queue" in each.object] == [
+        "ClusterQueue shared-pool"
+    ]
+
+
+def test_what_no_stack_can_express_is_named_and_stays(world: World, tmp_path: Path) -> None:
+    world.create(SHAPES["priorities"])
+    path = f"{KUEUE}/clusterqueues/cluster-queue"
+    weight = {"spec": {"fairSharing": {"weight": "500m"}}}
+    world.plane.call("PATCH", path, weight, content_type="application/merge-patch+json")
+    adopted = adopt(world.read(), CLUSTER)
+    assert not adopted.is_exact
+    (lost,) = [each for each in adopted.findings if each.matters]
+    assert (lost.object, lost.field) == ("ClusterQueue cluster-queue", "spec.fairSharing.weight")
+    _taken_over(world, adopted)
+    assert world.plane.call("GET", path)["spec"]["fairSharing"]["weight"] == "500m"
+
+
+def test_a_cluster_of_musters_is_not_adopted_again(world: World) -> None:
+    world.create(SHAPES["priorities"])
+    world.take_over(_stack(adopt(world.read(), CLUSTER)))
+    with pytest.raises(MusterError, match="is a Muster stack's already"):
+        adopt(world.read(), CLUSTER)
+
+
+def test_the_command_writes_a_file_once_and_reports(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.create(SHAPES["priorities"])
+    file, kubeconfig = tmp_path / "Pulumi.prod.yaml", str(world.plane.kubeconfig())
+    options = ["adopt", "--kubeconfig", kubeconfig, "--out", str(file)]
+    assert main(options) == 0
+    assert "Nothing changes for anyone: 5 objects" in capsys.readouterr().out
+    assert main(["validate", str(file)]) == 0
+    file.write_text("mine")
+    assert main(options) == 2
+    assert file.read_text() == "mine"
+    assert main([*options, "--force", "--json"]) == 0
+    capsys_out = capsys.readouterr().out
+    assert json.loads(capsys_out[capsys_out.index("{") :])["isExact"] is True
+    assert file.read_text() != "mine"
+
+
+def _submit(world: World) -> str:
+    """A Job that Kueue admits: its Workload's path."""
+    container = {"name": "work", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "runs",
+            "namespace": "default",
+            "labels": {"kueue.x-k8s.io/queue-name": "user-queue", _PRIORITY: "prod-priority"},
+        },
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+    world.plane.call("POST", JOBS, job)
+    workloads = f"{KUEUE}/namespaces/default/workloads"
+    found = eventually("Kueue has made a Workload", lambda: world.plane.call("GET", workloads)["items"])
+    path = f"{workloads}/{found[0]['metadata']['name']}"
+    eventually("it is admitted", lambda: _is_admitted(world.plane.call("GET", path)))
+    return path
+
+
+def _is_admitted(workload: dict[str, Any]) -> bool:
+    conditions = workload.get("status", {}).get("conditions") or []
+    return {"Admitted": "True"}.items() <= {each["type"]: each["status"] for each in conditions}.items()
+
+
+def test_the_engine_takes_the_queues_over_while_work_runs(world: World, tmp_path: Path) -> None:
+    """`muster adopt`, `pulumi up` of the example, and everything is the object that it was."""
+    built.tools()
+    world.create(SHAPES["priorities"])
+    workload = _submit(world)
+    running, before = world.plane.call("GET", workload), world.live()
+    file, kubeconfig = tmp_path / "Pulumi.prod.yaml", world.plane.kubeconfig()
+    assert main(["adopt", "--kubeconfig", str(kubeconfig), "--out", str(file)]) == 0
+
+    environment = {
+        "SWITCH_STACK": str(file),
+        "SWITCH_KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": str(ROOT),
+    }
+    made = workspace(tmp_path / "engine", ROOT / "tests/integration/kai/program", "switch", environment)
+    assert {step.op for step in made.up().changes} == {"create"}
+    made.preview("--expect-no-changes")
+
+    after = world.live()
+    assert {path: each["metadata"]["uid"] for path, each in after.items()} == {
+        path: each["metadata"]["uid"] for path, each in before.items()
+    }
+    assert {path: each.get("spec") for path, each in after.items()} == {
+        path: each.get("spec") for path, each in before.items()
+    }
+    now = world.plane.call("GET", workload)
+    assert now["metadata"]["uid"] == running["metadata"]["uid"]
+    assert now["status"]["conditions"] == running["status"]["conditions"]
+    assert world.plane.call("GET", f"{JOBS}/runs")["spec"]["suspend"] is False
+
+
+def test_adoption_needs_the_rights_that_its_page_lists_and_no_more(world: World, tmp_path: Path) -> None:
+    world.create(SHAPES["priorities"])
+    page = (ROOT / "docs" / "adopt.md").read_text()
+    (role,) = [each for each in _blocks(page) if each.get("kind") == "ClusterRole"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
+    name = role["metadata"]["name"]
+    account = {"kind": "ServiceAccount", "name": "adopter", "namespace": "default"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [account],
+    }
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "adopter"}}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    world.plane.call("POST", accounts, body)
+    for each in (role, binding):
+        world.plane.call("POST", path_of(each).rpartition("/")[0], each)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = world.plane.call("POST", f"{accounts}/adopter/token", request)["status"]["token"]
+    kubeconfig = world.plane.kubeconfig(token, name="adopter")
+    assert main(["adopt", "--kubeconfig", str(kubeconfig), "--out", str(tmp_path / "Pulumi.a.yaml")]) == 0
+
+
+def _blocks(page: str) -> list[dict[str, Any]]:
+    found = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [each for block in found for each in yaml.safe_load_all(block) if isinstance(each, dict)]

@@ -1,0 +1,108 @@
+"""A cluster that ran Kueue before Muster: its objects, as kubectl makes them, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from muster.adopt.cluster import LiveCluster, fetch_cluster
+from muster.components.bundle import text
+from muster.live.cluster.api import Api
+from muster.live.cluster.kubeconfig import connect
+from muster.local.envtest import ControlPlane, path_of
+from muster.model.stack import Stack
+from muster.provider.api import Cluster as ProviderCluster
+from muster.provider.deadline import Deadline
+from muster.provider.kubeconfig import load
+from muster.provider.resource import Written, write
+from muster.render import queues
+from tests.waiting import eventually
+
+Object = dict[str, Any]
+
+KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_OURS: Final = "kueue.x-k8s.io"
+_PLURALS: Final = (
+    *("workloads", "localqueues", "clusterqueues", "cohorts", "admissionchecks"),
+    *("provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses"),
+)
+JOBS: Final = "/apis/batch/v1/namespaces/default/jobs"
+
+
+@dataclass(slots=True)
+class World:
+    plane: ControlPlane
+    made: list[Object] = field(default_factory=list)
+
+    def create(self, objects: Iterable[Object]) -> None:
+        """As kubectl does: the fields are kubectl's from then on."""
+        for body in objects:
+            at = path_of(body)
+            if body["kind"] == "Namespace" and self.find(at) is not None:
+                continue
+            self.plane.call("POST", f"{at.rpartition('/')[0]}?fieldManager=kubectl-create", body)
+            self.made.append(body)
+
+    def live(self) -> dict[str, Object]:
+        """Every object that was made, by its path, in the version of today."""
+        found = {}
+        for body in self.made:
+            if body["apiVersion"].startswith(_OURS):
+                path = path_of({**body, "apiVersion": f"{_OURS}/v1beta2"})
+                found[path] = self.plane.call("GET", path)
+        return found
+
+    def read(self) -> LiveCluster:
+        """What `muster adopt` reads."""
+        return fetch_cluster(Api(connect(self.plane.kubeconfig())))
+
+    def take_over(self, stack: Stack) -> Written:
+        """The queues of the stack, applied by the provider as the first `pulumi up` does."""
+        ours = [each for each in queues.objects(stack) if each["apiVersion"].startswith(_OURS)]
+
+        async def applied() -> Written:
+            access = load(self.plane.kubeconfig().read_text(), "bare")
+            async with ProviderCluster(access) as cluster:
+                return await write(
+                    cluster,
+                    {"queues": text(ours)},
+                    before={},
+                    state={},
+                    deadline=Deadline(60),
+                    log_status=lambda _: None,
+                )
+
+        return asyncio.run(applied())
+
+    def clear(self) -> None:
+        """What queues use goes after them: Kueue holds it until then. Namespaces stay, because nothing here
+        empties them.
+        """
+        for job in self.plane.call("GET", JOBS)["items"]:
+            self.delete(path_of({"apiVersion": "batch/v1", "kind": "Job", **job}))
+        for plural in _PLURALS:
+            for each in self.plane.call("GET", f"{KUEUE}/{plural}")["items"]:
+                meta = each["metadata"]
+                space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+                self.delete(f"{KUEUE}{space}/{plural}/{meta['name']}")
+        self.made.clear()
+
+    def delete(self, path: str) -> None:
+        try:
+            self.plane.call("DELETE", path, {"propagationPolicy": "Background"})
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+        eventually(f"{path} is gone", lambda: self.find(path) is None)
+
+    def find(self, path: str) -> Object | None:
+        try:
+            found: Object = self.plane.call("GET", path)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return None
+        return found
