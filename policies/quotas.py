@@ -12,6 +12,7 @@ from pulumi_policy import EnforcementLevel, Severity
 
 from muster.model import names
 from muster.model.quantities import parse_quantity
+from muster.model.quotas import is_unlimited
 from muster.policies.registered import Item
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
@@ -20,13 +21,18 @@ _SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def sums(case: Case) -> Iterator[Finding]:
-    """The GPUs guaranteed of a pool, over all queues, against what the pool can have."""
+    """The GPUs guaranteed of a pool, over all queues, against what the pool can have. A quota without a bound
+    is no guarantee.
+    """
     if case.stack is None:
         return
+    pools = {pool.name: pool for pool in case.stack.pools}
     guaranteed: dict[str, float] = defaultdict(float)
     for item in case.registered.items("ClusterQueue", "Cohort"):
         for flavor, gpus in _gpus(item).items():
-            guaranteed[flavor] += gpus.get("nominalQuota", 0)
+            nominal, pool = gpus.get("nominalQuota", 0), pools.get(flavor)
+            if pool is not None and not is_unlimited(pool, int(nominal)):
+                guaranteed[flavor] += nominal
     for pool in case.stack.pools:
         most = pool.max_gpus * case.settings["overcommit"]
         if pool.is_gpu and guaranteed[pool.name] > most:
@@ -61,8 +67,11 @@ def share(case: Case) -> Iterator[Finding]:
         for flavor, gpus in _gpus(item).items():
             pool, nominal = pools.get(flavor), gpus.get("nominalQuota", 0)
             if pool is not None and nominal > pool.max_gpus * case.settings["maxShare"]:
+                has = f"is guaranteed {nominal:g}"
+                if is_unlimited(pool, int(nominal)):
+                    has = "has a quota without a bound"
                 yield Finding(
-                    f"{item.label} is guaranteed {nominal:g} of the {pool.max_gpus} GPUs "
+                    f"{item.label} {has} of the {pool.max_gpus} GPUs "
                     f"of {flavor}; one queue may have {case.settings['maxShare']:.0%}.",
                     item.urn,
                 )

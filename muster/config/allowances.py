@@ -1,8 +1,8 @@
 """Reads the allowance of a team or a department: quota, borrow, lend, weight.
 
 Responsible for how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping
-with `gpus`, `cpu`, `memory` and `resources` of any other name. Not responsible for whether the pool exists
-and the amount fits (muster/validation).
+with `gpus`, `cpu`, `memory` and `resources` of any other name; for a quota also `unlimited`. Not responsible
+for whether the pool exists and the amount fits (muster/validation).
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,11 @@ from muster.model.violations import at
 Pools = Mapping[str, Pool]
 
 # How other programs write that there is no bound.
-_UNBOUNDED: Final = (-1, "-1", "unlimited", "infinite", "inf", "max", "all")
+_UNLIMITED: Final = "unlimited"
+_UNBOUNDED: Final = (-1, "-1", _UNLIMITED, "infinite", "inf", "max", "all")
 _OF_QUOTA: Final = (
-    "write the amount that is guaranteed to the team; `borrow: all` lets it use all that is idle besides."
+    f"write `{_UNLIMITED}` for no bound, or the amount that is guaranteed; `borrow: all` lets the team use "
+    "all that is idle besides."
 )
 _ALL: Final = "write `all` for as much as others lend."
 
@@ -77,8 +79,10 @@ def parse_amount(section: Section, pool: str, value: object, pools: Pools) -> Am
     """Read `value` as an amount of `pool`. An unknown pool is read as a GPU pool; a rule reports it."""
     if isinstance(value, Mapping):
         return _detailed(Section(value, at(section.path, pool), section.found))
+    is_quota = section.path.endswith(".quota")
+    if is_quota and value == _UNLIMITED:
+        return Amount(is_unlimited=True)
     if value in _UNBOUNDED:
-        is_quota = section.path.endswith(".quota")
         section.note(pool, f"is {describe_value(value)}, and has a bound.", _OF_QUOTA if is_quota else _ALL)
         return None
     known = pools.get(pool)

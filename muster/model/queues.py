@@ -20,13 +20,14 @@ from muster.model.tenancy import Access
 class Amount:
     """A part of a pool. GPU pools are counted in `gpus`, CPU pools in `cpu`; what is None derives from the
     machine. `others` are resources that no machine table knows (`rdma/hca`, `ephemeral-storage`): of what is
-    not named here there is none.
+    not named here there is none. `is_unlimited`: a quota without a bound, in which case nothing else is set.
     """
 
     gpus: Gpus | None = None
     cpu: Millicores | None = None
     memory: Bytes | None = None
     others: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
+    is_unlimited: bool = False
 
 
 class Bound(StrEnum):

@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.model.kueue import replaces_pools
 from muster.model.pools import Pool
-from muster.model.quantities import MIB, Bytes, Gpus, Millicores, Quantity
+from muster.model.quantities import GIB, MIB, Bytes, Gpus, Millicores, Quantity
 from muster.model.queues import Allowance, Amount, Bound, Share
 from muster.model.stack import Stack
 
@@ -49,11 +49,27 @@ class Resources:
 
 _ZERO: Final = Quantity(Fraction(0))
 NOTHING = Resources(Millicores(0), Bytes(0), Gpus(0))
+# Kueue has no word for a quota without a bound. These are more than nodes have, and little enough that 64-bit
+# sums over ten thousands of teams do not overflow.
+_MOST: Final = Resources(Millicores(10**9), Bytes(100 * 1024 * GIB), Gpus(10**6))
 
 
 def whole(pool: Pool) -> Resources:
     """The capacity of the pool with maxNodes nodes."""
     return Resources(pool.max_cpu, _mebibytes(pool.max_memory), pool.max_gpus)
+
+
+def unlimited(pool: Pool) -> Resources:
+    """What stands for a quota of the pool without a bound."""
+    most = whole(pool)
+    return Resources(
+        max(_MOST.cpu, most.cpu), max(_MOST.memory, most.memory), _MOST.gpus if pool.is_gpu else Gpus(0)
+    )
+
+
+def is_unlimited(pool: Pool, amount: int) -> bool:
+    """Whether an amount in the pool's unit, or a sum or difference, comes from a quota without a bound."""
+    return 2 * abs(amount) >= (_MOST.gpus if pool.is_gpu else _MOST.cpu)
 
 
 def resources(pool: Pool, amount: Amount) -> Resources:
@@ -62,6 +78,8 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     On a GPU pool each GPU brings its part of its node's allocatable CPU and memory; on a CPU pool each core
     brings its part of the memory. Explicit figures of `amount` override derived ones.
     """
+    if amount.is_unlimited:
+        return unlimited(pool)
     gpus = amount.gpus or Gpus(0)
     if pool.is_gpu:
         parts, of = int(gpus), pool.slots_per_node
@@ -142,11 +160,13 @@ def cpu_share(rest: Unnamed, pool: Pool, *, weight: int) -> Resources:
 
 
 def named_quota(stack: Stack, pool: Pool) -> Resources:
-    """The sum of the quotas of a pool that the stack names, for teams and departments."""
+    """The sum of the quotas of a pool that the stack names, for teams and departments. One without a bound is
+    no guarantee, and takes nothing from others.
+    """
     total = NOTHING
     for allowance in allowances(stack).values():
         amount = allowance.quota.get(pool.name)
-        if amount is not None:
+        if amount is not None and not amount.is_unlimited:
             total += resources(pool, amount)
     return total
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu, format_memory
-from muster.model.quotas import NOTHING, Resources
+from muster.model.quotas import NOTHING, Resources, is_unlimited
 from muster.preview.compare.pools import PoolCost
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.tree import in_pool_unit
@@ -19,6 +19,8 @@ NOT_PRICED: Final = "not priced"
 
 def format_amount(pool: Pool, value: int) -> str:
     """An amount in the pool's unit."""
+    if is_unlimited(pool, value):
+        return "unlimited"
     return str(value) if pool.is_gpu else format_cpu(Millicores(value))
 
 

@@ -100,6 +100,8 @@ def _shares(context: _RuleContext, path: str, shares: Mapping[str, Share]) -> It
 
 
 def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
+    if amount.is_unlimited:
+        return
     if not pool.is_gpu and amount.gpus:
         yield Violation(path, f"pool {pool.name} has no GPUs.", _IN_CPU)
     elif pool.is_gpu and amount.gpus is None:
@@ -162,7 +164,11 @@ def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
         total, most = named_quota(stack, pool), whole(pool)
         if total.within(most):
             continue
-        owners = [holder for holder in context.holders if name in holder.allowance.quota]
+        owners = [
+            holder
+            for holder in context.holders
+            if name in holder.allowance.quota and not holder.allowance.quota[name].is_unlimited
+        ]
         parts = [
             f"{owner.name} {format_amount(pool, resources(pool, owner.allowance.quota[name]))}"
             for owner in owners

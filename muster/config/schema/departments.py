@@ -58,8 +58,8 @@ def _allowance(*, quota: str, borrow: str) -> dict[str, Schema]:
     """The keys that teams and departments share, with the defaults of `quota` and `borrow`."""
     return {
         "quota": key(
-            "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool.",
-            by_name(defined("amount")),
+            "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool, or unlimited for no bound.",
+            by_name(either(defined("amount"), choice(("unlimited",)))),
             otherwise=quota,
             example={"l4": 4, "cpu": 16},
         ),

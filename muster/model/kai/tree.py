@@ -13,6 +13,7 @@ from typing import Final
 from muster.model.kai.figures import UNLIMITED, Figure, added
 from muster.model.kai.partition import Partition, partitions
 from muster.model.kai.queue import QueueSettings, Share
+from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
 from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed
 from muster.model.stack import Stack
@@ -89,9 +90,9 @@ def _everybody(department: Department) -> Iterator[Team]:
 
 
 def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
-    own = [quota(rest, team.allowance, pool, weight=team.weight) or NOTHING for pool in part.pools]
+    own = [_own(rest, team.allowance, pool, weight=team.weight) for pool in part.pools]
     taken = _taken(part, team.allowance, is_team=True)
-    quotas = {key: added(value(each, key) for each in own) for key in RESOURCES}
+    quotas = {key: added(each[key] for each in own) for key in RESOURCES}
     return _figures(quotas, taken, explicit=_explicit_shares(team.kai, part), weight=team.weight)
 
 
@@ -100,11 +101,11 @@ def _department(
 ) -> Mapping[str, Figures]:
     """A department's own figures plus those of all teams and departments below it."""
     allowance = department.allowance
-    own = [quota(rest, allowance, pool, weight=None) or NOTHING for pool in part.pools]
+    own = [_own(rest, allowance, pool, weight=None) for pool in part.pools]
     below = [_department(rest, part, child, is_top=False) for child in department.departments]
     below += [_team(rest, part, team) for team in department.teams]
     quotas = {
-        key: added([*(value(each, key) for each in own), *(figures[key].quota for figures in below)])
+        key: added([*(each[key] for each in own), *(figures[key].quota for figures in below)])
         for key in RESOURCES
     }
     taken: Mapping[str, Figure[int]] = (
@@ -112,6 +113,15 @@ def _department(
     )
     weight = 1 if allowance.weight is None else allowance.weight
     return _figures(quotas, taken, explicit=_explicit_shares(department.kai, part), weight=weight)
+
+
+def _own(rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None) -> Mapping[str, Figure[int]]:
+    """The guaranteed part of a pool, by resource."""
+    named = allowance.quota.get(pool.name)
+    if named is not None and named.is_unlimited:
+        return {"gpu": UNLIMITED if pool.is_gpu else 0, "cpu": UNLIMITED, "memory": UNLIMITED}
+    owned = quota(rest, allowance, pool, weight=weight) or NOTHING
+    return {key: value(owned, key) for key in RESOURCES}
 
 
 def _taken(part: Partition, allowance: Allowance, *, is_team: bool) -> Mapping[str, Figure[int]]:

@@ -44,7 +44,8 @@ class _Maker:
         """Team by team, until the quota of every pool is used."""
         for _, team in self._stack.teams():
             for pool in self._pools[team.name]:
-                left, index = int(nominal_quota(self._nodes[_queue(team)], pool.flavor).gpus), 0
+                owned = nominal_quota(self._nodes[_queue(team)], pool.flavor).gpus
+                left, index = min(int(owned), pool.max_gpus), 0
                 while left > 0:
                     gpus, index = min(self._dice.choice(_SHAPES), left), index + 1
                     left -= gpus

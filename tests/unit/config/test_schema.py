@@ -342,6 +342,7 @@ config:
 """
 FORMS: Final = [
     {"quota": "l4: 4"},
+    {"quota": "l4: unlimited"},
     {"quota": "cpu: 4"},
     {"quota": "cpu: 1.5"},
     {"quota": "cpu: 500m"},

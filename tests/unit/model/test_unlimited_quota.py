@@ -1,0 +1,94 @@
+"""A quota without a bound: nothing of it is held against the pool, and every scheduler gets its own word."""
+
+from typing import Any, Final
+
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.model.names import GPU_RESOURCE
+from muster.model.pools import Pool
+from muster.model.quotas import quota, unnamed
+from muster.model.stack import Stack
+from muster.preview.figures import format_amount, format_signed
+from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
+from muster.render import queues, queuetree
+
+_STACK: Final = """\
+config:
+  muster:cluster: {provider: existing, name: own, context: own}
+  muster:scheduler: %s
+  muster:pools:
+    cpu: {machine: e2-standard-4, maxNodes: 10}
+    l4: {machine: g2-standard-8, maxNodes: 8}
+  muster:departments:
+    company:
+      teams:
+        open: {quota: {cpu: %s, l4: unlimited}}
+        team-a: {quota: {l4: 8}, borrow: {l4: 4}}
+"""
+
+
+def _stack(scheduler: str = "kueue", cpu: str = "unlimited") -> Stack:
+    stack, found = examine(parse_text(_STACK % (scheduler, cpu), source="own"))
+    assert [str(each) for each in found if each.level == "error"] == []
+    assert stack is not None
+    return stack
+
+
+def _pool(stack: Stack, name: str) -> Pool:
+    pool = stack.pool(name)
+    assert pool is not None
+    return pool
+
+
+def _spec(stack: Stack, kind: str, name: str) -> dict[str, Any]:
+    (found,) = [
+        each["spec"]
+        for each in queues.objects(stack)
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return dict(found)
+
+
+def test_kueue_gets_more_than_the_pool_has() -> None:
+    (group,) = _spec(_stack(), "ClusterQueue", "open")["resourceGroups"]
+    nominal = {
+        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        for flavor in group["flavors"]
+    }
+    assert nominal == {
+        "cpu": {"cpu": "1M", "memory": "100Ti", GPU_RESOURCE: "0"},
+        "l4": {"cpu": "1M", "memory": "100Ti", GPU_RESOURCE: "1M"},
+    }
+
+
+def test_kai_gets_its_own_word() -> None:
+    stack = _stack("kai")
+    for name in ("open", "company"):
+        found = _spec(stack, "Queue", name)["resources"]
+        assert {found[key]["quota"] for key in ("gpu", "cpu", "memory")} == {-1}
+        assert {found[key]["limit"] for key in ("gpu", "cpu", "memory")} == {-1}
+    assert _spec(stack, "Queue", "team-a")["resources"]["gpu"]["quota"] == 8
+
+
+def test_it_takes_nothing_from_the_share_of_others() -> None:
+    for cpu in ("unlimited", "0"):
+        stack = _stack(cpu=cpu)
+        pool = _pool(stack, "cpu")
+        (team,) = [team for _, team in stack.teams() if team.name == "team-a"]
+        owned = quota(unnamed(stack), team.allowance, pool, weight=team.weight)
+        assert owned is not None
+        assert owned.cpu == pool.max_cpu
+
+
+def test_the_report_has_the_word() -> None:
+    stack = _stack()
+    pool = _pool(stack, "l4")
+    value = in_pool_unit(pool, nominal_quota(to_tree(stack).nodes["open"], "l4"))
+    assert format_amount(pool, value) == format_amount(pool, 2 * value) == "unlimited"
+    assert format_signed(pool, value - 8) == "+unlimited"
+    assert format_amount(pool, 8) == "8"
+
+
+def test_the_webhooks_bound_no_work_by_it() -> None:
+    (queue,) = queuetree.queue_tree(_stack()).spaces["open"].queues
+    assert queue.most["l4"] >= 10**6
