@@ -13,6 +13,7 @@ transport, resuming and relisting to the reflector, and what to write to the rec
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
@@ -317,9 +318,14 @@ def _path(resource: Resource[T], key: Key, subresource: str = "") -> str:
     return resource.path(namespace=key.namespace, name=key.name, subresource=subresource)
 
 
+@lru_cache(maxsize=256)
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
 def _decode(body: bytes | msgspec.Raw, resource: Resource[T], call: str) -> T:
     try:
-        return resource.compact(decoding.decode(msgspec.json.Decoder(resource.type), body))
+        return resource.compact(decoding.decode(_decoder(resource.type), body))
     except msgspec.MsgspecError as error:
         raise UnreadableObject(f"{resource}: {error}", call=call) from error
 

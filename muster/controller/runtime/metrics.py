@@ -7,6 +7,8 @@ dashboards and alerts that exist for those show this program too; what only this
 Leaves serving to `health`; docs/metrics.md says what each means.
 """
 
+from functools import lru_cache
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -36,6 +38,9 @@ class Metrics:
         self._declare_watching()
         self._declare_reviews()
         self._declare_checks()
+        # Run for every call: each of the few counters is looked up once.
+        self._request_counter = lru_cache(self.api_requests.labels)
+        self._request_seconds = lru_cache(self.api_seconds.labels)
 
     def _declare_reconciling(self) -> None:
         self.reconcile_seconds = self._histogram(
@@ -165,9 +170,9 @@ class Metrics:
 
     def called(self, call: Call, code: int, seconds: float) -> None:
         """With `retrying` the observer of a `muster.controller.kube.client.Client`."""
-        self.api_requests.labels(call.method, call.verb, str(code)).inc()
+        self._request_counter(call.method, call.verb, str(code)).inc()
         if call.verb != "watch":
-            self.api_seconds.labels(call.verb).observe(seconds)
+            self._request_seconds(call.verb).observe(seconds)
 
     def retrying(self, call: Call, code: int) -> None:
         self.api_retries.labels(call.verb, str(code)).inc()

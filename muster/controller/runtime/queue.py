@@ -217,11 +217,14 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._heap)
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
+        earliest = self._heap[0][0] if self._heap and not self._closed else None
         if self._timer is not None:
+            if self._timer.when() == earliest:
+                return
             self._timer.cancel()
             self._timer = None
-        if self._heap and not self._closed:
-            self._timer = asyncio.get_running_loop().call_at(self._heap[0][0], self._ring)
+        if earliest is not None:
+            self._timer = asyncio.get_running_loop().call_at(earliest, self._ring)
 
     def _ring(self) -> None:
         self._timer = None

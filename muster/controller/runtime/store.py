@@ -203,11 +203,13 @@ class Store(Generic[T]):
     def _reindex(self, key: Key, before: T | None, after: T | None) -> None:
         for name, function in self._functions.items():
             index = self._indexes[name]
-            old = set(function(before)) if before is not None else set()
-            new = set(function(after)) if after is not None else set()
-            for value in old - new:
+            old = tuple(function(before)) if before is not None else ()
+            new = tuple(function(after)) if after is not None else ()
+            if old == new:
+                continue  # As most changes are, and no set is made for those.
+            for value in set(old).difference(new):
                 _remove(index, value, key)
-            for value in new - old:
+            for value in set(new).difference(old):
                 _add(index, value, key)
 
     def _notify(self, before: T | None, after: T | None) -> None:

@@ -146,6 +146,31 @@ def test_a_failed_key_comes_back_after_its_backoff(error: Exception, least: floa
     virtual(scenario())
 
 
+def test_reconciles_that_wait_for_nothing_let_others_have_their_turn() -> None:
+    """A manager that starts over thousands of running gangs has a lease to renew meanwhile."""
+
+    async def scenario() -> None:
+        left, turns, workers = 1000, 0, 4
+
+        async def reconcile(key: str) -> Result:
+            nonlocal left
+            left -= 1
+            return None
+
+        started = controller(reconcile, workers=workers)
+        for number in range(left):
+            started.queue.add(str(number))
+        count, running = left, asyncio.ensure_future(started.run())
+        while left:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns * workers >= count
+        started.stop()
+        await running
+
+    virtual(scenario())
+
+
 def test_a_returned_delay_is_kept_and_a_hung_reconcile_is_cut_off() -> None:
     async def scenario() -> None:
         seen: list[float] = []
