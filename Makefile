@@ -102,7 +102,7 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	  --custom-compile-command "make lock" "$$@"; }; data=muster/artifacts/data/requirements; \
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
 	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
-	lock --no-annotate --constraint requirements/dev.txt requirements/{base,program,gke,eks,local}.in -o $$data/constraints.txt
+	lock --no-annotate --constraint requirements/dev.txt requirements/{base,check,program,gke,eks,local}.in -o $$data/constraints.txt
 
 .PHONY: reference
 reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in Pulumi.yaml from their declarations

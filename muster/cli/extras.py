@@ -14,6 +14,8 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "pulumi_policy": "program",
     "pulumi_aws": "eks",
     "boto3": "eks",
+    "cel_expr_python": "check",
+    "msgspec": "check",
     "botocore": "eks",
     "pulumi_gcp": "gke",
     "google": "gke",

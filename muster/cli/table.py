@@ -24,6 +24,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "init": Entry("Write a project of your own, or show what newer templates would change in it."),
     "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
+    "check": Entry("Say what admission answers to a team's job, and where it could run: offline."),
     "show": Entry("Print a stack with what it extends, and where each value is written."),
     "explain": Entry("Explain a key of the stack file: values, default, example."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),

@@ -23,9 +23,11 @@ EXTRAS: Final[dict[str, dict[str, list[str]]]] = PYPROJECT["tool"]["setuptools"]
 ]
 CLOUD: Final = ("boto3", "botocore", "google", "googleapiclient", "httplib2", "pulumi_aws", "pulumi_gcp")
 LOCAL: Final = ("lightkube", "httpx2", "rich", "cryptography", "msgspec", "structlog")
+CHECK: Final = ("cel_expr_python", "msgspec")
 HEAVY: Final = (
     *CLOUD,
     *LOCAL,
+    *CHECK,
     "pulumi",
     "pulumi_policy",
     "pulumi_kubernetes",
@@ -51,7 +53,7 @@ def locked(path: Path) -> dict[str, str]:
     return {each.name: next(iter(each.specifier)).version for each in lines(path)}
 
 
-@pytest.mark.parametrize("name", ["base", "program", "gke", "eks", "local", "controller"])
+@pytest.mark.parametrize("name", ["base", "check", "program", "gke", "eks", "local", "controller"])
 def test_every_range_has_a_lower_bound_and_the_locked_version_is_in_it(name: str) -> None:
     lock = locked(SOURCES / "dev.txt")
     for requirement in source(name):
@@ -71,7 +73,7 @@ def test_constraints_of_a_new_project_are_the_versions_that_the_tests_ran_with()
     lock = locked(SOURCES / "dev.txt")
     constraints = locked(REQUIREMENTS / "constraints.txt")
     assert {name: lock[name] for name in constraints} == constraints, "run `make lock`"
-    for name in ("base", "program", "gke", "eks", "local"):
+    for name in ("base", "check", "program", "gke", "eks", "local"):
         assert {each.name for each in source(name)} <= set(constraints)
 
 
@@ -95,6 +97,12 @@ def test_commands_for_a_cloud_import_nothing_of_the_local_cluster(command: str) 
     assert done.returncode == 0, done.stderr
 
 
+def test_check_imports_nothing_but_its_own_extra() -> None:
+    others = tuple(name for name in HEAVY if name not in CHECK)
+    done = without(others, "import muster.cli.commands.check")
+    assert done.returncode == 0, done.stderr
+
+
 def test_command_without_its_extra_names_the_extra() -> None:
     done = without(HEAVY, "from muster.cli import main; sys.exit(main(['what-if', 'x']))")
     assert done.returncode == 2
@@ -104,8 +112,8 @@ def test_command_without_its_extra_names_the_extra() -> None:
 
 def test_every_package_of_an_extra_is_named_when_it_is_missing() -> None:
     named = {name for name in (*HEAVY, *LOCAL) if missing_extra(ModuleNotFoundError(name=name))}
-    # These three come with others of the extras, or are the controller's.
-    assert {*HEAVY, *LOCAL} - named == {"grpc", "msgspec", "structlog"}
+    # These two come with others of the extras, or are the controller's.
+    assert {*HEAVY, *LOCAL} - named == {"grpc", "structlog"}
     assert missing_extra(ModuleNotFoundError(name="muster.nosuch")) is None
 
 

@@ -1,0 +1,173 @@
+"""What an object asks for at a time, and which pools could give it.
+
+The sizes are those of the GangPolicy, and the bounds those of the QueueTree, which the webhooks read in the
+cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+
+from muster.check.admission import Admission
+from muster.check.manifests import Json
+from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
+from muster.controller.kueue.jobs import (
+    CronJob,
+    Job,
+    JobPodSet,
+    RayCluster,
+    RayJob,
+    RayService,
+    job_pod_sets_of,
+    ray_pod_sets,
+    submitter_pod_sets,
+)
+from muster.model import names
+from muster.model.gangpolicy import FlavorPolicy
+from muster.model.pods import Amounts, describe
+from muster.model.queuetree import ANY_POOL, Queue
+
+_KINDS: Final[dict[str, type[Any]]] = {
+    "RayJob": RayJob,
+    "RayCluster": RayCluster,
+    "RayService": RayService,
+    "Job": Job,
+    "CronJob": CronJob,
+}
+_NONE: Final = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A pool for one group of pods. `nodes` is what it needs of the pool, 0 where that is unknown. `reason`
+    is why the pool cannot give it, empty where it can.
+    """
+
+    pool: str
+    nodes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One group of pods that start together, and every pool of the stack."""
+
+    name: str
+    pods: int
+    each: Amounts
+    places: tuple[Place, ...]
+
+    @property
+    def total(self) -> Amounts:
+        return {name: amount * self.pods for name, amount in self.each.items()}
+
+
+def demands(admission: Admission, body: Json) -> tuple[Demand, ...]:
+    """The groups of pods of an object, as its queue counts them; empty for what is no work or unreadable."""
+    try:
+        found = _pod_sets(body)
+    except (ValueError, msgspec.MsgspecError):
+        return ()
+    queue = _queue(admission, body)
+    return tuple(
+        Demand(
+            name=each.name,
+            pods=each.count,
+            each=each.amounts,
+            places=tuple(_place(each, flavor, queue) for flavor in admission.policy.flavors),
+        )
+        for each in found
+    )
+
+
+def gang(found: Sequence[Demand]) -> Amounts:
+    """What all groups ask for at a time."""
+    total: dict[str, Fraction] = {}
+    for demand in found:
+        for name, amount in demand.total.items():
+            total[name] = total.get(name, _NONE) + amount
+    return total
+
+
+def queue_name(admission: Admission, body: Json) -> str:
+    label = names.KAI_QUEUE_LABEL if admission.tree.kai else names.QUEUE_LABEL
+    held = body["spec"]["jobTemplate"] if body["kind"] == "CronJob" else body
+    return str((held.get("metadata", {}).get("labels") or {}).get(label) or "")
+
+
+def bounds(admission: Admission, body: Json) -> dict[str, Amounts]:
+    """What the queue of an object can hold at a time, by pool; empty where that is unknown."""
+    queue = _queue(admission, body)
+    return {} if queue is None else dict(queue.groups[0])
+
+
+def _queue(admission: Admission, body: Json) -> Queue | None:
+    try:
+        return admission.space.queue(queue_name(admission, body))
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _pod_sets(body: Json) -> list[JobPodSet]:
+    kind = _KINDS.get(body["kind"])
+    if kind is None:
+        return []
+    match msgspec.json.decode(json.dumps(body).encode(), type=kind):
+        case RayJob(spec=spec) if not spec.cluster_selector:
+            return [*ray_pod_sets(spec.ray_cluster_spec), *submitter_pod_sets(spec)]
+        case RayCluster(spec=spec):
+            return list(ray_pod_sets(spec))
+        case RayService(spec=spec):
+            return list(ray_pod_sets(spec.ray_cluster_config))
+        case Job() as job:
+            return list(job_pod_sets_of(job))
+        case CronJob(spec=spec):
+            return list(job_pod_sets_of(spec.job_template))
+    return []
+
+
+def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Place:
+    reason = next(_reasons(pod_set, flavor, queue), "")
+    return Place(
+        pool=flavor.name,
+        nodes=0 if reason else nodes_needed(pod_set.count, pod_set.amounts, flavor),
+        reason=reason,
+    )
+
+
+def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Iterator[str]:
+    """Why a pool cannot take all pods of a group, the plainest reason first."""
+    if pod_set.pool not in ("", flavor.name):
+        yield f"its node selector names pool {pod_set.pool}"
+    if pod_set.amounts.get(names.GPU_RESOURCE) and not flavor.gpus_per_node:
+        yield "no node of it has a GPU"
+    if flavor.gpu_taint and not pod_set.tolerates_gpus:
+        yield f"it does not tolerate the taint {names.GPU_TAINT_KEY}"
+    if above := too_large(pod_set.amounts, flavor):
+        size = describe({name: flavor.node[name] for name in above})
+        yield f"one pod asks for {describe(above)}, a node has {size}"
+    needed = nodes_needed(pod_set.count, pod_set.amounts, flavor)
+    if too_many_nodes(needed, flavor):
+        yield f"it needs {needed} nodes, the pool has at most {flavor.max_nodes}"
+    yield from _quota(pod_set, flavor, queue)
+
+
+def _quota(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Iterator[str]:
+    group = queue.groups[0] if queue is not None else {}
+    if queue is None or not group or ANY_POOL in group:
+        return
+    if flavor.name not in group:
+        yield f"queue {queue.name} has no quota of it"
+        return
+    held = group[flavor.name]
+    whole = {name: amount * pod_set.count for name, amount in pod_set.amounts.items() if name in held}
+    above = {name: amount for name, amount in whole.items() if amount > held[name]}
+    if above:
+        most = describe({name: held[name] for name in above})
+        yield f"it asks for {describe(above)}, queue {queue.name} can hold {most} of it"

@@ -1,0 +1,72 @@
+"""Manifests of a file: its YAML documents that are Kubernetes objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any, Final
+
+import yaml
+
+from muster.errors import MusterError
+
+Json = dict[str, Any]
+
+# By kind, where the name is not the lower case with an s.
+_PLURALS: Final = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "Endpoints": "endpoints"}
+
+
+def read(text: str, source: str) -> tuple[Json, ...]:
+    """The objects of a file, those of a List one by one. MusterError where it has none, or one that is no
+    object.
+    """
+    try:
+        documents = [_plain(each) for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError as error:
+        raise MusterError(f"{source}: this is no YAML: {error}") from error
+    found = [each for document in documents for each in _objects(document, source)]
+    if not found:
+        raise MusterError(
+            f"{source}: there is no object in it.", fix="name a file with a job, such as a RayJob."
+        )
+    return tuple(found)
+
+
+def resource_of(body: Json) -> tuple[str, str, str]:
+    """Group, version and plural of the kind."""
+    group, _, version = body["apiVersion"].rpartition("/")
+    kind = body["kind"]
+    return group, version, _PLURALS.get(kind) or f"{kind.lower()}s"
+
+
+def title(body: Json) -> str:
+    """`RayJob train`."""
+    metadata = body["metadata"]
+    return f"{body['kind']} {metadata.get('name') or metadata.get('generateName') or '(unnamed)'}"
+
+
+def _objects(document: object, source: str) -> Iterator[Json]:
+    if isinstance(document, dict) and document.get("kind") == "List":
+        for each in document.get("items") or ():
+            yield from _objects(each, source)
+        return
+    strings = isinstance(document, dict) and all(
+        isinstance(document.get(key), str) and document[key] for key in ("apiVersion", "kind")
+    )
+    if not isinstance(document, dict) or not strings:
+        raise MusterError(
+            f"{source}: a document is no Kubernetes object.", fix="give it apiVersion, kind and metadata."
+        )
+    metadata = document.get("metadata", {})
+    if not isinstance(metadata, dict | None):
+        raise MusterError(f"{source}: metadata of a {document['kind']} is no mapping.")
+    yield document | {"metadata": metadata or {}}
+
+
+def _plain(value: object) -> object:
+    """As JSON has it: YAML reads dates, and keys that are no text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,70 @@
+"""`muster check`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import yaml
+
+from muster.check import manifests, report
+from muster.check.admission import Admission
+from muster.cli.command import command
+from muster.cli.options import STACK, existing_stack, json_option, stack_name
+from muster.cli.output import STDOUT, put, put_json
+from muster.config import load
+from muster.errors import ExitCode, MusterError
+
+_EXAMPLES = """
+muster check job.yaml --stack prod --team vision
+muster check job.yaml --stack prod --team vision --json
+muster check job.yaml --stack prod --team vision --fix | kubectl create -n vision -f -
+"""
+_CODES = {
+    ExitCode.DONE: "Every object would be admitted; there may be warnings.",
+    ExitCode.FOUND: "An object would be refused.",
+    ExitCode.UNUSABLE: "A file is not there or has no object, or the stack has no such team.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--stack", type=STACK, required=True, metavar="STACK", help="A stack of the project, or a stack file."
+)
+@click.option("--team", required=True, metavar="TEAM", help="The team that would submit it.")
+@click.option(
+    "--fix", is_flag=True, help="Print the objects with what admission would fill in, and judge those."
+)
+@json_option
+def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bool) -> ExitCode:
+    """Say what admission would answer to a team's job, and where the job could run: offline.
+
+    FILE has Kubernetes objects in YAML or JSON; - is standard input. The rules are those that the stack
+    installs. With --fix standard output is YAML without comments, and the answer goes to standard error.
+    """
+    if fix and as_json:
+        raise MusterError("--fix and --json both write standard output.", fix="leave one of them out.")
+    file = existing_stack(stack)
+    admission = Admission(load(file), team)
+    bodies = [body for name in files for body in _read(name)]
+    if fix:
+        bodies = [admission.fixed(body) for body in bodies]
+        put(STDOUT, yaml.safe_dump_all(bodies, sort_keys=False, allow_unicode=True))
+    results = [report.result(admission, body) for body in bodies]
+    name = stack_name(file)
+    if as_json:
+        put_json(report.record(results, stack=name, team=team))
+    else:
+        written = report.text(results, stack=name, team=team)
+        print(written, end="", file=sys.stderr) if fix else put(STDOUT, written)
+    return ExitCode.DONE if all(each.answer.is_admitted for each in results) else ExitCode.FOUND
+
+
+def _read(name: str) -> tuple[manifests.Json, ...]:
+    try:
+        text = sys.stdin.read() if name == STDOUT else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MusterError(f"{name}: it cannot be read: {error}") from error
+    return manifests.read(text, name)

@@ -1,0 +1,210 @@
+"""The sample manifests that KubeRay, Kueue and KAI publish, and the verdict recorded for each.
+
+The samples are not part of this repository. KubeRay's are in its module, which the build downloads. Kueue's
+and KAI's are read where `shared/data` beside the checkout has them. samples.yaml has the verdicts.
+
+    python -m tests.integration.tenancy.samples   records the verdicts anew
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from muster.check.admission import FIGURES, Admission, Answer
+from muster.check.policies import Level
+from muster.config import load
+from muster.model.ray import Ray
+from muster.model.stack import Scheduler, Stack
+from muster.paths import stack_file
+from tests.kai.definitions import data
+from tests.unit.model.go_modules import module_cache
+
+Json = dict[str, Any]
+# `local` and `prod`: the verdict there. `write`: what is refused or warned of, with what to write.
+Entry = dict[str, Any]
+
+KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.2"
+RECORD: Final = Path(__file__).with_name("samples.yaml")
+PAGE: Final = Path(__file__).parents[3] / "docs" / "samples.md"
+_PUBLISHERS: Final = {
+    "kuberay": "KubeRay 1.6.2, `ray-operator/config/samples`",
+    "kueue": "Kueue, `site/static/examples` of commit ff69552",
+    "kai": "KAI, `docs` of commit d5bc503",
+}
+_HEAD: Final = """\
+# Published samples: what happens, and what to write
+
+What admission answers to the sample manifests of KubeRay, Kueue and KAI in the namespace of a team, whose
+queue is named on the command line: `kubectl label --local -f FILE kueue.x-k8s.io/queue-name=default -o yaml`.
+Written by a program from what `muster check` finds. Tests compare it with the answers of a real API server.
+
+- *filled in*: nothing has to be written. Admission [adds what is missing](submission.md#what-is-filled-in).
+- *warned*: it runs, and the author sees what is out of date. With `muster:ray: {auth: required}` the same is
+  refused.
+- *refused*: by the policy that is named, with the sentence under *what to write*.
+
+Whether a sample fits the pools and the quota of a stack is left out here; `muster check` compares them. So
+are queues, flavors, volumes, Ingresses and bare pods of the samples: teams do not create them, and the stack
+describes them.
+"""
+TEAM: Final = "team-a"
+_HEADER: Final = """\
+# What admission answers to each published sample with a queue of team-a in its labels: on stack `local`,
+# where Ray's token and release are preferred, and where they are required, as in production. Written by
+# python -m tests.integration.tenancy.samples
+"""
+# Of what a team submits. Other kinds are the platform's: queues, volumes, gateways, policies.
+WORK: Final = ("RayJob", "RayCluster", "RayService", "RayCronJob", "Job", "CronJob")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One object of a published file. `publisher` is kuberay, kueue or kai."""
+
+    publisher: str
+    file: str
+    body: Json
+
+    @property
+    def name(self) -> str:
+        metadata = self.body.get("metadata") or {}
+        named = metadata.get("name") or f"{metadata.get('generateName', '')}*"
+        return f"{self.file}: {self.body['kind']} {named}"
+
+
+def folders() -> dict[str, Path]:
+    """Where the samples of each publisher are; without those that are absent."""
+    shared = data("samples")
+    found = {"kuberay": module_cache() / KUBERAY / "config" / "samples"}
+    if shared is not None:
+        found |= {"kueue": shared / "kueue", "kai": shared / "kai"}
+    return {name: folder for name, folder in found.items() if folder.is_dir()}
+
+
+@cache
+def samples(publisher: str) -> tuple[Sample, ...]:
+    folder = folders().get(publisher)
+    if folder is None:
+        return ()
+    return tuple(
+        Sample(publisher, file.relative_to(folder).as_posix(), body)
+        for file in sorted(folder.rglob("*.yaml"))
+        for body in _objects(file)
+    )
+
+
+def _objects(file: Path) -> Iterator[Json]:
+    """Its objects; none where it is no manifest, such as the values of a chart."""
+    for body in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        if isinstance(body, dict) and body.get("kind") and body.get("apiVersion"):
+            body["metadata"] = body.get("metadata") or {}
+            body["metadata"].pop("namespace", None)
+            yield body
+
+
+@cache
+def recorded() -> dict[str, dict[str, Entry]]:
+    """Publisher -> sample -> what is recorded of it."""
+    found: dict[str, dict[str, Entry]] = yaml.safe_load(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def admission(publisher: str, *, required: bool) -> Admission:
+    """Stack `local` for the publisher's scheduler, with Ray's authentication preferred as it is there, or
+    required as in production.
+    """
+    stack: Stack = load(stack_file("local", start=RECORD.parent))
+    if publisher == "kai":
+        stack = replace(stack, scheduler=Scheduler.KAI)
+    return Admission(replace(stack, ray=Ray()) if required else stack, TEAM)
+
+
+def in_queue(sample: Sample, admission: Admission) -> Json:
+    """The sample with the one label that a user adds on the command line: a queue of the team. Samples name
+    queues of their own.
+    """
+    key = "kai.scheduler/queue" if admission.tree.kai else "kueue.x-k8s.io/queue-name"
+    metadata = {**sample.body["metadata"], "labels": {**(sample.body["metadata"].get("labels") or {})}}
+    body = {**sample.body, "metadata": metadata}
+    if sample.body["kind"] in WORK and sample.body["kind"] != "CronJob":
+        if admission.tree.kai:
+            metadata["labels"].pop(key, None)
+        else:
+            metadata["labels"][key] = admission.space.queues[0].name
+    return body
+
+
+def verdict(answer: Answer) -> str:
+    """What the rules answer, figures apart, which are a matter of the pools: `filled in, warned by
+    muster-ray-advice`.
+    """
+    findings = [each for each in answer.findings if each.by != FIGURES]
+    found = ["filled in"] if answer.filled else []
+    for level in Level:
+        by = dict.fromkeys(each.by for each in findings if each.level is level)
+        found += [f"{level} by {', '.join(by)}"] if by else []
+    return ", ".join(found) or "allowed"
+
+
+def advice(answer: Answer) -> list[str]:
+    """What to write in place of what is refused or warned of."""
+    findings = [each for each in answer.findings if each.by != FIGURES]
+    # A refusal of Ray's release has its reasons first, the same for every sample.
+    return [
+        each.message[each.message.find("Write in ") :] if "Write in " in each.message else each.message
+        for each in findings
+    ]
+
+
+def record(publisher: str) -> dict[str, Entry]:
+    """Sample -> its verdict on `local` and on `prod`, and what to write for it."""
+    found: dict[str, Entry] = {}
+    for sample in samples(publisher):
+        answers = {}
+        for stack, required in (("local", False), ("prod", True)):
+            at = admission(publisher, required=required)
+            answers[stack] = at.review(in_queue(sample, at))
+        entry: Entry = {stack: verdict(answer) for stack, answer in answers.items()}
+        if sample.body["kind"] in WORK and (lines := advice(answers["prod"])):
+            entry["write"] = lines
+        found[sample.name] = entry
+    return found
+
+
+def page() -> str:
+    """docs/samples.md: samples with the same answer share a row."""
+    parts = [_HEAD]
+    for publisher, entries in recorded().items():
+        rows: dict[tuple[str, str, str], list[str]] = {}
+        for name, entry in entries.items():
+            if (title := _title(name)) is None:
+                continue
+            write = "<br>".join(str(each).replace("|", "\\|") for each in entry.get("write", ()))
+            rows.setdefault((str(entry["local"]), str(entry["prod"]), write or "nothing"), []).append(title)
+        parts.append(f"## {_PUBLISHERS[publisher]}\n")
+        parts.append("| Sample | on `local` | where `auth: required` | what to write |")
+        parts.append("|---|---|---|---|")
+        parts += [f"| {'<br>'.join(titles)} | {' | '.join(key)} |" for key, titles in rows.items()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _title(name: str) -> str | None:
+    """`file` (kind), for what teams submit."""
+    file, _, rest = name.partition(": ")
+    kind = rest.split(" ")[0]
+    return f"`{file}` ({kind})" if kind in WORK else None
+
+
+if __name__ == "__main__":
+    whole = {publisher: record(publisher) for publisher in folders()}
+    RECORD.write_text(_HEADER + yaml.safe_dump(whole, sort_keys=False, width=200), encoding="utf-8")
+    recorded.cache_clear()
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,127 @@
+"""`muster check` answers as the API server does, to published samples and to every attack of a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from muster.check.admission import DEFAULTS, FIGURES, ROLE, Admission
+from muster.check.policies import Level
+from tests.integration.tenancy.attack import Attack, Way
+from tests.integration.tenancy.attacks import ALL
+from tests.integration.tenancy.attacks.kai import ALL as KAI
+from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.conftest import World, described
+from tests.integration.tenancy.samples import (
+    PAGE,
+    TEAM,
+    WORK,
+    folders,
+    in_queue,
+    page,
+    record,
+    recorded,
+    samples,
+)
+from tests.integration.tenancy.test_work import ORDINARY
+
+PUBLISHERS: Final = ("kuberay", "kueue", "kai")
+# Answers of the API server that no policy of ours gives: schemas, Pod Security, object quotas.
+_OTHERS: Final = ("is invalid", "violates PodSecurity", "exceeded quota", "strict decoding")
+
+
+def _admission(world: World) -> Admission:
+    return Admission(replace(described(), scheduler=world.scheduler), TEAM)
+
+
+@pytest.mark.parametrize("publisher", PUBLISHERS)
+def test_a_verdict_is_recorded_for_each_sample(publisher: str) -> None:
+    """On stack `local`, and where Ray's authentication is required."""
+    if publisher not in folders():
+        pytest.skip(f"the samples of {publisher} are not on this machine")
+    assert recorded()[publisher] == record(publisher)
+
+
+def test_the_page_of_samples_is_current() -> None:
+    written = "write it anew: python -m tests.integration.tenancy.samples"
+    assert PAGE.read_text(encoding="utf-8") == page(), written
+
+
+def test_most_published_work_runs_with_nothing_but_a_queue() -> None:
+    """On `local`, of what teams submit: a rule that turns friction into refusals shows here."""
+    work = {
+        name: entry["local"]
+        for publisher in ("kuberay", "kueue")
+        for name, entry in recorded()[publisher].items()
+        if name.partition(": ")[2].split(" ")[0] in WORK
+    }
+    refused = {name for name, verdict in work.items() if "refused" in verdict}
+    assert len(refused) < len(work) / 4, sorted(refused)
+
+
+@pytest.mark.parametrize("publisher", ["kuberay", "kueue"])
+def test_the_api_server_answers_samples_as_the_check_does(world: World, publisher: str) -> None:
+    _agree(world, _samples(publisher, _admission(world)))
+
+
+def test_the_api_server_answers_samples_of_kai_as_the_check_does(kai: World) -> None:
+    _agree(kai, _samples("kai", _admission(kai)))
+
+
+def test_the_api_server_answers_attacks_as_the_check_does(world: World) -> None:
+    _agree(world, _created(ALL))
+
+
+def test_the_api_server_answers_attacks_in_kai_stacks_as_the_check_does(kai: World) -> None:
+    _agree(kai, _created(KAI))
+
+
+def test_ordinary_work_would_be_admitted(world: World) -> None:
+    admission = _admission(world)
+    for name, body in ORDINARY.items():
+        found = [each for each in admission.review(body).findings if each.by != FIGURES]
+        assert not found, name
+    _agree(world, ORDINARY)
+
+
+def _samples(publisher: str, admission: Admission) -> dict[str, Object]:
+    return {each.name: in_queue(each, admission) for each in samples(publisher) if each.body["kind"] in WORK}
+
+
+def _created(attacks: Iterable[Attack]) -> dict[str, Object]:
+    """Those that a tenant creates in its own namespace."""
+    return {
+        each.name: each.body
+        for each in attacks
+        if Way.CREATE in each.tried
+        and not each.subresource
+        and each.body["metadata"].get("namespace") == TEAM
+    }
+
+
+def _agree(world: World, bodies: Mapping[str, Object]) -> None:
+    admission = _admission(world)
+    found = {name: _disagreement(world, admission, body) for name, body in bodies.items()}
+    assert {name: difference for name, difference in found.items() if difference} == {}
+
+
+def _disagreement(world: World, admission: Admission, body: Object) -> str:
+    """Empty where both give the same answer, by the same policy in the same words."""
+    offline = admission.review(body)
+    findings = [each for each in offline.findings if each.by not in (FIGURES, DEFAULTS)]
+    refusals = [each for each in findings if each.level is Level.REFUSED]
+    answer = world.member.create(offline.object)
+    if answer.is_allowed:
+        return f"refused offline alone: {refusals}" if refusals else ""
+    if any(word in answer.message for word in _OTHERS):
+        return ""
+    if any(each.by == ROLE for each in refusals):
+        return "" if "cannot create" in answer.message else f"refused by a role offline: {answer.message}"
+    if any(f"'{each.by}'" in answer.message and answer.message.endswith(each.message) for each in refusals):
+        return ""
+    if "alpha" in body["apiVersion"] and refusals:
+        return ""  # The API server drops the fields that an older version lacks, and more is refused then.
+    return f"the API server: {answer.message}; offline: {refusals}"

@@ -1,0 +1,205 @@
+"""`muster check`: what admission answers to a job, what the job asks for, and where that fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.paths import stack_file
+
+LOCAL = str(stack_file("local", start=Path(__file__).parent))
+PROD = str(stack_file("gke-prod", start=Path(__file__).parent))
+PUBLISHED = """
+apiVersion: ray.io/v1
+kind: RayJob
+metadata: {name: train}
+spec:
+  entrypoint: python train.py
+  rayClusterSpec:
+    headGroupSpec:
+      rayStartParams: {}
+      template:
+        spec:
+          containers:
+          - {name: head, image: "rayproject/ray:2.55.0", resources: {limits: {cpu: 1, memory: 1Gi}}}
+    workerGroupSpecs:
+    - groupName: gpu
+      replicas: 2
+      minReplicas: 1
+      maxReplicas: 2
+      rayStartParams: {}
+      template:
+        spec:
+          containers:
+          - {name: worker, image: "rayproject/ray:2.55.0", resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    file = tmp_path / "job.yaml"
+    file.write_text(PUBLISHED)
+    return file
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["check", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    code, out, _ = run(capsys, *arguments, "--json")
+    (found,) = json.loads(out)["objects"]
+    assert found["admitted"] is (code == 0)
+    return code, found
+
+
+def test_a_published_job_is_admitted_with_what_admission_fills_in(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 0
+    assert "RayJob train: would be admitted in the namespace of team team-a" in out
+    assert "filled in metadata.labels[kueue.x-k8s.io/queue-name]: default" in out
+    assert "filled in spec.rayClusterSpec.authOptions.mode: token" in out
+    assert "filled in spec.rayClusterSpec.rayVersion: 2.55.0" in out
+    assert "filled in spec.shutdownAfterJobFinishes: true" in out
+    assert "workerGroupSpecs[0].template.spec.tolerations" in out
+    assert "asks for 2 GPUs and cpu 1 and memory 1Gi at a time of queue default" in out
+
+
+def test_every_pool_says_whether_it_fits(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    head, gpu, _ = found["groups"]
+    pools = {each["pool"]: each for each in gpu["pools"]}
+    assert (gpu["pods"], gpu["each"]) == (2, {"nvidia.com/gpu": "1"})
+    assert (pools["l4"]["fits"], pools["l4"]["nodes"]) == (True, 2)
+    assert pools["cpu"]["reason"] == "no node of it has a GPU"
+    assert pools["h200"]["reason"] == "queue default has no quota of it"
+    assert {each["pool"]: each["fits"] for each in head["pools"]}["l4"] is False
+
+
+def test_more_than_the_quota_is_refused(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job.write_text(
+        PUBLISHED.replace("replicas: 2", "replicas: 9").replace("maxReplicas: 2", "maxReplicas: 9")
+    )
+    code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 1
+    assert "9 GPUs" in found["refused"][0]["message"] or "9 nodes" in found["refused"][0]["message"]
+    assert not any(each["fits"] for each in found["groups"][1]["pools"])
+
+
+def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_requires(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(PUBLISHED.replace("2.55.0", "2.9.0"))
+    code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert (code, found["warned"][0]["by"]) == (0, "muster-ray-advice")
+    code, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    (refusal,) = found["refused"]
+    assert (code, refusal["by"]) == (1, "muster-ray")
+    for line in ('rayVersion: "2.54.0"', "image: rayproject/ray:2.54.0", "authOptions: {mode: token}"):
+        assert line in refusal["message"]
+
+
+def test_everything_that_is_wrong_is_named_at_once(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = yaml.safe_load(PUBLISHED)
+    body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "theirs"}, "namespace": "theirs"}
+    body["spec"] |= {"submissionMode": "InteractiveMode", "shutdownAfterJobFinishes": False}
+    job.write_text(yaml.safe_dump(body))
+    code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 1
+    assert [each["by"] for each in found["refused"]] == [
+        "the namespace",
+        "muster-work",
+        "muster-work",
+        "muster-finished",
+    ]
+
+
+def test_a_fixed_job_needs_nothing_more(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, job, "--stack", PROD, "--team", "vision", "--fix")
+    assert code == 0
+    assert "RayJob train: would be admitted" in err
+    assert yaml.safe_load(out)["metadata"]["namespace"] == "vision"
+    job.write_text(out)
+    code, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    assert (code, found["filled"], found["warned"]) == (0, [], [])
+
+
+def test_the_jobs_of_a_cron_job_are_fixed_too(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    nightly = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}},
+    }
+    job.write_text(yaml.safe_dump(nightly))
+    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a")[0] == 1
+    code, out, _ = run(capsys, job, "--stack", LOCAL, "--team", "team-a", "--fix")
+    fixed = yaml.safe_load(out)["spec"]["jobTemplate"]
+    assert code == 0
+    assert fixed["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"
+    assert fixed["spec"]["template"]["spec"]["tolerations"][0]["key"] == "nvidia.com/gpu"
+
+
+def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
+    code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 1
+    assert "members of a team may not create deployments; they may create: rayjobs" in str(found["refused"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "there is no object in it"),
+        ("a: [", "this is no YAML"),
+        ("[1]", "a document is no Kubernetes object"),
+        ("{kind: RayJob}", "a document is no Kubernetes object"),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: 1}", "metadata of a ConfigMap is no mapping"),
+    ],
+)
+def test_an_unusable_file_is_named(
+    job: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(text)
+    code, _, err = run(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert code == 2
+    assert words in err
+
+
+def test_a_missing_file_team_or_stack_is_unusable(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ("no.yaml", "--stack", LOCAL, "--team", "team-a"),
+        (job, "--stack", "no.yaml", "--team", "team-a"),
+        (job, "--stack", LOCAL, "--team", "nosuch"),
+        (job, "--stack", LOCAL, "--team", "team-a", "--fix", "--json"),
+    ):
+        assert run(capsys, *arguments)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "x",
+        {"rayClusterSpec": 1},
+        {"rayClusterSpec": {"workerGroupSpecs": [1], "headGroupSpec": {"template": []}}},
+        {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": [{"resources": 1}]}}}}},
+    ],
+)
+def test_a_malformed_job_is_answered_without_a_traceback(
+    job: Path, spec: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = yaml.safe_load(PUBLISHED) | {"spec": spec}
+    job.write_text(yaml.safe_dump(body))
+    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a")[0] == 1
+    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a", "--fix")[0] == 1
