@@ -109,15 +109,22 @@ MADE: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(slots=True)
 class _Cluster(pulumi.runtime.Mocks):
-    """A cluster that has `existing` and takes everything as it comes."""
+    """A cluster that has `existing` and takes everything as it comes. `kubernetes`: the version that the EKS
+    cluster `ml` runs, "" before there is one.
+    """
 
     existing: list[dict[str, Any]]
+    kubernetes: str = ""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         return f"{args.name}-id", {**args.inputs, **MADE.get(args.typ, {})}
 
     # The SDK takes a plain dictionary as well as the pair that it declares.
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        if args.token == "aws:eks/getClusters:getClusters":
+            return {"names": ["ml"] if self.kubernetes else []}
+        if args.token == "aws:eks/getCluster:getCluster":
+            return {"version": self.kubernetes}
         assert args.token == "muster:k8s:find"
         found = [each for each in self.existing if _matches(args.args["selector"], each)]
         return {"objects": [json.dumps(each) for each in found], "asked": True}
@@ -165,10 +172,14 @@ class _Monitor(mocks.MockMonitor):
         return register(request)
 
 
-def run(program: Callable[[], object], *, existing: list[dict[str, Any]] | None = None) -> Program:
-    """Run a program to its end against the recorder. What the program raises comes out."""
+def run(
+    program: Callable[[], object], *, existing: list[dict[str, Any]] | None = None, kubernetes: str = ""
+) -> Program:
+    """Run a program to its end against the recorder. What the program raises comes out. `kubernetes`: the
+    version that its EKS cluster runs already.
+    """
     log = _Log()
-    _run(program, existing or [], log)
+    _run(program, existing or [], log, kubernetes)
     return Program(log.resources)
 
 
@@ -182,8 +193,10 @@ def refused(
     return Program(log.resources)
 
 
-def _run(program: Callable[[], object], existing: list[dict[str, Any]], log: _Log) -> None:
-    cluster = _Cluster(existing)
+def _run(
+    program: Callable[[], object], existing: list[dict[str, Any]], log: _Log, kubernetes: str = ""
+) -> None:
+    cluster = _Cluster(existing, kubernetes)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

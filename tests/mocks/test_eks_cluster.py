@@ -344,3 +344,18 @@ def test_subnets_do_not_overlap_and_the_private_ones_take_nearly_all() -> None:
     assert not any(one.overlaps(other) for one in every for other in every if one is not other)
     assert all(each.subnet_of(ipaddress.IPv4Network("10.0.0.0/16")) for each in every)
     assert {ipaddress.IPv4Network(each).prefixlen for each in private.values()} == {18}
+
+
+@pytest.mark.parametrize(
+    ("running", "ignored"), [("", set()), ("1.34", set()), ("1.35", {"version"}), ("1.36", {"version"})]
+)
+def test_a_control_plane_that_aws_has_raised_is_left_as_it_is(running: str, ignored: set[str]) -> None:
+    described = replace(CLUSTER, version="1.35")
+    args = EksGpuClusterArgs(cluster=described, pools=POOLS[:1])
+    program = run(lambda: EksGpuCluster("ml", args), kubernetes=running)
+    assert program.one(CONTROL, "ml").ignore_changes == ignored
+    assert {each.inputs["version"] for each in program.of(GROUP)} == {"1.35"}
+
+
+def test_add_ons_take_the_version_that_fits_the_cluster(program: Program) -> None:
+    assert all("addonVersion" not in each.inputs for each in program.of("aws:eks/addon:Addon"))

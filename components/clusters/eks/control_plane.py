@@ -5,7 +5,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from muster.components.clusters.eks import roles
+from muster.components.clusters.eks import raised, roles
 from muster.components.clusters.eks.network import Network
 from muster.model.clusters import Access, AccessPolicy, EksCluster
 
@@ -91,6 +91,7 @@ def control_plane(
             opts,
             pulumi.ResourceOptions(
                 protect=cluster.protect,
+                ignore_changes=raised.ignored(cluster, opts),
                 replace_on_changes=_KEPT,
                 custom_timeouts=_TIMEOUTS,
                 depends_on=[*grants, logs],

@@ -146,7 +146,8 @@ class NodeGroups:
             f"{self._prefix}-{name}",
             node_group_name=name,
             cluster_name=self._control_plane.name,
-            version=self._control_plane.version,
+            # The stack's, not the control plane's: nodes are not replaced when AWS raises that alone.
+            version=self._cluster.version,
             node_role_arn=self._role_arn,
             subnet_ids=[self._network.subnets[zone] for zone in zones],
             ami_type=ami_type,

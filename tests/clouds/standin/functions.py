@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tests.clouds.standin.cloud import Cloud
 from tests.clouds.standin.tables.aws_account import ACCOUNT
+from tests.clouds.standin.tables.eks import CLUSTER_TYPE
 
 Answer = dict[str, Any]
 
@@ -60,11 +61,24 @@ def _project(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:
     return {"id": f"projects/{project}", "projectId": project, "number": _PROJECT_NUMBER, "name": project}
 
 
+def _eks_clusters(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:
+    return {"id": "clusters", "names": [each.inputs["name"] for each in cloud.of(CLUSTER_TYPE)]}
+
+
+def _eks_cluster(arguments: Mapping[str, Any], cloud: Cloud) -> Answer:
+    found = cloud.find(CLUSTER_TYPE, arguments["name"])
+    if found is None:
+        raise LookupError("couldn't find resource")
+    return {"id": arguments["name"], "name": arguments["name"], "version": found["version"]}
+
+
 _FUNCTIONS: Final[dict[str, Callable[[Mapping[str, Any], Cloud], Answer]]] = {
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
     "aws:index/getPartition:getPartition": _partition,
     "aws:index/getRegion:getRegion": _region,
     "aws:index/getAvailabilityZones:getAvailabilityZones": _zones,
+    "aws:eks/getCluster:getCluster": _eks_cluster,
+    "aws:eks/getClusters:getClusters": _eks_clusters,
     "gcp:organizations/getClientConfig:getClientConfig": _client,
     "gcp:organizations/getProject:getProject": _project,
 }
