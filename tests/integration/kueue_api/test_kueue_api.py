@@ -29,6 +29,7 @@ _FILES: Final = sorted(
         *(_ROOT / "stacks").glob("Pulumi.*.yaml"),
         *(_ROOT / "examples" / "stories").glob("*/stack.yaml"),
         *(_ROOT / "examples" / "on-premises").glob("stacks/*.yaml"),
+        *(_ROOT / "examples" / "forty-teams").glob("stacks/*.yaml"),
     ]
 )
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+import pytest
 import yaml
 
 from tests.clouds.charts import offline
@@ -116,9 +117,19 @@ def test_two_platforms_in_one_program_do_not_collide(
     assert {"research-kueue", "production-kueue"} <= installed
 
 
-def test_a_data_centre_is_previewed_whole(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stack", "teams"),
+    [
+        ("on-premises/stacks/Pulumi.datacenter.yaml", {"vision", "speech", "ranking"}),
+        ("forty-teams/stacks/Pulumi.company.yaml", {"pretraining", "continuous-integration", "university"}),
+    ],
+)
+def test_an_existing_cluster_is_previewed_whole(
+    cluster: Cluster, tmp_path: Path, stack: str, teams: set[str]
+) -> None:
     """The program with its policy pack, on the cluster's own API."""
-    example = ROOT / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
+    example = ROOT / "examples" / stack
+    name = example.stem.removeprefix("Pulumi.")
     described = yaml.safe_load(example.read_text())
     described["config"] |= {
         "muster:image": _IMAGE,
@@ -128,10 +139,10 @@ def test_a_data_centre_is_previewed_whole(cluster: Cluster, tmp_path: Path) -> N
     file = tmp_path / example.name
     file.write_text(yaml.safe_dump(described))
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(cluster.kubeconfig("datacenter"))
+    kubeconfig.write_text(cluster.kubeconfig(name))
     project = checkout(tmp_path / "project", file)
-    made = workspace(tmp_path / "engine", project, "datacenter", {"KUBECONFIG": str(kubeconfig)})
+    made = workspace(tmp_path / "engine", project, name, {"KUBECONFIG": str(kubeconfig)})
     run = made.preview("--policy-pack", str(ROOT / "policies"))
     assert "muster@v" in run.output
     created = {step.name for step in run.changes if step.op == "create"}
-    assert {"queues-flavors", "vision", "speech", "ranking"} <= created
+    assert {"queues-flavors", *teams} <= created

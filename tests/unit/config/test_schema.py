@@ -41,6 +41,7 @@ SHIPPED: Final = sorted(
         *(ROOT / "examples/stories").glob("*/stack.yaml"),
         *(ROOT / "examples/stories").glob("*/before.yaml"),
         *(ROOT / "examples/on-premises").glob("stacks/*.yaml"),
+        *(ROOT / "examples/forty-teams").glob("stacks/*.yaml"),
         *(ROOT / "examples/library").glob("*/[a-z]*.yaml"),
         ROOT / "tests/unit/model/everything.yaml",
         ROOT / "tests/unit/model/preempting.yaml",

@@ -101,6 +101,7 @@ SHIPPED = sorted(
         *(path for path in (ROOT / "examples/stories").glob("*/*.yaml") if path.stem in ("stack", "before")),
         *(ROOT / "examples/library").glob("*/[a-z]*.yaml"),
         *(ROOT / "examples/on-premises/stacks").glob("Pulumi.*.yaml"),
+        *(ROOT / "examples/forty-teams/stacks").glob("Pulumi.*.yaml"),
     ]
 )
 
