@@ -73,7 +73,7 @@ class Defaults:
 
 def _is_made(review: Review[Object]) -> bool:
     """KubeRay's own: the object that it was made for has been here."""
-    return f"system:serviceaccounts:{names.RAY_NAMESPACE}" in review.user.groups
+    return f"system:serviceaccounts:{names.RAY_NAMESPACE}" in review.groups
 
 
 class _Patch:

@@ -16,30 +16,18 @@ from muster.controller.kube.resource import T
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks."""
-
-    name: str
-    uid: str
-    groups: frozenset[str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review(Generic[T]):
     """One question. `object` is None on DELETE, `old` is None on CREATE; `raw` is `object` as the API
-    server sent it.
+    server sent it; `groups` are those of the user who asks.
     """
 
     operation: Operation
     namespace: str
-    name: str
     object: T | None
     old: T | None
     raw: bytes
-    user: User
-    dry_run: bool
-    subresource: str = ""
+    groups: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +52,6 @@ class Patch:
     """
 
     operations: tuple[dict[str, Any], ...]
-    warnings: tuple[str, ...] = ()
 
 
 Verdict = Allow | Deny | Patch
@@ -88,8 +75,6 @@ class Webhook(Generic[T]):
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
-    username: str = ""
-    uid: str = ""
     groups: list[str] | None = None
 
 
@@ -103,11 +88,9 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     operation: Operation
     name: str = ""
     namespace: str = ""
-    sub_resource: str = ""
     user_info: _UserInfo = _UserInfo()
     object: msgspec.Raw = ABSENT
     old_object: msgspec.Raw = ABSENT
-    dry_run: bool | None = None
 
 
 class AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
@@ -123,17 +106,10 @@ def question(request: Request, kind: type[T]) -> Review[T]:
     return Review(
         operation=request.operation,
         namespace=request.namespace,
-        name=request.name,
         object=_decode(request.object, kind),
         old=_decode(request.old_object, kind),
         raw=bytes(request.object),
-        user=User(
-            name=request.user_info.username,
-            uid=request.user_info.uid,
-            groups=frozenset(request.user_info.groups or ()),
-        ),
-        dry_run=bool(request.dry_run),
-        subresource=request.sub_resource,
+        groups=frozenset(request.user_info.groups or ()),
     )
 
 

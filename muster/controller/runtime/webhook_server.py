@@ -266,10 +266,9 @@ def answer(uid: str, verdict: Verdict) -> bytes:
                 "message": message,
                 "reason": "Forbidden" if code == 403 else "Invalid",
             }
-        case Patch(operations, warnings):
+        case Patch(operations):
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(msgspec.json.encode(operations)).decode("ascii")
-            response["warnings"] = warnings
         case Allow(warnings):
             response["warnings"] = warnings
     return msgspec.json.encode(

@@ -35,7 +35,7 @@ def judge(review: Review[Thing]) -> Verdict:
         return Deny(f"size: {thing.spec.size} is more than 8; ask for at most 8")
     if thing.spec.size == 0:
         return Patch(({"op": "add", "path": "/spec/size", "value": 1},))
-    return Allow(warnings=(f"{review.user.name} {review.operation}",))
+    return Allow(warnings=(f"{', '.join(review.groups)} {review.operation}",))
 
 
 class Rig:
@@ -131,7 +131,7 @@ def with_rig(scenario: Callable[[Rig], Awaitable[None]]) -> None:
 
 def test_the_three_verdicts_reach_the_client() -> None:
     async def scenario(rig: Rig) -> None:
-        assert (await rig.spec({"size": 2}))["warnings"] == ["alice CREATE"]
+        assert (await rig.spec({"size": 2}))["warnings"] == ["team-a CREATE"]
         denied = await rig.spec({"size": 9})
         assert denied["allowed"] is False
         assert denied["status"]["message"] == "size: 9 is more than 8; ask for at most 8"
