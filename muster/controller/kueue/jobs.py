@@ -91,8 +91,26 @@ class JobPodSet:
     tolerates_gpus: bool
 
 
-def ray_pod_sets(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
-    """The head and every worker group, counted as Kueue counts them. Raises ValueError for a bad quantity."""
+def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
+    """As Kueue makes and counts them. Raises ValueError for a bad quantity."""
+    match obj:
+        case RayJob(spec=spec):
+            yield from _ray(spec.ray_cluster_spec)
+            # The pod that submits is a PodSet of its own in one mode, which is KubeRay's default.
+            if spec.submission_mode in ("", "K8sJobMode"):
+                yield _job_pod_set("submitter", 1, spec.submitter_pod_template)
+        case RayCluster(spec=cluster):
+            yield from _ray(cluster)
+        case RayService(spec=service):
+            yield from _ray(service.ray_cluster_config)
+        case Job():
+            yield _job(obj)
+        case CronJob(spec=cron):
+            yield _job(cron.job_template)
+
+
+def _ray(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
+    """The head and every worker group."""
     if spec is None:
         return
     yield _job_pod_set("head", 1, spec.head_group_spec.template)
@@ -101,18 +119,12 @@ def ray_pod_sets(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
         yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
-def submitter_pod_sets(spec: RayJobSpec) -> Iterator[JobPodSet]:
-    """The pod that submits is a PodSet of its own in one mode, which is KubeRay's default."""
-    if spec.submission_mode in ("", "K8sJobMode"):
-        yield _job_pod_set("submitter", 1, spec.submitter_pod_template)
-
-
-def job_pod_sets_of(job: Job) -> Iterator[JobPodSet]:
-    """A Job is one PodSet, as large as it runs at a time, or as the least with which Kueue may start it."""
+def _job(job: Job) -> JobPodSet:
+    """One, as large as the Job runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
     at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
     bound = read_count(least, most_digits=9)
-    yield _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
+    return _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
 
 
 def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bool:

@@ -181,6 +181,6 @@ def test_what_belongs_to_somebody_and_is_queued_by_itself_is_reviewed(
 
 def test_without_a_policy_only_the_rules_that_need_none_are_applied() -> None:
     reviews = Reviews(lambda: None)
-    review: Any = reviews.ray_job
+    review: Any = reviews.review
     raw = msgspec.Raw(json.dumps(ray_job(rayClusterSpec=cluster(("w", 99, 99, "")))).encode())
     assert review(question(Request(uid="u", operation="CREATE", object=raw), RayJob)) == Allow()

@@ -13,7 +13,7 @@ from muster.controller.kai.labels import CLUSTER_NAME
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.indexes import BY_WORKLOAD, workload_of
-from muster.controller.kueue.jobs import Job, job_pod_sets_of
+from muster.controller.kueue.jobs import Job, pod_sets_of
 from muster.controller.kueue.templates import OWNING_WORKLOAD
 from tests.unit.gangs.cached import cached
 
@@ -52,4 +52,4 @@ def test_a_number_of_any_length_is_no_fault() -> None:
     """Python refuses to read more than 4,300 digits."""
     least = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "9" * 5000}}
     job = msgspec.convert({"metadata": {"name": "a", **least}, "spec": {"parallelism": 4}}, Job)
-    assert [each.count for each in job_pod_sets_of(job)] == [4]
+    assert [each.count for each in pod_sets_of(job)] == [4]
