@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.kube.resource import Key
 
@@ -48,9 +49,10 @@ class TurnIndex(ABC):
 
     @contextmanager
     def _asking(
-        self, gang: TurnPosition | None, pools: frozenset[str], *, key: Key, now: datetime
+        self, gang: TurnPosition | None, actions: Iterable[object], *, key: Key, now: datetime
     ) -> Iterator[None]:
-        """While its requests in these pools are written, the gang counts as having them."""
+        """While the requests among these are written, the gang counts as having them."""
+        pools = frozenset(each.spec.pool for each in actions if isinstance(each, CreateRequest))
         if gang is None or not pools:
             yield
             return

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
@@ -86,11 +85,10 @@ class Gathering(TurnIndex):
         if begun is None:
             yield
             return
-        asked = frozenset(each.spec.pool for each in decision.actions if isinstance(each, CreateRequest))
         self._begun[key] = begun
         self._changed[key] = None
         try:
-            with self._asking(begun.turn_position(), asked, key=key, now=snapshot.now):
+            with self._asking(begun.turn_position(), decision.actions, key=key, now=snapshot.now):
                 self._update(key, snapshot.now)
                 yield
         finally:

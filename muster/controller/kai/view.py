@@ -28,7 +28,7 @@ from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class View:
     """The caches, queried in terms of gangs."""
 
@@ -44,7 +44,8 @@ class View:
     usage: NodeUsage[GatedPod] = field(init=False)
 
     def __post_init__(self) -> None:
-        gathering = Gathering(
+        self.usage = NodeUsage(self.pods)
+        self.gathering = Gathering(
             clusters=self.clusters,
             pods=self.pods,
             requests=self.requests,
@@ -54,8 +55,6 @@ class View:
             base_snapshot=self._base_snapshot,
             queue_demand=self._queue_demand,
         )
-        object.__setattr__(self, "gathering", gathering)
-        object.__setattr__(self, "usage", NodeUsage(self.pods))
 
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
@@ -81,6 +80,8 @@ class View:
 
     def _base_snapshot(self, cluster: RayCluster, now: datetime) -> ClusterSnapshot:
         uid, key = cluster.metadata.uid, cluster.key
+        requests = self.requests.store.by_index(BY_CLUSTER, key)
+        templates = self.templates.store.by_index(BY_CLUSTER, key)
         return ClusterSnapshot(
             cluster=cluster,
             now=now,
@@ -90,12 +91,8 @@ class View:
                 for pod in self.pods.store.by_index(BY_CLUSTER, key)
                 if not is_finished(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
             ),
-            requests=tuple(
-                item for item in self.requests.store.by_index(BY_CLUSTER, key) if _made_for(item) == uid
-            ),
-            templates=tuple(
-                item for item in self.templates.store.by_index(BY_CLUSTER, key) if _made_for(item) == uid
-            ),
+            requests=tuple(item for item in requests if _made_for(item) == uid),
+            templates=tuple(item for item in templates if _made_for(item) == uid),
             priorities=self._classes(),
             ledger=self.gathering.ledger,
             line=self.gathering.line,

@@ -66,16 +66,13 @@ class SplitGangs(TurnIndex):
     @contextmanager
     def asking(self, snapshot: WorkloadSnapshot, decision: Decision) -> Iterator[None]:
         """While the requests of this decision are written, the gang counts as having them."""
-        asked = frozenset(
-            action.spec.pool for action in decision.actions if isinstance(action, CreateRequest)
-        )
-        if not asked:
+        if not any(isinstance(action, CreateRequest) for action in decision.actions):
             yield
             return
-        uid = snapshot.workload.metadata.uid
+        uid, key, position = snapshot.workload.metadata.uid, snapshot.workload.key, snapshot.turn_position()
         self._writing.add(uid)
         try:
-            with self._asking(snapshot.turn_position(), asked, key=snapshot.workload.key, now=snapshot.now):
+            with self._asking(position, decision.actions, key=key, now=snapshot.now):
                 yield
         finally:
             self._writing.discard(uid)

@@ -52,7 +52,7 @@ from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, GROUP, POOL_LA
 _OURS: Final = f"{GROUP}/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class View:
     """The caches, queried in terms of gangs."""
 
@@ -70,23 +70,21 @@ class View:
     competing_gangs: CompetingGangs = field(init=False)
 
     def __post_init__(self) -> None:
-        line = SplitGangs(
+        self.usage = NodeUsage(self.pods)
+        self.split_gangs = SplitGangs(
             *(self.workloads, self.requests, self.flavors),
             checks=self.checks,
             base_snapshot=self._base_snapshot,
         )
-        object.__setattr__(self, "split_gangs", line)
-        object.__setattr__(self, "usage", NodeUsage(self.pods))
-        competing = CompetingGangs(
+        self.competing_gangs = CompetingGangs(
             workloads=self.workloads,
             requests=self.requests,
             pods=self.pods,
             flavors=self.flavors,
             checks=self.checks,
             base_snapshot=self._base_snapshot,
-            is_asking=line.is_asking,
+            is_asking=self.split_gangs.is_asking,
         )
-        object.__setattr__(self, "competing_gangs", competing)
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
@@ -242,7 +240,8 @@ class View:
 
     def _base_snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
         requests, templates = self._belongings(workload.key)
-        snapshot = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}
+        kept = self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
+        own = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}.items()
         return WorkloadSnapshot(
             check=check,
             workload=workload,
@@ -257,13 +256,9 @@ class View:
             has_running_successor=workload.status.holds("Finished")
             and bool(requests or templates)
             and is_used(workload, self._slices(workload, live=True)),
-            requests=tuple(item for item in requests if snapshot.items() <= item.metadata.labels.items()),
-            templates=tuple(item for item in templates if snapshot.items() <= item.metadata.labels.items()),
-            placeholders=tuple(
-                item
-                for item in self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
-                if snapshot.items() <= item.metadata.labels.items()
-            ),
+            requests=tuple(item for item in requests if own <= item.metadata.labels.items()),
+            templates=tuple(item for item in templates if own <= item.metadata.labels.items()),
+            placeholders=tuple(item for item in kept if own <= item.metadata.labels.items()),
         )
 
     def _earlier_slices(self, workload: Workload, check: str) -> Iterator[EarlierSlice]:
