@@ -10,36 +10,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from muster.check.admission import Admission
 from muster.check.manifests import Json
 from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
-from muster.controller.kueue.jobs import (
-    CronJob,
-    Job,
-    JobPodSet,
-    RayCluster,
-    RayJob,
-    RayService,
-    job_pod_sets_of,
-    ray_pod_sets,
-    submitter_pod_sets,
-)
+from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.pods import Amounts, describe
 from muster.model.queuetree import ANY_POOL, Queue
 
-_KINDS: Final[dict[str, type[Any]]] = {
-    "RayJob": RayJob,
-    "RayCluster": RayCluster,
-    "RayService": RayService,
-    "Job": Job,
-    "CronJob": CronJob,
-}
+_KINDS: Final = {kind.__name__: kind for kind in KINDS}
 _NONE: Final = Fraction(0)
 
 
@@ -118,18 +102,7 @@ def _pod_sets(body: Json) -> list[JobPodSet]:
     kind = _KINDS.get(body["kind"])
     if kind is None:
         return []
-    match msgspec.json.decode(json.dumps(body).encode(), type=kind):
-        case RayJob(spec=spec) if not spec.cluster_selector:
-            return [*ray_pod_sets(spec.ray_cluster_spec), *submitter_pod_sets(spec)]
-        case RayCluster(spec=spec):
-            return list(ray_pod_sets(spec))
-        case RayService(spec=spec):
-            return list(ray_pod_sets(spec.ray_cluster_config))
-        case Job() as job:
-            return list(job_pod_sets_of(job))
-        case CronJob(spec=spec):
-            return list(job_pod_sets_of(spec.job_template))
-    return []
+    return list(pod_sets_of(msgspec.json.decode(json.dumps(body).encode(), type=kind)))
 
 
 def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Place:

@@ -78,6 +78,9 @@ class CronJob(Object, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
+KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, CronJob)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
@@ -92,9 +95,11 @@ class JobPodSet:
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
-    """As Kueue makes and counts them. Raises ValueError for a bad quantity."""
+    """As Kueue makes and counts them; none of a RayJob that uses a running cluster. Raises ValueError for a
+    bad quantity.
+    """
     match obj:
-        case RayJob(spec=spec):
+        case RayJob(spec=spec) if not spec.cluster_selector:
             yield from _ray(spec.ray_cluster_spec)
             # The pod that submits is a PodSet of its own in one mode, which is KubeRay's default.
             if spec.submission_mode in ("", "K8sJobMode"):

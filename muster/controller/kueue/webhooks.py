@@ -12,15 +12,7 @@ from typing import Any, Final
 
 from muster.controller.kube.resource import Object
 from muster.controller.kueue import queue_limits
-from muster.controller.kueue.jobs import (
-    CronJob,
-    Job,
-    RayCluster,
-    RayJob,
-    RayService,
-    are_within,
-    pod_sets_of,
-)
+from muster.controller.kueue.jobs import KINDS, CronJob, Job, RayCluster, are_within, pod_sets_of
 from muster.controller.kueue.limits import Pools, never_fits_anywhere, taints
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
 from muster.model import names
@@ -42,10 +34,9 @@ class Reviews:
 
     def listed(self) -> tuple[Webhook[Any], ...]:
         """One webhook a kind, at `/validate-<kind>`."""
-        kinds: tuple[type[Object], ...] = (RayJob, RayCluster, RayService, Job, CronJob)
         return tuple(
             Webhook(path=f"/validate-{kind.__name__.lower()}", type=kind, review=self.review)
-            for kind in kinds
+            for kind in KINDS
         )
 
     def review(self, review: Review[Any]) -> Verdict:
@@ -70,11 +61,8 @@ class Reviews:
         return Deny(f"{what} would never run: {'; also: '.join(found)}.")
 
     def _findings(self, obj: Object, namespace: str) -> Iterator[str]:
-        match obj:
-            case RayJob(spec=spec) if spec.cluster_selector:
-                return
-            case RayCluster() | Job() if _is_made(obj):
-                return  # What it was made for has been reviewed.
+        if isinstance(obj, RayCluster | Job) and _is_made(obj):
+            return  # What it was made for has been reviewed.
         policy, tree = self._policy(), self._tree()
         space = tree.spaces.get(namespace)
         queue = None if space is None else space.queue(_queue_of(obj, tree))
