@@ -280,7 +280,8 @@ def _populated(plane: ControlPlane, stack: Stack) -> Bench:
     for teams in queues.by_department(stack).values():
         objects += [body for bodies in teams.values() for body in bodies if body["kind"] not in _LEFT_OUT]
     objects += [gang.policy(stack), rendered.tree(stack)]
-    pairs = [ray.admission(stack.ray), *tenancy.policies(stack)]
+    of_ray = ray.admission(stack.ray)
+    pairs = [*(of_ray[at : at + 2] for at in range(0, len(of_ray), 2)), *tenancy.policies(stack)]
     policies = {pair[0]["metadata"]["name"]: json.loads(json.dumps(pair)) for pair in pairs}
     objects += [pair[0] for pair in policies.values()]
     for body in objects:

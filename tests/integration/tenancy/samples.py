@@ -26,7 +26,8 @@ from tests.kai.definitions import data
 from tests.unit.model.go_modules import module_cache
 
 Json = dict[str, Any]
-# `local` and `prod`: the verdict there. `write`: what is refused or warned of, with what to write.
+# `local` and `prod`: the verdict there. `write`: what is refused or warned of, with what to write. `fits`:
+# whether it is admitted on `local` with its figures too.
 Entry = dict[str, Any]
 
 KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.2"
@@ -172,8 +173,9 @@ def record(publisher: str) -> dict[str, Entry]:
             at = admission(publisher, required=required)
             answers[stack] = at.review(in_queue(sample, at))
         entry: Entry = {stack: verdict(answer) for stack, answer in answers.items()}
-        if sample.body["kind"] in WORK and (lines := advice(answers["prod"])):
-            entry["write"] = lines
+        if sample.body["kind"] in WORK:
+            entry |= {"write": lines} if (lines := advice(answers["prod"])) else {}
+            entry["fits"] = answers["local"].is_admitted
         found[sample.name] = entry
     return found
 
@@ -193,6 +195,10 @@ def page() -> str:
         parts.append("|---|---|---|---|")
         parts += [f"| {'<br>'.join(titles)} | {' | '.join(key)} |" for key, titles in rows.items()]
         parts.append("")
+        fitting = [name for name, entry in entries.items() if entry.get("fits")]
+        if fitting:
+            files = ", ".join(f"`{name.partition(': ')[0]}`" for name in fitting)
+            parts.append(f"Of these the small pools of stack `local` have room for: {files}.\n")
     return "\n".join(parts)
 
 

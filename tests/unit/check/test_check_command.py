@@ -203,3 +203,29 @@ def test_a_malformed_job_is_answered_without_a_traceback(
     job.write_text(yaml.safe_dump(body))
     assert run(capsys, job, "--stack", LOCAL, "--team", "team-a")[0] == 1
     assert run(capsys, job, "--stack", LOCAL, "--team", "team-a", "--fix")[0] == 1
+
+
+def test_a_stack_that_only_warns_of_tenancy_admits_with_warnings(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lenient = tmp_path / "Pulumi.lenient.yaml"
+    lenient.write_text(Path(LOCAL).read_text().replace("config:\n", "config:\n  muster:tenancy: warn\n", 1))
+    body = yaml.safe_load(PUBLISHED)
+    body["spec"]["rayClusterSpec"]["headGroupSpec"]["serviceType"] = "NodePort"
+    job.write_text(yaml.safe_dump(body))
+    code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
+    assert (code, [each["by"] for each in found["refused"]]) == (1, ["muster-ray-services"])
+    code, found = checked(capsys, job, "--stack", lenient, "--team", "team-a")
+    assert (code, [each["by"] for each in found["warned"]]) == (0, ["muster-ray-services"])
+
+
+def test_work_of_a_kai_stack_gets_its_gate(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kai = stack_file("kai-prod", start=Path(__file__).parent)
+    body = yaml.safe_load(PUBLISHED)
+    body["spec"]["submissionMode"] = "HTTPMode"
+    job.write_text(yaml.safe_dump(body))
+    _, found = checked(capsys, job, "--stack", kai, "--team", "training")
+    assert not any("submissionMode" in each["message"] for each in found["refused"])
+    assert any("schedulingGates" in each["path"] for each in found["filled"])
