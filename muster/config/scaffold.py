@@ -62,6 +62,8 @@ _GKE: Final = """\
     provider: gke
     name: {name}
     region: us-central1
+    # Zones that sell the machines below (`muster doctor` compares them). Without this, GKE chooses any zones.
+    zones: [us-central1-a, us-central1-b, us-central1-c]
     project: my-project # yours
     # Addresses that can reach the control plane. Without this, `pulumi up` cannot reach it either.
     authorizedNetworks: {{office: 198.51.100.0/24}} # yours

@@ -1,4 +1,4 @@
-"""AWS: credentials, and the region's vCPU quotas for GPU instances.
+"""AWS: credentials, the region's vCPU quotas for GPU instances, and the zones that sell each machine.
 
 Responsible for which quota a pool uses. Capacity blocks use none.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from muster.cloud.amazon import AmazonError, answered
-from muster.cloud.doctor.findings import Finding, State, failed, passed
+from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
 from muster.model.clusters import EksCluster
 from muster.model.pools import Capacity, Pool
 
@@ -34,6 +34,19 @@ def check_gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -
     """Compare each quota with what the pools can request. A new account has a quota of 0."""
     for code, wanted in wanted_vcpus(pools).items():
         yield _compare_quota(code, wanted, quotas, cluster.region)
+
+
+def check_zones(cluster: EksCluster, pools: tuple[Pool, ...], ec2: Any) -> Iterator[Finding]:
+    """Whether every zone of a pool sells its machine."""
+    names = sorted({pool.machine.name for pool in pools})
+    offers = answered(
+        lambda: ec2.describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": names}]
+        )
+    )["InstanceTypeOfferings"]
+    for pool in pools:
+        sold = {each["Location"] for each in offers if each["InstanceType"] == pool.machine.name}
+        yield zones_finding(pool, zones=pool.zones or cluster.zones, of_region=(), sold=sold)
 
 
 def wanted_vcpus(pools: tuple[Pool, ...]) -> dict[str, int]:

@@ -55,6 +55,7 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
             ("credentials", lambda: google.check_credentials(cluster, here)),
             ("APIs", lambda: google.check_apis(cluster, here)),
             ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
+            ("zones", lambda: google.check_zones(cluster, pools, here)),
         ]
     if isinstance(cluster, EksCluster):
         region = cluster.region
@@ -68,5 +69,6 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
                 "GPU quota",
                 lambda: amazon.check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
             ),
+            ("zones", lambda: amazon.check_zones(cluster, pools, aws.client("ec2", region))),
         ]
     return []

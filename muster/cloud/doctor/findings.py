@@ -1,9 +1,11 @@
 """Findings of the preflight checks, each with its fix."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+from muster.model.pools import Pool
 
 
 class State(StrEnum):
@@ -46,3 +48,24 @@ def passed(check: str, message: str) -> Finding:
 
 def failed(check: str, message: str, fix: str) -> Finding:
     return Finding(check, State.FAILED, message, fix)
+
+
+def zones_finding(
+    pool: Pool, *, zones: Collection[str], of_region: Collection[str], sold: Collection[str]
+) -> Finding:
+    """Whether the cloud sells a pool's machine where the pool is. `zones`: those of the pool, empty where
+    the cloud chooses among `of_region`. `sold`: the zones of the region that sell it.
+    """
+    machine = pool.machine.name
+    offered = ", ".join(sorted(sold))
+    if not sold:
+        fix = "choose another region or machine."
+        return failed("zones", f"{pool.name}: no zone of the region sells {machine}", fix)
+    missing = sorted(set(zones or of_region) - set(sold))
+    fix = f"write `zones: [{offered}]` for the pool, or some of them."
+    if missing and zones:
+        return failed("zones", f"{pool.name}: {machine} is not sold in {', '.join(missing)}", fix)
+    if missing:
+        message = f"{pool.name}: the cloud chooses zones, and {', '.join(missing)} have no {machine}"
+        return failed("zones", message, fix)
+    return passed("zones", f"{pool.name}: {machine} is sold in {', '.join(sorted(zones)) or 'every zone'}")

@@ -1,4 +1,4 @@
-"""Google Cloud: credentials, enabled APIs, and the region's GPU quotas.
+"""Google Cloud: credentials, enabled APIs, the region's GPU quotas, and the zones that sell each machine.
 
 Responsible for which quota a pool uses. Raising a quota is up to the user: Google grants it, often after
 days.
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from muster.cloud.doctor.findings import Finding, State, failed, passed
+from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
 from muster.cloud.google import Google, GoogleError, answered
 from muster.model.clusters import GkeCluster
 from muster.model.pools import Capacity, Pool
@@ -82,6 +82,31 @@ def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google
                 f"{pool.name}: {pool.accelerator.name} is granted by GPU family, whose quota cannot be read"
             )
             yield Finding("GPU quota", State.UNKNOWN, message, f"see {_SHOW}")
+
+
+def check_zones(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
+    """Whether every zone of a GPU pool sells its machine. Where the stack names no zones, GKE picks some of
+    the region, also one without the accelerator, and fails: "Accelerator type does not exist in zone".
+    """
+    compute = google.service("compute", "v1")
+    region = answered(lambda: compute.regions().get(project=cluster.project, region=cluster.region))
+    of_region = {each.rpartition("/")[2] for each in region.get("zones", [])}
+    for pool in (each for each in pools if each.is_gpu):
+        sold = _sold(cluster, pool, of_region, compute)
+        yield zones_finding(pool, zones=pool.zones or cluster.zones, of_region=of_region, sold=sold)
+
+
+def _sold(cluster: GkeCluster, pool: Pool, zones: set[str], compute: Any) -> set[str]:
+    """The zones that have the pool's accelerator. A machine of the A and G series exists where its GPU does,
+    an N1 also where its GPU does not.
+    """
+    attached = pool.accelerator is not None and pool.machine.name.startswith("n1-")
+    key = "acceleratorTypes" if attached else "machineTypes"
+    name = pool.accelerator.name if attached and pool.accelerator else pool.machine.name
+    kind = getattr(compute, key)()
+    found = answered(lambda: kind.aggregatedList(project=cluster.project, filter=f"name={name}"))
+    items = found.get("items", {})
+    return {zone for zone in zones if items.get(f"zones/{zone}", {}).get(key)}
 
 
 def wanted_gpus(pools: tuple[Pool, ...]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,41 @@ def test_a_quota_that_cannot_be_seen_is_not_taken_for_well() -> None:
     assert found.state is State.UNKNOWN
 
 
+def _zones(*with_gpu: str) -> dict[str, Any]:
+    every = [f"us-central1-{letter}" for letter in "abf"]
+    items = {f"zones/{zone}": {"machineTypes": [{"name": "g2-standard-8"}]} for zone in with_gpu}
+    urls = [f"https://compute.example/zones/{zone}" for zone in every]
+    return {
+        REGION: (200, {"zones": urls}),
+        f"{PROJECT}/aggregated/machineTypes": (200, {"items": items}),
+    }
+
+
+def test_zones_that_google_would_choose_and_that_have_no_such_gpu_are_named() -> None:
+    pools = tuple(each for each in stack(Provider.GKE).pools if each.is_gpu)
+    chosen_by_google = replace(gke(), zones=())
+    with cloud(_zones("us-central1-a", "us-central1-b")) as (_, here):
+        (found,) = google.check_zones(chosen_by_google, pools, here)
+    assert found.state is State.FAILED
+    assert "us-central1-f have no g2-standard-8" in found.message
+    assert "zones: [us-central1-a, us-central1-b]" in found.fix
+    with cloud(_zones("us-central1-a", "us-central1-b", "us-central1-f")) as (_, here):
+        (found,) = google.check_zones(chosen_by_google, pools, here)
+    assert found.state is State.OK
+
+
+def test_zones_that_the_stack_names_are_compared_with_those_that_sell_the_machine() -> None:
+    pools = tuple(
+        replace(each, zones=("us-central1-f",)) for each in stack(Provider.GKE).pools if each.is_gpu
+    )
+    with cloud(_zones("us-central1-a")) as (_, here):
+        (found,) = google.check_zones(gke(), pools, here)
+    assert "not sold in us-central1-f" in found.message
+    with cloud(_zones()) as (_, here):
+        (found,) = google.check_zones(gke(), pools, here)
+    assert "no zone of the region" in found.message
+
+
 # ---- AWS -----------------------------------------------------------------------------
 
 
@@ -107,6 +143,17 @@ def client(name: str) -> tuple[Any, Stubber]:
     stub = Stubber(made)
     stub.activate()
     return made, stub
+
+
+def test_zones_that_do_not_sell_a_pool_s_machine_are_named_with_those_that_do() -> None:
+    ec2, stub = client("ec2")
+    pools = tuple(each for each in stack(Provider.EKS).pools if each.is_gpu)
+    offer = {"InstanceType": "g6.2xlarge", "LocationType": "availability-zone", "Location": "us-east-1a"}
+    stub.add_response("describe_instance_type_offerings", {"InstanceTypeOfferings": [offer]})
+    (found,) = amazon.check_zones(eks(), pools, ec2)
+    assert found.state is State.FAILED
+    assert "g6.2xlarge is not sold in us-east-1b" in found.message
+    assert "zones: [us-east-1a]" in found.fix
 
 
 def test_the_aws_identity_is_shown() -> None:

@@ -98,6 +98,8 @@ GOOGLE_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         "artifactregistry.repositories.uploadArtifacts",
     ),
     "muster doctor": (
+        "compute.acceleratorTypes.list",
+        "compute.machineTypes.list",
         "compute.projects.get",
         "compute.regions.get",
         "serviceusage.services.get",
@@ -336,7 +338,7 @@ AMAZON_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         "ecr:GetDownloadUrlForLayer",
         "sts:GetCallerIdentity",
     ),
-    "muster doctor": ("servicequotas:GetServiceQuota",),
+    "muster doctor": ("servicequotas:GetServiceQuota", "ec2:DescribeInstanceTypeOfferings"),
     "make backend, pulumi's state and secrets": (
         "kms:CreateAlias",
         "kms:Encrypt",
