@@ -14,6 +14,8 @@ from pulumi.runtime.settings import get_engine
 
 from muster.config.document import Document
 from muster.config.project import load_document
+from muster.model.clusters import ExistingCluster
+from muster.model.pools import Pool
 from muster.model.stack import Stack
 
 _CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
@@ -51,10 +53,17 @@ def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
         return "muster:cluster"
     if type_ not in _POOLS:
         return None
-    pool = name.removeprefix(f"{stack.cluster.name}-")
-    is_ours = pool in {each.name for each in stack.pools}
+    named = name.removeprefix(f"{stack.cluster.name}-")
+    pool = next((each.name for each in stack.pools if named in _names(each, stack)), None)
     # The system pool is a setting of the cluster.
-    return f"muster:pools.{pool}" if is_ours else "muster:cluster"
+    return "muster:cluster" if pool is None else f"muster:pools.{pool}"
+
+
+def _names(pool: Pool, stack: Stack) -> set[str]:
+    """What a pool's resources are named: after the pool alone, or with the zone of a group."""
+    cluster = stack.cluster
+    zones = pool.zones or (() if isinstance(cluster, ExistingCluster) else cluster.zones)
+    return {pool.name, *(f"{pool.name}-{zone}" for zone in zones)}
 
 
 def place(path: str, document: Document) -> str:

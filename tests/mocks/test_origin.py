@@ -32,6 +32,12 @@ def test_each_pool_is_told_by_its_own_path(name: str) -> None:
             assert path_of(here, type_=type_, name=made) == f"muster:pools.{pool.name}"
 
 
+def test_the_group_of_a_zone_is_told_by_its_pool() -> None:
+    here = stack("eks-prod")
+    named = f"{here.cluster.name}-l4-us-east-1b"
+    assert path_of(here, type_=EKS_POOL, name=named) == "muster:pools.l4"
+
+
 @pytest.mark.parametrize("name", POOL_TYPES)
 def test_the_cluster_and_its_system_pool_are_told_by_the_cluster(name: str) -> None:
     here = stack(name)
