@@ -20,11 +20,10 @@ from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nod
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy
-from muster.model.pods import Amounts, describe
+from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue
 
 _KINDS: Final = {kind.__name__: kind for kind in KINDS}
-_NONE: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +73,7 @@ def gang(found: Sequence[Demand]) -> Amounts:
     """What all groups ask for at a time."""
     total: dict[str, Fraction] = {}
     for demand in found:
-        for name, amount in demand.total.items():
-            total[name] = total.get(name, _NONE) + amount
+        add(total, demand.total)
     return total
 
 

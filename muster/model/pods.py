@@ -48,16 +48,16 @@ def total(
     peak: dict[str, Fraction] = {}
     for each in initials:
         if each.is_sidecar:
-            _add(running, each.amounts)
+            add(running, each.amounts)
             _raise(peak, running)
         else:
             level = {name: running.get(name, Fraction(0)) + amount for name, amount in each.amounts.items()}
             _raise(peak, level)
     for amounts in containers:
-        _add(running, amounts)
+        add(running, amounts)
     _raise(peak, running)
     found = {**limits, **peak, **requests}
-    _add(found, overhead)
+    add(found, overhead)
     return found
 
 
@@ -77,9 +77,9 @@ def figure(name: str, amount: Fraction) -> str:
     return str(Quantity(amount, is_binary))
 
 
-def _add(running: dict[str, Fraction], more: Amounts) -> None:
+def add(total: dict[str, Fraction], more: Amounts, *, times: int = 1) -> None:
     for name, amount in more.items():
-        running[name] = running.get(name, Fraction(0)) + amount
+        total[name] = total.get(name, Fraction(0)) + amount * times
 
 
 def _raise(peak: dict[str, Fraction], level: Amounts) -> None:

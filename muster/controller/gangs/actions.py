@@ -7,11 +7,18 @@ nothing else. Each scheduler adds the actions on its own objects.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.split import RequestSpec
+
+Kind = Literal["ProvisioningRequest", "PodTemplate", "Pod"]
+_KINDS: Final[Mapping[type[Belonging], Kind]] = {
+    ProvisioningRequest: "ProvisioningRequest",
+    PodTemplate: "PodTemplate",
+    Placeholder: "Pod",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +57,7 @@ class CreatePlaceholders:
 class Delete:
     """Delete exactly this object, by uid; it may be gone already."""
 
-    kind: Literal["ProvisioningRequest", "PodTemplate", "Pod"]
+    kind: Kind
     namespace: str
     name: str
     uid: str
@@ -78,8 +85,4 @@ def deletions(
 def delete(item: Belonging) -> Delete:
     """The deletion of exactly this object."""
     meta = item.metadata
-    if isinstance(item, Placeholder):
-        return Delete(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
-    if isinstance(item, ProvisioningRequest):
-        return Delete(kind="ProvisioningRequest", namespace=meta.namespace, name=meta.name, uid=meta.uid)
-    return Delete(kind="PodTemplate", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete(kind=_KINDS[type(item)], namespace=meta.namespace, name=meta.name, uid=meta.uid)

@@ -11,8 +11,9 @@ from math import ceil
 from typing import Final
 
 from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.identity import digest
 from muster.controller.gangs.split import Gang
-from muster.model.gangpolicy import FlavorPolicy
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import GPU_RESOURCE, JOB_PARAMETER_PREFIX
 from muster.model.pods import Amounts, describe, figure
 
@@ -34,6 +35,25 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
         if too_many_nodes(needed[spec.pool], spec.flavor):
             return per_pool("the gang", needed[spec.pool], [spec.flavor])
     return None
+
+
+def subject_of(gang: Gang, policy: GangPolicy) -> str:
+    """What a refusal depends on: how many pods go where, with what their pools can have, and how long is
+    tried. It ends when that changes; each scheduler decides which refusals end that way.
+    """
+    found: list[object] = [policy.retry.deadline.total_seconds()]
+    found += [(each.pod_set, each.flavor.name, each.count) for each in gang.running]
+    for spec in gang.request_specs:
+        counts = [(demand.pod_set, demand.count) for demand in spec.demands]
+        flavor = spec.flavor
+        limits = (
+            flavor.max_nodes,
+            flavor.gpus_per_node,
+            sorted(flavor.per_node.items()),
+            flavor.provisioning_class_name,
+        )
+        found.append((spec.pool, counts, limits, sorted(spec.parameters.items()), spec.needs_digest))
+    return digest(repr(found))
 
 
 def _needed(demands: Sequence[Demand]) -> Mapping[str, int]:

@@ -191,11 +191,16 @@ Belonging = ProvisioningRequest | PodTemplate | Placeholder
 """What we write for a gang."""
 
 
-class GangPolicyObject(Object, frozen=True):
+class Reported(Object, frozen=True):
+    """An object on which we set a condition."""
+
+    status: Conditioned = Conditioned()
+
+
+class GangPolicyObject(Reported, frozen=True):
     """The policy as it lies in the cluster, not yet read: `muster.model.gangpolicy.from_spec` judges it."""
 
     spec: dict[str, Any] = field(default_factory=dict)
-    status: Conditioned = Conditioned()
 
 
 class QueueTreeObject(Object, frozen=True):

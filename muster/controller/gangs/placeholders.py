@@ -139,7 +139,7 @@ def _container(demand: PodDemand, image: str) -> dict[str, Any]:
 
 
 def quantity(name: str, amount: Fraction) -> str:
-    """Rounded up, so that what is kept is never less than what is needed."""
+    """Rounded up to what the API takes, so that what is kept is never less than what is needed."""
     return f"{ceil(amount * 1000)}m" if name == "cpu" else str(ceil(amount))
 
 

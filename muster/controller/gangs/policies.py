@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from muster.controller.gangs.kinds import REASON, SHORT_RECHECK, Kinds
-from muster.controller.gangs.objects import GANG_POLICY, Condition, Conditioned, GangPolicyObject
+from muster.controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject, Reported
 from muster.controller.kube.client import Client
-from muster.controller.kube.resource import Key, Object, Resource, T
+from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.controller import Result
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec, unknown_fields
@@ -81,7 +81,7 @@ class PolicyReconciler:
         if unknown := unknown_fields(policy.spec):
             message += f"; left out, because a newer controller knows them: {', '.join(unknown)}"
         condition = Condition(type=ACCEPTED, status=status, reason=reason, message=message)
-        await apply_condition(self._client, GANG_POLICY, policy, policy.status, condition, now=self._clock())
+        await apply_condition(self._client, GANG_POLICY, policy, condition, now=self._clock())
         return result
 
     def _verdict(self, found: GangPolicy | list[Violation]) -> tuple[str, str, str]:
@@ -103,16 +103,10 @@ class PolicyReconciler:
 
 
 async def apply_condition(
-    client: Client,
-    resource: Resource[T],
-    obj: Object,
-    status: Conditioned,
-    condition: Condition,
-    *,
-    now: datetime,
+    client: Client, resource: Resource[Any], obj: Reported, condition: Condition, *, now: datetime
 ) -> None:
     """Apply one condition of ours, if it has changed."""
-    before = status.condition(condition.type)
+    before = obj.status.condition(condition.type)
     generation = obj.metadata.generation
     if before is not None and _content(before) == (*_content(condition)[:3], generation):
         return

@@ -18,6 +18,7 @@ from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
 
 REASON: Final = "ControllerRemoved"
+REMOVED: Final = "the gang-admission controller has been removed"
 CONCURRENCY: Final = 16
 ATTEMPTS: Final = 3
 _PAUSE: Final = 0.2
@@ -67,11 +68,16 @@ def on_shutdown(
     hooks: Hooks[T, S, D],
     decide: Callable[[S], D],
     *,
-    announce: Callable[[], Awaitable[None]],
     gangs: Callable[[], Iterable[Key]],
+    conditions: Callable[[], Iterable[Awaitable[None]]],
     clock: Callable[[], datetime],
 ) -> ShutdownHandler:
-    """`decide` is a scheduler's last decision about a gang."""
+    """`decide` is a scheduler's last decision about a gang; `conditions` are the writes of those that all
+    users see.
+    """
+
+    async def announce() -> None:
+        await asyncio.gather(*conditions())
 
     async def release_gang(key: Key) -> None:
         for target in hooks.targets(key) or ():

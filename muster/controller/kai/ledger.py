@@ -17,11 +17,10 @@ from muster.controller.kai.queue_capacity import (
     QueueUsage,
     Shortfall,
     Turn,
-    add,
     short_resource,
 )
 from muster.model.gangpolicy import OverQuota
-from muster.model.pods import Amounts
+from muster.model.pods import Amounts, add
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from muster.controller.kai.objects import Queue, Share
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
-from muster.model.pods import Amounts
+from muster.model.pods import Amounts, add
 from muster.model.quantities import parse_quantity
 
 Turn = tuple[datetime, str]
@@ -106,11 +106,6 @@ def _bound(
 def _amount(amount: Fraction) -> str:
     """`3`, `0.5`, `40000000000`: never more than three decimals."""
     return f"{float(amount):.3f}".rstrip("0").rstrip(".")
-
-
-def add(total: dict[str, Fraction], more: Amounts, *, times: int = 1) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount * times
 
 
 def demands_by_queue(found: Iterable[QueueDemand]) -> Iterator[QueueDemand]:

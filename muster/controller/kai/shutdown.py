@@ -6,8 +6,7 @@ be visible to an autoscaler. Its leader and the Ray object say what happened and
 is installed again finds nothing that it could not have left itself.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +14,7 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject
 from muster.controller.gangs.policies import ACCEPTED, apply_condition
-from muster.controller.gangs.shutdown import REASON, ShutdownHandler
+from muster.controller.gangs.shutdown import REASON, REMOVED, ShutdownHandler
 from muster.controller.gangs.shutdown import on_shutdown as handler
 from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.decide import finish, set_status
@@ -29,7 +28,6 @@ from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.names import GANG_GATE
 
-_REMOVED: Final = "the gang-admission controller has been removed"
 _FIX: Final = (
     f"install it again, or remove the scheduling gate {GANG_GATE} from its pods: they then start as KAI "
     f"finds room, without capacity that was asked for"
@@ -49,7 +47,7 @@ def shutdown_actions(snapshot: ClusterSnapshot) -> tuple[Action, ...]:
 def _release(snapshot: BatchSnapshot) -> tuple[Action, ...]:
     if snapshot.batch.ungated and snapshot.policy is not None:
         return finish(snapshot, snapshot.policy).actions
-    message = f"{_REMOVED}: no nodes are requested any more. Fix: {_FIX}"
+    message = f"{REMOVED}: no nodes are requested any more. Fix: {_FIX}"
     event = EmitEvent(kind="Warning", reason=REASON, message=message)
     return (*delete_all(snapshot), *set_status(snapshot, message), event)
 
@@ -62,13 +60,9 @@ def on_shutdown(
     *,
     clock: Callable[[], datetime],
 ) -> ShutdownHandler:
-    async def announce() -> None:
-        removed = Condition(type=ACCEPTED, status="False", reason=REASON, message=f"{_REMOVED}; {_FIX}")
-        writes = (
-            apply_condition(client, GANG_POLICY, each, each.status, removed, now=clock())
-            for each in policies.store
-        )
-        await asyncio.gather(*writes)
+    def conditions() -> Iterable[Awaitable[None]]:
+        removed = Condition(type=ACCEPTED, status="False", reason=REASON, message=f"{REMOVED}; {_FIX}")
+        return (apply_condition(client, GANG_POLICY, each, removed, now=clock()) for each in policies.store)
 
     def gangs() -> Iterable[Key]:
         return {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
@@ -76,4 +70,4 @@ def on_shutdown(
     def last(snapshot: ClusterSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))
 
-    return handler(hooks, last, announce=announce, gangs=gangs, clock=clock)
+    return handler(hooks, last, gangs=gangs, conditions=conditions, clock=clock)

@@ -11,12 +11,12 @@ from functools import cached_property
 
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.identity import ATTEMPT, digest, request_name, request_of_template
+from muster.controller.gangs.limits import subject_of
 from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
-from muster.controller.gangs.unsatisfiable import subject_of
 from muster.controller.kai.batches import Batch, batches
 from muster.controller.kai.labels import (
     CLUSTER_UID,

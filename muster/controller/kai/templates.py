@@ -5,13 +5,12 @@ become one pod of whole GPUs. Ownership is muster.controller.gangs'.
 """
 
 from copy import deepcopy
-from fractions import Fraction
-from math import ceil
 from typing import Any, Final
 
 import msgspec
 
 from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.placeholders import quantity
 from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
 from muster.controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
@@ -41,11 +40,6 @@ def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
 
 def _packed(container: Json, amounts: Amounts) -> Json:
     """One container that requests all: extended resources need a limit that equals the request."""
-    written = {name: _quantity(name, amount) for name, amount in amounts.items() if amount}
+    written = {name: quantity(name, amount) for name, amount in amounts.items() if amount}
     limits: dict[str, Any] = {name: text for name, text in written.items() if "/" in name}
     return {**container, "resources": {"requests": written, "limits": limits}}
-
-
-def _quantity(name: str, amount: Fraction) -> str:
-    """Rounded up to what the API takes: millicores, or whole units of anything else."""
-    return f"{ceil(amount * 1000)}m" if name == "cpu" else str(ceil(amount))

@@ -113,9 +113,7 @@ class CheckReconciler:
                 "no gang gets quota under this check", check=check.metadata.name, reason=message
             )
         condition = Condition(type=ACTIVE, status=status, reason=reason, message=message)
-        await apply_condition(
-            self._client, ADMISSION_CHECK, check, check.status, condition, now=self._clock()
-        )
+        await apply_condition(self._client, ADMISSION_CHECK, check, condition, now=self._clock())
 
     def _count(self) -> None:
         """How many checks of ours Kueue sends Workloads to; its writes of our conditions bring us back."""

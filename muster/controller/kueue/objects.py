@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import field
 
-from muster.controller.gangs.objects import Conditioned, PodTemplateSpec, Toleration
+from muster.controller.gangs.objects import Conditioned, PodTemplateSpec, Reported, Toleration
 from muster.controller.kube.resource import Object, Partial, Resource
 from muster.model.names import ELASTIC_JOB, GROUP, JOB_PARAMETER_PREFIX
 
@@ -115,9 +115,8 @@ class AdmissionCheckSpec(Partial, frozen=True):
     parameters: CheckParameters | None = None
 
 
-class AdmissionCheck(Object, frozen=True):
+class AdmissionCheck(Reported, frozen=True):
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
-    status: Conditioned = Conditioned()
 
 
 class FlavorSpec(Partial, frozen=True):

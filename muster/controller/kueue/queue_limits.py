@@ -12,7 +12,7 @@ from typing import Final
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
 from muster.model.names import GPU_RESOURCE
-from muster.model.pods import Amounts, describe
+from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
 _NONE: Final = Fraction(0)
@@ -69,7 +69,7 @@ class _Demands:
             # Kueue takes all of a PodSet from one flavor.
             fitting = frozenset(place for place in places if not self._above(whole, (place,)))
             if fitting:
-                _add(self.sums.setdefault(fitting, {}), whole)
+                add(self.sums.setdefault(fitting, {}), whole)
             else:
                 yield self._alone(pod_set, whole, places)
         yield from self._together()
@@ -96,7 +96,7 @@ class _Demands:
     def _bounds(self, places: Iterable[str]) -> Amounts:
         found: dict[str, Fraction] = {}
         for place in places:
-            _add(found, self.group.get(place, {}))
+            add(found, self.group.get(place, {}))
         return found
 
     def _alone(self, pod_set: JobPodSet, whole: Amounts, places: frozenset[str]) -> str:
@@ -119,7 +119,7 @@ class _Demands:
             asked: dict[str, Fraction] = {}
             for each, amounts in self.sums.items():
                 if each <= places:
-                    _add(asked, amounts)
+                    add(asked, amounts)
             above = {name: amount for name, amount in self._above(asked, places).items() if name not in said}
             if above:
                 said |= set(above)
@@ -138,8 +138,3 @@ class _Demands:
 
     def _is_pool(self, places: frozenset[str]) -> bool:
         return self.is_of_pools and ANY_POOL not in places
-
-
-def _add(found: dict[str, Fraction], more: Amounts) -> None:
-    for name, amount in more.items():
-        found[name] = found.get(name, _NONE) + amount

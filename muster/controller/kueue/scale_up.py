@@ -21,9 +21,9 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.capacity_claims import PodClaim
 from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.limits import subject_of
 from muster.controller.gangs.progress import format_backoff
 from muster.controller.gangs.retry import RetryHistory, next_attempt, truncate_seconds
-from muster.controller.gangs.unsatisfiable import subject_of
 from muster.controller.kueue.actions import (
     Action,
     Decision,

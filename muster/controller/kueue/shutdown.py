@@ -7,8 +7,7 @@ Workloads and reports it on the queue. A controller that is installed again find
 have left itself.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
@@ -16,7 +15,7 @@ from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import Condition
 from muster.controller.gangs.policies import apply_condition
-from muster.controller.gangs.shutdown import REASON, ShutdownHandler
+from muster.controller.gangs.shutdown import REASON, REMOVED, ShutdownHandler
 from muster.controller.gangs.shutdown import on_shutdown as handler
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
@@ -30,7 +29,6 @@ from muster.controller.kueue.view import View
 from muster.controller.kueue.without_quota import reactivate
 from muster.controller.runtime.informer import Informer
 
-_REMOVED: Final = "the gang-admission controller has been removed"
 _FIX: Final = "install it again, or take the check off the ClusterQueue"
 
 
@@ -46,7 +44,7 @@ def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
         return (*released, *(reactivate(snapshot) if comes_back else ()))
     if snapshot.state in ("", State.RETRY, State.REJECTED) or not snapshot.may_act:
         return released
-    message = f"{_REMOVED}: no nodes are requested any more. Fix: {_FIX}"
+    message = f"{REMOVED}: no nodes are requested any more. Fix: {_FIX}"
     event = EmitEvent(kind="Warning", reason=REASON, message=message)
     return (*released, *set_pending(snapshot, message), event)
 
@@ -59,14 +57,10 @@ def on_shutdown(
     *,
     clock: Callable[[], datetime],
 ) -> ShutdownHandler:
-    async def announce() -> None:
-        inactive = Condition(type=ACTIVE, status="False", reason=REASON, message=f"{_REMOVED}; {_FIX}")
-        ours = [check for check in checks.store if is_ours(check)]
-        writes = (
-            apply_condition(client, ADMISSION_CHECK, each, each.status, inactive, now=clock())
-            for each in ours
-        )
-        await asyncio.gather(*writes)
+    def conditions() -> Iterable[Awaitable[None]]:
+        inactive = Condition(type=ACTIVE, status="False", reason=REASON, message=f"{REMOVED}; {_FIX}")
+        ours = (check for check in checks.store if is_ours(check))
+        return (apply_condition(client, ADMISSION_CHECK, each, inactive, now=clock()) for each in ours)
 
     def gangs() -> Iterable[Key]:
         """Deactivated Workloads first: no other client would activate them, and the rest loses less."""
@@ -76,4 +70,4 @@ def on_shutdown(
     def last(snapshot: WorkloadSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))
 
-    return handler(hooks, last, announce=announce, gangs=gangs, clock=clock)
+    return handler(hooks, last, gangs=gangs, conditions=conditions, clock=clock)
