@@ -94,8 +94,8 @@ def _resync(stage: Stage, pid: int) -> dict[str, float]:
     note = {"metadata": {"annotations": {"bench.muster.dev/told": since.isoformat()}}}
     stage.plane.call("PATCH", _POLICY, note, content_type="application/merge-patch+json")
     quiet(pid)
-    writes = [each for each in _ours(stage, since) if each.is_write]
-    return {"resync of all, CPU s": usage(pid).cpu - before, "resync of all, writes": len(writes)}
+    writes = len(needless(_ours(stage, since)))
+    return {"resync of all, CPU s": usage(pid).cpu - before, "resync of all, writes": writes}
 
 
 def _ours(stage: Stage, since: datetime) -> list[Call]:

@@ -16,7 +16,7 @@ What can go wrong, and what happens then:
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol
@@ -25,7 +25,7 @@ import msgspec
 import structlog
 
 from muster.controller.kube import decoding
-from muster.controller.kube.client import PAGE, Client, Selection
+from muster.controller.kube.client import PAGE, Client, RawPage, Selection
 from muster.controller.kube.errors import (
     STATUSES,
     Gone,
@@ -220,13 +220,21 @@ class Reflector(Generic[T]):
         self._version, self._regressed, self._relist_reason = listed.version, False, ""
 
     async def _list(self) -> _Listed[T]:
+        """While one page is decoded here, the server makes the next."""
         listed: _Listed[T] = _Listed()
-        async for page in self._client.pages(self.resource, self._selection, size=self._page):
-            self._watcher.heard()
-            listed.version = page.metadata.resource_version
-            for raw in page.items or ():
-                self._take(raw, listed)
-            await asyncio.sleep(0)
+        async with aclosing(self._client.pages(self.resource, self._selection, size=self._page)) as pages:
+            coming = asyncio.create_task(_next(pages))
+            try:
+                while (page := await coming) is not None:
+                    coming = asyncio.create_task(_next(pages))
+                    await asyncio.sleep(0)  # In which it is asked for.
+                    self._watcher.heard()
+                    listed.version = page.metadata.resource_version
+                    for raw in page.items or ():
+                        self._take(raw, listed)
+            finally:
+                coming.cancel()
+                await asyncio.wait({coming})
         return listed
 
     def _take(self, raw: msgspec.Raw, listed: _Listed[T]) -> None:
@@ -334,6 +342,10 @@ class Reflector(Generic[T]):
         """
         if version and not older(version, self._version):
             self._version = version
+
+
+async def _next(pages: AsyncGenerator[RawPage, None]) -> RawPage | None:
+    return await anext(pages, None)
 
 
 def _status(raw: msgspec.Raw) -> Status:

@@ -3,7 +3,8 @@ truth.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.controller.kube.client import Selection
+from muster.controller.kube.client import RawPage, Selection
 from muster.controller.kube.reflector import IDLE_TIMEOUT, Reflector
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
@@ -144,6 +145,35 @@ def test_a_collection_of_several_pages_is_read_whole_and_then_followed() -> None
         assert held.spec.size == 3
 
     against(scenario, prepare=prepare)
+
+
+def test_the_server_makes_the_next_page_while_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start over tens of thousands of objects takes as long as the slower of the two, not as both."""
+    asked, asked_when_read = 0, list[int]()
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server:
+            for number in range(3):
+                server.put("things", thing(f"t{number}"))
+            rig = Rig(server, page=1)
+            pages = rig.client.pages
+
+            async def counted(*which: Any, size: int) -> AsyncGenerator[RawPage, None]:
+                nonlocal asked
+                async with aclosing(pages(*which, size=size)) as listed:
+                    asked += 1
+                    async for page in listed:
+                        yield page
+                        asked += 1
+
+            monkeypatch.setattr(rig.client, "pages", counted)
+            rig.notes.when_heard = lambda: asked_when_read.append(asked)
+            running = asyncio.ensure_future(rig.reflector.run())
+            await rig.until(lambda: len(rig.store) == 3)
+            running.cancel()
+
+    virtual(scenario())
+    assert asked_when_read[:2] == [2, 3]
 
 
 def test_a_watch_that_the_server_ends_is_resumed_without_a_list() -> None:
