@@ -31,9 +31,11 @@ def parse_department(section: Section, name: str, pools: Pools) -> Department:
 
 def parse_team(section: Section, name: str, pools: Pools) -> Team:
     """A team. Everything but its quota has a default."""
+    first, *further = _namespaces(section) or (name,)
     team = Team(
         name=name,
-        namespace=section.text("namespace") or name,
+        namespace=first,
+        further_namespaces=tuple(further),
         allowance=parse_allowance(section, pools),
         priorities=section.words("priorities"),
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
@@ -45,6 +47,16 @@ def parse_team(section: Section, name: str, pools: Pools) -> Team:
     )
     section.close()
     return team
+
+
+def _namespaces(section: Section) -> tuple[str, ...]:
+    """One as `namespace`, or several as `namespaces`."""
+    one, several = section.text("namespace"), section.words("namespaces")
+    if one is not None and section.has("namespaces"):
+        section.note(
+            "namespaces", "is written beside `namespace`.", "keep one; the first of several has volumes."
+        )
+    return several or ((one,) if one is not None else ())
 
 
 def _preemption(section: Section) -> Preemption:

@@ -62,6 +62,7 @@ def parse_access(section: Section) -> Access:
         members=section.words("members"),
         identity=section.text("identity"),
         buckets=_buckets(section.section("buckets")),
+        accounts=_accounts(section.section("serviceAccounts")),
         pull_secrets=section.words("pullSecrets"),
         volumes=section.each("volumes", _volume),
         default_priority=section.text("defaultPriority"),
@@ -71,6 +72,10 @@ def parse_access(section: Section) -> Access:
 def _buckets(section: Section) -> Mapping[str, BucketRight]:
     rights = {name: section.choice(name, BucketRight) for name, _ in section.items()}
     return MappingProxyType({name: right for name, right in sorted(rights.items()) if right is not None})
+
+
+def _accounts(section: Section) -> Mapping[str, str | None]:
+    return MappingProxyType({name: section.text(name) for name, _ in section.items()})
 
 
 def _volume(section: Section, name: str) -> Volume | None:

@@ -8,6 +8,8 @@ An identity that a team names is bound to its pods and not changed otherwise; it
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -18,6 +20,9 @@ from muster.model.queues import Team
 # docs.aws.amazon.com, "IAM and AWS STS quotas": a role's name has 64 characters. Eight are a random suffix,
 # so that a replacement can exist together with the role that it replaces.
 _LONGEST_ROLE: Final = 64 - 8
+
+# Pods without an explicit account run as this one, so a job can use its buckets and registry by default.
+POD_ACCOUNT: Final = "default"
 
 _GOOGLE: Final = re.compile(r"[a-z0-9][-a-z0-9]*@(?P<home>[-.a-z0-9]+)\.gserviceaccount\.com\Z")
 _AMAZON: Final = re.compile(r"arn:aws[-a-z]*:iam::\d{12}:role/[\w+=,.@/-]+\Z", re.ASCII)
@@ -44,9 +49,31 @@ def google_address(cluster: GkeCluster, team: Team) -> str | None:
     return team.access.identity
 
 
-def google_project(cluster: GkeCluster, team: Team) -> str:
-    """The project of that service account: the one in its address, or else the cluster's."""
-    found = _GOOGLE.match(team.access.identity or "")
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A ServiceAccount of a namespace and the cloud identity that its pods act as; None is the team's own.
+    `suffix` distinguishes its cloud resource from that of `default` in the team's first namespace.
+    """
+
+    suffix: str
+    namespace: str
+    account: str
+    identity: str | None = None
+
+
+def bound_accounts(team: Team) -> Iterator[Bound]:
+    """Every ServiceAccount of the team that acts as an identity, `default` of its first namespace first."""
+    for index, namespace in enumerate(team.namespaces):
+        of = f"-{namespace}" if index else ""
+        yield Bound(of, namespace, POD_ACCOUNT)
+        for account, identity in sorted(team.access.accounts.items()):
+            if identity is not None:
+                yield Bound(f"{of}-account-{account}", namespace, account, identity)
+
+
+def google_project(cluster: GkeCluster, identity: str | None) -> str:
+    """The project of a service account: the one in its address, or else the cluster's."""
+    found = _GOOGLE.match(identity or "")
     if found is None or not found["home"].endswith(_IN_PROJECT):
         return cluster.project
     return found["home"].removesuffix(_IN_PROJECT)

@@ -101,10 +101,14 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """`priorities` are the names that the team may use, all of the stack's when empty."""
+    """`priorities` are the names that the team may use, all of the stack's when empty.
+
+    `namespace` is the first of its namespaces, which has its volumes. Work of all of them is in one queue.
+    """
 
     name: str
     namespace: str
+    further_namespaces: tuple[str, ...] = ()
     allowance: Allowance = Allowance()
     priorities: tuple[str, ...] = ()
     local_queue: str = names.DEFAULT_LOCAL_QUEUE
@@ -113,6 +117,10 @@ class Team:
     kai: QueueSettings = field(default_factory=QueueSettings)
     kueue: QueueOptions = field(default_factory=QueueOptions)
     access: Access = field(default_factory=Access)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        return (self.namespace, *self.further_namespaces)
 
     @property
     def weight(self) -> int:

@@ -130,11 +130,14 @@ class Access:
     `members` are groups of the identity provider, `user:<name>` for one person, and on EKS also ARNs of IAM
     principals. `identity` is a cloud identity that exists (a Google service account's address, an IAM role's
     ARN), and keeps the rights that its owner gives it; with `buckets` instead one is made for the team.
+
+    `accounts`: further ServiceAccounts that pods may run as, each with a cloud identity that exists, or None.
     """
 
     members: tuple[str, ...] = ()
     identity: str | None = None
     buckets: Mapping[str, BucketRight] = field(default_factory=lambda: MappingProxyType({}))
+    accounts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     pull_secrets: tuple[str, ...] = ()
     volumes: tuple[Volume, ...] = ()
     default_priority: str | None = None

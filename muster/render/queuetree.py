@@ -49,7 +49,7 @@ def queue_tree(stack: Stack) -> QueueTree:
         gated=stack.is_gated,
         guarded=stack.ray.is_guarded,
         uncounted=_uncounted(stack),
-        spaces={team.namespace: found[team.name] for _, team in stack.teams()},
+        spaces={name: found[team.name] for _, team in stack.teams() for name in team.namespaces},
     )
 
 

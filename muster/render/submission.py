@@ -39,10 +39,10 @@ class Submission:
     """What a job of one team has to carry.
 
     `priorities` has the highest first; a job names one of them in the label `priority_label`. A job without
-    one gets `default_priority`, where that is not empty.
+    one gets `default_priority`, where that is not empty. `namespaces` are all of the team's, the first first.
     """
 
-    namespace: str
+    namespaces: tuple[str, ...]
     queues: tuple[SubmissionQueue, ...]
     priority_label: str
     priorities: tuple[str, ...]
@@ -54,9 +54,11 @@ class Submission:
         return {**queue, self.priority_label: self.priorities[-1]} if self.priorities else queue
 
     def output(self) -> dict[str, Any]:
-        """The same as a stack output."""
+        """The same as a stack output. `namespaces` is there where the team has several."""
+        several = {"namespaces": list(self.namespaces)} if len(self.namespaces) > 1 else {}
         return {
-            "namespace": self.namespace,
+            "namespace": self.namespaces[0],
+            **several,
             "queues": [{"name": queue.name, "labels": dict(queue.labels)} for queue in self.queues],
             "priorityLabel": self.priority_label,
             "priorities": list(self.priorities),
@@ -73,7 +75,7 @@ def submissions(stack: Stack) -> dict[str, Submission]:
         # Kueue puts a job that names no queue into this one, so it is the first to offer.
         queues = sorted(space.queues, key=lambda queue: queue.name != names.DEFAULT_LOCAL_QUEUE)
         found[team.name] = Submission(
-            namespace=team.namespace,
+            namespaces=team.namespaces,
             queues=tuple(_queue(queue, is_kai=is_kai) for queue in queues),
             priority_label=names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL,
             priorities=space.priorities,
@@ -113,7 +115,7 @@ def _ray_job(stack: Stack, submission: Submission) -> Manifest:
         _RAY_API_VERSION,
         "RayJob",
         _DRY_RUN,
-        namespace=submission.namespace,
+        namespace=submission.namespaces[0],
         labels=submission.labels(),
         spec={
             "entrypoint": "true",

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster
-from muster.model.identities import is_bucket, is_identity
+from muster.model.identities import POD_ACCOUNT, is_bucket, is_identity
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at
-from muster.render.tenancy.accounts import POD_ACCOUNT
 from muster.validation.paths import team_path
 
 
@@ -37,11 +36,14 @@ def _nothing_made(path: str, team: Team) -> Iterator[Violation]:
 
 def _forms(path: str, cluster: Cluster, team: Team) -> Iterator[Violation]:
     is_amazon = isinstance(cluster, EksCluster)
-    identity = team.access.identity
-    if identity is not None and not is_identity(cluster, identity):
-        noun = "the ARN of an IAM role" if is_amazon else "the address of a Google service account"
-        form = "arn:aws:iam::123456789012:role/name" if is_amazon else "name@project.iam.gserviceaccount.com"
-        yield Violation(at(path, "identity"), f"{identity!r} is not {noun}.", f"write one like {form}.")
+    own = {at("serviceAccounts", name): identity for name, identity in team.access.accounts.items()}
+    for key, identity in {"identity": team.access.identity, **own}.items():
+        if identity is not None and not is_identity(cluster, identity):
+            noun = "the ARN of an IAM role" if is_amazon else "the address of a Google service account"
+            form = (
+                "arn:aws:iam::123456789012:role/name" if is_amazon else "name@project.iam.gserviceaccount.com"
+            )
+            yield Violation(at(path, key), f"{identity!r} is not {noun}.", f"write one like {form}.")
     for bucket in team.access.buckets:
         if not is_bucket(cluster, bucket):
             message = (

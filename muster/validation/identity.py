@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
+from muster.model.identities import POD_ACCOUNT
+from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
-from muster.model.violations import Violation
+from muster.model.violations import Violation, at
 from muster.validation.paths import department_path, team_path
 
 _DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
@@ -53,8 +55,11 @@ def _labels(stack: Stack) -> Iterator[Violation]:
     for chain, team in stack.teams():
         yield from bad_name(team_path(chain, team), team.name, "team")
         yield from bad_name(f"{team_path(chain, team)}.localQueue", team.local_queue, "LocalQueue")
-        if team.namespace != team.name:
-            yield from bad_name(f"{team_path(chain, team)}.namespace", team.namespace, "namespace")
+        for path, name in _namespace_paths(chain, team):
+            if name != team.name:
+                yield from bad_name(path, name, "namespace")
+        for name in team.access.accounts:
+            yield from _account(at(team_path(chain, team), "serviceAccounts", name), name)
 
 
 def _unique(stack: Stack) -> Iterator[Violation]:
@@ -72,15 +77,29 @@ def _unique(stack: Stack) -> Iterator[Violation]:
 
 def _namespaces(stack: Stack) -> Iterator[Violation]:
     seen: dict[str, str] = {}
-    for chain, team in stack.teams():
-        path = team_path(chain, team)
-        if team.namespace != team.name:
-            path = f"{path}.namespace"
-        if team.namespace in RESERVED_NAMESPACES:
-            message = f"namespace {team.namespace!r} belongs to the cluster."
+    is_shared = stack.tenancy.namespaces is Namespaces.EXISTING
+    for path, name in (each for chain, team in stack.teams() for each in _namespace_paths(chain, team)):
+        if name in RESERVED_NAMESPACES:
+            message = f"namespace {name!r} belongs to the cluster."
             yield Violation(path, message, "rename the team, or give it another `namespace:`.")
-        is_shared = stack.tenancy.namespaces is Namespaces.EXISTING
-        if team.namespace in seen and not is_shared:
-            message = f"namespace {team.namespace!r} is already {seen[team.namespace]}'s."
+        if name in seen and not is_shared:
+            message = f"namespace {name!r} is already {seen[name]}'s."
             yield Violation(path, message, "give each team a namespace of its own.")
-        seen.setdefault(team.namespace, path)
+        seen.setdefault(name, path)
+
+
+def _namespace_paths(chain: tuple[Department, ...], team: Team) -> Iterator[tuple[str, str]]:
+    """Where each of the team's namespaces is written, and its name."""
+    path = team_path(chain, team)
+    if team.further_namespaces:
+        yield from ((at(path, "namespaces", index), name) for index, name in enumerate(team.namespaces))
+    else:
+        yield path if team.namespace == team.name else f"{path}.namespace", team.namespace
+
+
+def _account(path: str, name: str) -> Iterator[Violation]:
+    if name in (POD_ACCOUNT, names.MEMBER_ACCOUNT):
+        message = f"{name!r} is an account that Muster makes in every namespace."
+        fix = "give it another name; `identity` is that of `default`."
+        yield Violation(path, message, fix)
+    yield from bad_name(path, name, "ServiceAccount")

@@ -26,6 +26,8 @@ IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' *
 BUCKETS = {"datasets": BucketRight.READ, "checkpoints": BucketRight.WRITE}
 ADDRESS = "vision@acme-data.iam.gserviceaccount.com"
 ARN = "arn:aws:iam::123456789012:role/vision"
+TRAINER = "trainer@acme-ml.iam.gserviceaccount.com"
+TRAINER_ROLE = "arn:aws:iam::123456789012:role/trainer"
 
 BUNDLE = "muster:k8s:Bundle"
 ACCOUNT = "gcp:serviceaccount/account:Account"
@@ -55,13 +57,19 @@ def platform(described: Stack, name: str) -> Program:
 
 @pytest.fixture(scope="module")
 def gke() -> Program:
-    given = {"vision": Access(buckets=BUCKETS), "speech": Access(identity=ADDRESS)}
+    given = {
+        "vision": Access(buckets=BUCKETS),
+        "speech": Access(identity=ADDRESS, accounts={"trainer": TRAINER}),
+    }
     return platform(stack("gke-prod", given), "gke-prod")
 
 
 @pytest.fixture(scope="module")
 def eks() -> Program:
-    given = {"vision": Access(buckets=BUCKETS), "speech": Access(identity=ARN)}
+    given = {
+        "vision": Access(buckets=BUCKETS),
+        "speech": Access(identity=ARN, accounts={"trainer": TRAINER_ROLE}),
+    }
     return platform(stack("eks-prod", given), "eks-prod")
 
 
@@ -140,6 +148,15 @@ def test_a_given_role_is_associated_and_not_made(eks: Program) -> None:
     assert [each.name for each in of_teams(eks, ROLE)] == ["ml-prod-team-vision"]
     assert [each.name for each in of_teams(eks, ROLE_POLICY)] == ["ml-prod-team-vision"]
     assert eks.one(ASSOCIATION, "ml-prod-team-speech").inputs["roleArn"] == ARN
+
+
+def test_an_account_of_a_team_acts_as_its_own_identity(gke: Program, eks: Program) -> None:
+    name = "ml-prod-team-speech-account-trainer"
+    binding = gke.one(BINDING, name).inputs
+    assert binding["serviceAccountId"] == f"projects/acme-ml/serviceAccounts/{TRAINER}"
+    assert binding["member"] == "serviceAccount:my-project.svc.id.goog[speech/trainer]"
+    association = eks.one(ASSOCIATION, name).inputs
+    assert (association["serviceAccount"], association["roleArn"]) == ("trainer", TRAINER_ROLE)
 
 
 def test_an_identity_is_there_before_its_team_and_is_made_in_the_cluster_s_own_cloud(

@@ -13,10 +13,9 @@ import pulumi_aws as aws
 
 from muster.components.clusters.eks import roles
 from muster.model.clusters import EksCluster
-from muster.model.identities import amazon_role, is_made
+from muster.model.identities import amazon_role, bound_accounts, is_made
 from muster.model.queues import Team
 from muster.model.tenancy import BucketRight
-from muster.render.tenancy.accounts import POD_ACCOUNT
 
 # Of a bucket, and of the objects in it.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
@@ -52,18 +51,21 @@ def team_identity(
     if is_made(cluster, team):
         role, grant = _made(team, prefix, cluster, opts)
         role_arn, found = role.arn, [role, grant]
-    if role_arn is None:
-        return []
-    association = aws.eks.PodIdentityAssociation(
-        f"{prefix}-team-{team.name}",
-        cluster_name=cluster.name,
-        namespace=team.namespace,
-        service_account=POD_ACCOUNT,
-        role_arn=role_arn,
-        tags=dict(cluster.tags) or None,
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found)),
-    )
-    return [*found, association]
+    after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=list(found)))
+    for each in bound_accounts(team):
+        arn = each.identity or role_arn
+        if arn is not None:
+            association = aws.eks.PodIdentityAssociation(
+                f"{prefix}-team-{team.name}{each.suffix}",
+                cluster_name=cluster.name,
+                namespace=each.namespace,
+                service_account=each.account,
+                role_arn=arn,
+                tags=dict(cluster.tags) or None,
+                opts=after,
+            )
+            found.append(association)
+    return found
 
 
 def _made(

@@ -12,10 +12,9 @@ import pulumi_gcp as gcp
 
 from muster.model.clusters import GkeCluster
 from muster.model.google_names import team_account
-from muster.model.identities import google_address, google_project, is_made
+from muster.model.identities import bound_accounts, google_address, google_project, is_made
 from muster.model.queues import Team
 from muster.model.tenancy import BucketRight
-from muster.render.tenancy.accounts import POD_ACCOUNT
 
 ACT_AS: Final = "roles/iam.workloadIdentityUser"
 # Objects alone: neither changes who may do what with the bucket.
@@ -32,22 +31,25 @@ def team_identity(
     """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
     of the names of the resources.
     """
-    address = google_address(cluster, team)
-    if address is None:
-        return []
+    own = google_address(cluster, team)
     name = f"{prefix}-team-{team.name}"
     found: list[pulumi.Resource] = []
-    if is_made(cluster, team):
-        found = _made(team, name, address, cluster, opts)
+    if own is not None and is_made(cluster, team):
+        found = _made(team, name, own, cluster, opts)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found[:1]))
-    binding = gcp.serviceaccount.IAMMember(
-        name,
-        service_account_id=f"projects/{google_project(cluster, team)}/serviceAccounts/{address}",
-        role=ACT_AS,
-        member=f"serviceAccount:{cluster.project}.svc.id.goog[{team.namespace}/{POD_ACCOUNT}]",
-        opts=opts,
-    )
-    return [*found, binding]
+    for each in bound_accounts(team):
+        address = each.identity or own
+        if address is not None:
+            home = google_project(cluster, each.identity or team.access.identity)
+            binding = gcp.serviceaccount.IAMMember(
+                f"{name}{each.suffix}",
+                service_account_id=f"projects/{home}/serviceAccounts/{address}",
+                role=ACT_AS,
+                member=f"serviceAccount:{cluster.project}.svc.id.goog[{each.namespace}/{each.account}]",
+                opts=opts,
+            )
+            found.append(binding)
+    return found
 
 
 def _made(

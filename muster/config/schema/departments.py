@@ -104,6 +104,12 @@ def _team() -> Schema:
                 quota="no GPUs, and its share by weight of the CPU pools", borrow="no GPUs, and any free CPU"
             ),
             "namespace": key("The namespace of its work.", text(), otherwise="its name", example="vision"),
+            "namespaces": key(
+                "Several namespaces of its work, in place of `namespace`: one queue, volumes in the first.",
+                words(),
+                otherwise="one",
+                example=["vision", "vision-ci"],
+            ),
             "priorities": key(
                 "The priorities that it may use.", words(), otherwise="all", example=["prod", "dev"]
             ),
@@ -154,6 +160,13 @@ def _access() -> dict[str, Schema]:
             by_name(choice(BucketRight)),
             otherwise="none",
             example={"vision-checkpoints": "write"},
+        ),
+        "serviceAccounts": key(
+            "ServiceAccounts that its pods may run as besides `default`: name and existing cloud identity, "
+            "or nothing.",
+            by_name({"type": ["string", "null"], "minLength": 1}),
+            otherwise="none",
+            example={"trainer": "trainer@my-project.iam.gserviceaccount.com"},
         ),
         "pullSecrets": key(
             "Secrets by which its pods pull images.", words(), otherwise="none", example=["registry"]

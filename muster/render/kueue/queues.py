@@ -25,6 +25,8 @@ from muster.render.kueue.checks import strategy
 from muster.render.kueue.groups import resource_groups
 from muster.render.manifest import Manifest
 
+# The API server gives it to every namespace.
+_NAME: Final = "kubernetes.io/metadata.name"
 _WITHIN: Final = {
     Within.NEVER: "Never",
     Within.LOWER_PRIORITY: "LowerPriority",
@@ -92,7 +94,7 @@ def local_queues(team: Team) -> dict[tuple[str, str], Manifest]:
     return {
         (namespace, name): _local(queue_name(team), queue)
         for name, queue in said.items()
-        for namespace in (queue.namespaces if queue.namespaces is not None else (team.namespace,))
+        for namespace in (queue.namespaces if queue.namespaces is not None else team.namespaces)
     }
 
 
@@ -147,7 +149,10 @@ def _migration(stack: Stack, policy: ConcurrentAdmission) -> Manifest:
 
 def _selector(said: Selector | None, team: Team) -> Manifest:
     if said is None:
-        return {"matchLabels": {"kubernetes.io/metadata.name": team.namespace}}
+        if not team.further_namespaces:
+            return {"matchLabels": {_NAME: team.namespace}}
+        several = {"key": _NAME, "operator": "In", "values": list(team.namespaces)}
+        return {"matchExpressions": [several]}
     found: Manifest = {}
     if said.match_labels:
         found["matchLabels"] = dict(sorted(said.match_labels.items()))

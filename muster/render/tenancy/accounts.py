@@ -1,6 +1,6 @@
 """The accounts of a team's namespace: its pods, its pipelines, its members.
 
-Responsible for the two ServiceAccounts and the RoleBinding. The rights of a member are in roles.py; those
+Responsible for the ServiceAccounts and the RoleBinding. The rights of a member are in roles.py; those
 of a cloud identity are set in the cloud.
 """
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.clusters import GkeCluster
-from muster.model.identities import google_address
+from muster.model.identities import POD_ACCOUNT, google_address
 from muster.model.members import AWS_PRINCIPAL, USER, team_group
 from muster.model.queues import Team
 from muster.model.stack import Stack
@@ -20,27 +20,33 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 # cloud.google.com, "Workload Identity Federation for GKE": which Google service account the pods act as. EKS
 # binds the account from the other side, by a Pod Identity association.
 GOOGLE_IDENTITY: Final = "iam.gke.io/gcp-service-account"
-# Pods without an explicit account run as this one, so a job can use its buckets and registry by default.
-POD_ACCOUNT: Final = "default"
 
 
 def accounts(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
-    return [_pods(stack, team, labels), _pipelines(team, labels), _members(team, labels)]
+    identity = google_address(stack.cluster, team) if isinstance(stack.cluster, GkeCluster) else None
+    own = (
+        team.access.accounts if isinstance(stack.cluster, GkeCluster) else dict.fromkeys(team.access.accounts)
+    )
+    return [
+        _pods(team, labels, POD_ACCOUNT, identity),
+        *(_pods(team, labels, name, own[name]) for name in sorted(own)),
+        _pipelines(team, labels),
+        _members(team, labels),
+    ]
 
 
-def _pods(stack: Stack, team: Team, labels: Mapping[str, str]) -> Manifest:
-    """The account of pods. Its token is not mounted: training code has no business with the cluster's API."""
+def _pods(team: Team, labels: Mapping[str, str], name: str, identity: str | None) -> Manifest:
+    """An account of pods. Its token is not mounted: training code has no business with the cluster's API."""
     body = manifest(
         "v1",
         "ServiceAccount",
-        POD_ACCOUNT,
+        name,
         namespace=team.namespace,
         labels=labels,
         automountServiceAccountToken=False,
     )
     if team.access.pull_secrets:
         body["imagePullSecrets"] = [{"name": name} for name in team.access.pull_secrets]
-    identity = google_address(stack.cluster, team) if isinstance(stack.cluster, GkeCluster) else None
     if identity is not None:
         body["metadata"]["annotations"] = {GOOGLE_IDENTITY: identity}
     return body

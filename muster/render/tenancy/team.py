@@ -3,6 +3,9 @@
 Responsible for their order. Each team has these objects in its own Bundle, and no policy of its own.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from muster.model import names
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
@@ -24,9 +27,21 @@ def team_objects(
     """
     labels = {names.TEAM_LABEL: team.name, names.DEPARTMENT_LABEL: department.name}
     return [
+        *(
+            item
+            for name in team.namespaces
+            for item in _in_namespace(stack, replace(team, namespace=name), labels, queues)
+        ),
+        *volumes(team, labels),
+    ]
+
+
+def _in_namespace(
+    stack: Stack, team: Team, labels: Mapping[str, str], queues: tuple[str, ...]
+) -> list[Manifest]:
+    return [
         namespace(stack, team, labels, queues=queues),
         *limits(stack, team, labels),
         *networks(stack, team, labels),
         *accounts(stack, team, labels),
-        *volumes(team, labels),
     ]

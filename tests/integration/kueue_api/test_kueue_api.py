@@ -30,6 +30,7 @@ _FILES: Final = sorted(
         *(_ROOT / "examples" / "stories").glob("*/stack.yaml"),
         *(_ROOT / "examples" / "on-premises").glob("stacks/*.yaml"),
         *(_ROOT / "examples" / "forty-teams").glob("stacks/*.yaml"),
+        Path(__file__).with_name("several_namespaces.yaml"),
     ]
 )
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")

@@ -54,13 +54,13 @@ def test_the_account_of_a_project_of_a_domain_is_addressed_as_google_does() -> N
         google_address(cluster, asking)
         == "muster-ml-vision-e426df32@acme.example.com.iam.gserviceaccount.com"
     )
-    assert google_project(cluster, asking) == "example.com:acme"
+    assert google_project(cluster, asking.access.identity) == "example.com:acme"
 
 
 def test_a_given_account_is_looked_for_in_its_own_project() -> None:
-    assert google_project(GKE, team(Access(identity=ADDRESS))) == "acme-data"
+    assert google_project(GKE, ADDRESS) == "acme-data"
     compute = "1234-compute@developer.gserviceaccount.com"
-    assert google_project(GKE, team(Access(identity=compute))) == "acme"
+    assert google_project(GKE, compute) == "acme"
 
 
 @pytest.mark.parametrize(

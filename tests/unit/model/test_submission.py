@@ -32,6 +32,6 @@ def test_every_team_of_every_stack_has_a_queue_and_a_dry_run_that_names_it(file:
     assert found.keys() == jobs.keys() == {team.name for _, team in stack.teams()}
     for team, job in jobs.items():
         metadata = job["metadata"]
-        assert metadata["namespace"] == found[team].namespace
+        assert metadata["namespace"] == found[team].namespaces[0]
         assert metadata["labels"][label] in {queue.name for queue in found[team].queues}
         assert metadata["labels"].get(found[team].priority_label, "") in {*found[team].priorities, ""}
