@@ -44,6 +44,11 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run vir
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest
 	@$(if $(SEED),,$(PY) -m bench.virtual_days --days 20)
 
+.PHONY: matrix
+matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the support table: make matrix [KUBERNETES=1.37 SUITE=tenancy]
+	@$(PY) -m tests.matrix $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(SUITE),--suite $(SUITE)); result=$$?; \
+	$(PY) -m tests.matrix.page docs/reference/support.md && exit $$result
+
 .PHONY: test-fast
 test-fast: $(STAMP) ## Checks and unit tests: no local cluster, two minutes
 	@$(PY) -m tests.budget check unit

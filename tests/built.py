@@ -36,8 +36,7 @@ def programs(programs: Sequence[str], assets: Sequence[str] = ()) -> Programs:
 
 
 def program(name: str) -> Path | None:
-    named = artifacts().get("programs", {}).get(name)
-    return Path(named) if named else newest(f"bin/{name}/*/{name}")
+    return envtest.program(name)
 
 
 def tools() -> Path:

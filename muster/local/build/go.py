@@ -133,12 +133,12 @@ def _install_go(cache: Cache, children: Children, *, entry: Entry, floor: str) -
 
 def program_entry(cache: Cache, program: Program, toolchain: Toolchain) -> Entry:
     """The entry for the binary of exactly these sources, this version and this toolchain."""
-    return cache.entry("bin", program.name, key_of(*_sources(program), toolchain.version, toolchain.arch))
+    return cache.entry("bin", program.folder, key_of(*_sources(program), toolchain.version, toolchain.arch))
 
 
 def imported_entry(cache: Cache, program: Program, *, arch: str) -> Entry:
     """The entry for an imported binary of these sources, made by any toolchain."""
-    return cache.entry("imported", program.name, key_of(*_sources(program), arch))
+    return cache.entry("imported", program.folder, key_of(*_sources(program), arch))
 
 
 def _sources(program: Program) -> list[bytes | str]:

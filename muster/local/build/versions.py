@@ -5,6 +5,7 @@ Responsible for: reading that file and refusing an incomplete one. It fetches an
 
 from __future__ import annotations
 
+import os
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -12,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from muster.errors import ExitCode
 from muster.local.errors import LocalClusterError
 from muster.paths import VERSIONS_FILE
 
+KUBERNETES_VARIABLE: Final = "MUSTER_KUBERNETES"
+"""A minor version of [kubernetes] in versions.toml; unset for the one that Muster is developed with."""
 _PROGRAMS: Final = Path(__file__).parent / "programs"
+_KUBERNETES: Final = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class Release:
 class Program:
     """A program built from a Go module; `seconds` and `packages` only feed the progress display.
 
-    `on_demand`: no local cluster needs it, so it is built only when it is named.
+    `on_demand`: no local cluster needs it, so it is built only when it is named. `variant`: the minor version
+    of Kubernetes, where it is not the usual one.
     """
 
     name: str
@@ -96,6 +102,12 @@ class Program:
     on_demand: bool = False
     patch: Patch | None = None
     release: Release | None = None
+    variant: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Its name in the cache. A variant is never taken for the usual program."""
+        return f"{self.name}-{self.variant}" if self.variant else self.name
 
     @property
     def ldflags(self) -> str:
@@ -148,8 +160,11 @@ class Versions:
     packages: Mapping[str, Package]
 
 
-def load(path: Path = VERSIONS_FILE) -> Versions:
-    """Read the file; a missing key or a reference to nothing is a LocalClusterError naming it."""
+def load(path: Path = VERSIONS_FILE, *, kubernetes: str | None = None) -> Versions:
+    """Read the file; a missing key or a reference to nothing is a LocalClusterError naming it. `kubernetes`
+    is a minor version, by default that of MUSTER_KUBERNETES.
+    """
+    variant = os.environ.get(KUBERNETES_VARIABLE, "") if kubernetes is None else kubernetes
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as problem:
@@ -157,11 +172,41 @@ def load(path: Path = VERSIONS_FILE) -> Versions:
             str(path), f"cannot be read: {problem}", fix="restore the file from version control"
         ) from problem
     try:
-        return _versions(raw)
+        return _versions(_with_kubernetes(raw, variant) if variant else raw)
     except KeyError as hole:
         raise LocalClusterError(
             str(path), f"key {hole} is missing", fix="see the neighbouring entries for the shape"
         ) from hole
+
+
+def _with_kubernetes(raw: Mapping[str, Any], variant: str) -> dict[str, Any]:
+    """The file with the programs of another minor version of Kubernetes."""
+    others = raw[_KUBERNETES]
+    if variant not in others:
+        raise LocalClusterError(
+            f"{KUBERNETES_VARIABLE}={variant}",
+            "is no minor version that versions.toml can build",
+            fix=f"use {', '.join(sorted(others))}, or unset it",
+            exit_code=ExitCode.UNUSABLE,
+        )
+    other = {**others[variant], "variant": variant}
+    programs = {
+        name: {**entry, **other} if entry.get("stamps") == _KUBERNETES else entry
+        for name, entry in raw["programs"].items()
+    }
+    return {**raw, "programs": programs, "stamps": {**raw["stamps"], _KUBERNETES: _stamps(other["version"])}}
+
+
+def _stamps(version: str) -> dict[str, str]:
+    base = "k8s.io/component-base/version"
+    major, minor, _ = version.removeprefix("v").split(".")
+    return {
+        f"{base}.gitVersion": version,
+        f"{base}.gitMajor": major,
+        f"{base}.gitMinor": minor,
+        f"{base}.gitCommit": version,
+        f"{base}.gitTreeState": "clean",
+    }
 
 
 def _versions(raw: Mapping[str, Any]) -> Versions:
@@ -196,6 +241,7 @@ def _program(name: str, entry: Mapping[str, Any], *, raw: Mapping[str, Any], sou
         seconds=float(entry["seconds"]),
         packages=int(entry["packages"]),
         on_demand=bool(entry.get("on_demand", False)),
+        variant=entry.get("variant", ""),
         patch=_patch(entry["patch"], directory=source / entry["directory"]) if "patch" in entry else None,
         release=_release(raw["releases"][name], version=entry["version"])
         if name in raw["releases"]

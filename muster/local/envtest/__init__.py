@@ -13,7 +13,7 @@ from muster.local.envtest.control_plane import ControlPlane, control_plane
 from muster.local.envtest.controllers import controllers
 from muster.local.envtest.kueue import kueue
 from muster.local.envtest.paths import path_of
-from muster.local.envtest.programs import Programs, ensure, found, missing
+from muster.local.envtest.programs import Programs, ensure, found, missing, program
 
 __all__ = [
     "ControlPlane",
@@ -25,4 +25,5 @@ __all__ = [
     "kueue",
     "missing",
     "path_of",
+    "program",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from muster.local.build import everything
+from muster.local.build import everything, versions
 from muster.local.build.cache import cache_root
 
 CRDS: Final = "kueue-crds"
@@ -52,7 +52,7 @@ def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) 
     if missing(programs, assets):
         return None
     return Programs(
-        {name: path for name in programs if (path := _program(name))},
+        {name: path for name in programs if (path := program(name))},
         {name: path for name in assets if (path := _asset(name))},
     )
 
@@ -60,14 +60,18 @@ def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) 
 def missing(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> list[str]:
     """Names of what is not built yet."""
     return [
-        *(name for name in programs if _program(name) is None),
+        *(name for name in programs if program(name) is None),
         *(name for name in assets if _asset(name) is None),
     ]
 
 
-def _program(name: str) -> Path | None:
+def program(name: str) -> Path | None:
+    """One program, of the Kubernetes version that MUSTER_KUBERNETES names; None where it was not built."""
     listed = artifacts().get("programs", {}).get(name)
-    return Path(listed) if listed else newest(f"bin/{name}/*/{name}")
+    if listed:
+        return Path(listed)
+    known = versions.load().programs.get(name)
+    return newest(f"bin/{known.folder if known else name}/*/{name}")
 
 
 def _asset(name: str) -> Path | None:

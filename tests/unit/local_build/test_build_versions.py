@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.versions import Program, load
+from muster.local.build.versions import Program, _stamps, load
 from muster.local.cluster import coredns
 from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
@@ -123,3 +123,27 @@ def test_a_release_is_of_the_pinned_version(program: Program) -> None:
     assert program.release.version == pinned.get(program.name, program.version)
     for text in (program.release.url, program.release.checksums):
         assert program.release.filled(text, arch="amd64").startswith("https://")
+
+
+def test_another_kubernetes_has_its_own_version_modules_and_place_in_the_cache() -> None:
+    other = load(kubernetes="1.37")
+    for name, program in other.programs.items():
+        usual = VERSIONS.programs[name]
+        if program.module != "k8s.io/kubernetes":
+            assert program == usual
+            continue
+        assert program.folder == f"{name}-1.37"
+        assert program.version == "v1.37.2"
+        assert dict(program.stamps)["k8s.io/component-base/version.gitVersion"] == program.version
+        assert f"k8s.io/kubernetes {program.version}" in (program.directory / "go.mod").read_text()
+        assert (usual.folder, usual.variant) == (name, "")
+
+
+def test_the_usual_kubernetes_is_stamped_as_the_others_are() -> None:
+    program = VERSIONS.programs["kube-apiserver"]
+    assert dict(program.stamps) == _stamps(program.version)
+
+
+def test_a_kubernetes_that_cannot_be_built_is_named_with_those_that_can() -> None:
+    with pytest.raises(LocalClusterError, match=r"MUSTER_KUBERNETES=1\.20: .* use 1\.37"):
+        load(kubernetes="1.20")

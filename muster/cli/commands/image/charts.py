@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
+from muster import config
+from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.publish import charts
 from muster.cli.command import command
-from muster.cli.options import DIRECTORY
+from muster.cli.options import DIRECTORY, STACK, existing_stack
 
 _EXAMPLES = """
 muster image charts --to charts/
+muster image charts --to charts/ --stack gke-prod
 muster image charts --to charts/ --mirror oci://registry.example.com/charts
 """
 
@@ -20,9 +23,11 @@ muster image charts --to charts/ --mirror oci://registry.example.com/charts
 @command(examples=_EXAMPLES)
 @click.option("--to", "folder", type=DIRECTORY, required=True, metavar="DIR", help="Where to write them.")
 @click.option("--mirror", metavar="oci://...", help="An OCI registry that holds all of them.")
-def cli(*, folder: Path, mirror: str | None) -> None:
+@click.option("--stack", type=STACK, help="Take the versions that this stack names in `muster:versions`.")
+def cli(*, folder: Path, mirror: str | None, stack: str | None) -> None:
     """Download the charts into a directory, for clusters without a registry."""
-    entries = list(catalogue().charts.values())
+    known = catalogue() if stack is None else upstream.chosen(config.load(existing_stack(stack)))
+    entries = list(known.charts.values())
     for name, digest in charts.fetch(entries, folder, mirror=mirror):
         click.echo(f"{name}: {digest}")
     click.echo(
