@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import click
+
 from muster.cli.command import command
 from muster.cli.output import put_json
-from muster.config.schema import stack_schema
+from muster.config.schema import part_schema, stack_schema
 
 _EXAMPLES = """
 muster schema > stacks/schema.json
+muster schema --part > stacks/part.schema.json
 check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
 """
 
 
 @command(examples=_EXAMPLES)
-def cli() -> None:
+@click.option("--part", is_flag=True, help="Of files that extend another or are extended.")
+def cli(*, part: bool) -> None:
     """Print the JSON Schema of a stack file, by which an editor completes and checks it.
 
     An editor with the YAML language server finds it by the first line of a stack file, which `muster init`
     writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between keys.
     """
-    put_json(stack_schema())
+    put_json(part_schema() if part else stack_schema())

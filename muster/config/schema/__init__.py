@@ -1,6 +1,7 @@
 """The JSON Schema of a stack file, for editors and other checkers of YAML.
 
-    stack_schema() -> the schema, draft 2020-12
+    stack_schema() -> the schema of a whole stack, draft 2020-12
+    part_schema()  -> the schema of a file that extends another or is extended
 
 Responsible for which keys there are, their kinds, ranges, words and defaults, and one sentence on each.
 Words, defaults, machines and the fields of GangPolicy come from the model. Not responsible for rules between
@@ -12,5 +13,6 @@ The schema is stricter than the readers in one point: a text, number or list nee
 """
 
 from muster.config.schema.document import stack_schema
+from muster.config.schema.part import part_schema
 
-__all__ = ["stack_schema"]
+__all__ = ["part_schema", "stack_schema"]

@@ -277,7 +277,8 @@ def test_a_plain_stack_has_no_inherited_values(tmp_path: Path) -> None:
 def test_the_example_is_valid_and_differs_in_ten_lines(name: str) -> None:
     path = EXAMPLE / f"Pulumi.{name}.yaml"
     assert config.load(path).cluster.name == f"ml-{name}"
-    assert len(path.read_text().splitlines()) <= 10
+    lines = path.read_text().splitlines()
+    assert len([line for line in lines if not line.startswith("#")]) <= 10
 
 
 def test_the_json_of_validate_names_the_file_of_a_mistake(

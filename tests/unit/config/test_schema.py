@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from muster.cli import main
 from muster.config.document import NAMESPACE, Document, parse_text
 from muster.config.scaffold import template
-from muster.config.schema import stack_schema
+from muster.config.schema import part_schema, stack_schema
 from muster.config.section import Section
 from muster.config.stack import examine
 from muster.model.gangpolicy import format_duration, parse_duration
@@ -415,6 +415,40 @@ def test_a_mistake_is_refused_by_both(form: Mapping[str, str]) -> None:
     document = written(form)
     assert refusals(document.values) != []
     assert [each for each in examine(document)[1] if each.level == "error"] != []
+
+
+PART: Final = Draft202012Validator(part_schema())
+
+
+def test_a_file_that_is_a_part_may_leave_out_and_remove_every_key() -> None:
+    for part in (
+        "muster:extends: base",
+        "muster:pools: {l4: {maxNodes: 16}, t4: null}",
+        "muster:cluster: {name: ml-prod}",
+        "muster:departments: {a: {teams: {b: {quota: {l4: 10, t4: null}, priorities: null}}}}",
+        "muster:gangAdmission: {retry: {base: null}}",
+    ):
+        assert PART.is_valid({"config": yaml.safe_load(part)}), part
+
+
+@pytest.mark.parametrize("path", [*SHIPPED, *MAXIMAL], ids=named)
+def test_a_whole_stack_fits_the_schema_of_a_part(path: Path) -> None:
+    document = parse_text(path.read_text(encoding="utf-8"), source=str(path))
+    assert [error.message for error in PART.iter_errors({"config": document.values})] == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "muster:pools: {l4: {maxNodes: many}}",
+        "muster:pools: {l4: {maxNode: 16}}",
+        "muster:scheduler: slurm",
+        "muster:cluster: {provider: gke, regoin: a}",
+        "muster:departments: {a: {teams: {b: {priorities: prod}}}}",
+    ],
+)
+def test_a_mistake_in_a_part_is_refused(part: str) -> None:
+    assert not PART.is_valid({"config": yaml.safe_load(part)})
 
 
 def test_every_machine_can_be_completed() -> None:

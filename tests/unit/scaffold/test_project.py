@@ -19,6 +19,7 @@ from muster.config.schema.keys import stack_keys
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
+from muster.scaffold.checkout import PART, part_text
 from muster.scaffold.project import FILES, Project, Target, examples, files, schema_text, stack_text
 from muster.scaffold.write import write_project
 
@@ -102,15 +103,24 @@ SHIPPED = sorted(
         *(ROOT / "examples/library").glob("*/[a-z]*.yaml"),
         *(ROOT / "examples/on-premises/stacks").glob("Pulumi.*.yaml"),
         *(ROOT / "examples/forty-teams/stacks").glob("Pulumi.*.yaml"),
+        *(ROOT / "examples/environments/stacks").glob("*.yaml"),
     ]
 )
+
+
+def test_the_schemas_of_this_repository_are_current() -> None:
+    assert (ROOT / "stacks" / "schema.json").read_text(encoding="utf-8") == schema_text(), (
+        "run `make reference`"
+    )
+    assert (ROOT / PART).read_text(encoding="utf-8") == part_text(), "run `make reference`"
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_an_editor_finds_the_schema_of_every_stack_of_this_repository(path: Path) -> None:
     comment, _, named = path.read_text(encoding="utf-8").splitlines()[0].partition("$schema=")
     assert comment == "# yaml-language-server: "
-    assert (path.parent / named).read_text(encoding="utf-8") == schema_text(), "run `make reference`"
+    schema = json.loads((path.parent / named).read_text(encoding="utf-8"))
+    assert Draft202012Validator(schema).is_valid(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def test_one_more_stack_file_brings_the_schema_where_there_is_none(tmp_path: Path) -> None:
