@@ -38,7 +38,7 @@ def _part(node: Any) -> Any:
 
 
 def _nullable(node: Schema) -> Schema:
-    part = _part(node)
+    part: Schema = _part(node)
     if "type" not in node or "anyOf" in node:
         shown = {name: part.pop(name) for name in ("description", "default", "examples") if name in part}
         return {**shown, "anyOf": [part, {"type": "null"}]}
