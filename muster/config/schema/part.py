@@ -9,6 +9,8 @@ from muster.config.schema.kinds import Schema
 _OF_KEYS: Final = ("properties", "patternProperties")
 # Which keys there have to be.
 _DROPPED: Final = ("required", "oneOf")
+# What an editor shows of a key.
+_SHOWN: Final = ("description", "default", "examples")
 # No schemas of values.
 _KEPT: Final = ("if", "examples", "default", "enum")
 
@@ -40,7 +42,7 @@ def _part(node: Any) -> Any:
 def _nullable(node: Schema) -> Schema:
     part: Schema = _part(node)
     if "type" not in node or "anyOf" in node:
-        shown = {name: part.pop(name) for name in ("description", "default", "examples") if name in part}
+        shown: Schema = {name: part.pop(name) for name in _SHOWN if name in part}
         return {**shown, "anyOf": [part, {"type": "null"}]}
     kinds = [node["type"]] if isinstance(node["type"], str) else node["type"]
     part["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
