@@ -5,6 +5,7 @@ from typing import Final
 
 from muster.adopt.cluster import LiveCluster
 from muster.adopt.compare import Fate, ObjectChange, compare_objects
+from muster.adopt.effects import Effects, effects_of
 from muster.adopt.findings import Finding
 from muster.adopt.stack_file import to_stack_file
 from muster.adopt.text import format_stack_file
@@ -16,14 +17,15 @@ _SOURCE: Final = "Pulumi.adopted.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """`text`: the stack file. `mistakes`: what `muster validate` would refuse in it. `objects` is empty where
-    there are any.
+    """`text`: the stack file. `mistakes`: what `muster validate` would refuse in it; then nothing is
+    compared.
     """
 
     text: str
     findings: tuple[Finding, ...]
     mistakes: tuple[str, ...]
     objects: tuple[ObjectChange, ...]
+    effects: Effects | None
 
     @property
     def is_exact(self) -> bool:
@@ -32,6 +34,7 @@ class Adoption:
             self.mistakes
             or any(each.matters for each in self.findings)
             or any(each.fate is Fate.DIFFERENT for each in self.objects)
+            or not (self.effects is None or self.effects.is_empty)
         )
 
 
@@ -41,10 +44,12 @@ def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
     written = format_stack_file(file)
     stack, found = examine(parse_text(written, source=_SOURCE))
     mistakes = tuple(str(each) for each in found if each.level == "error")
-    is_sound = stack is not None and not mistakes
+    if stack is None or mistakes:
+        return Adoption(text=written, findings=file.findings, mistakes=mistakes, objects=(), effects=None)
     return Adoption(
         text=written,
         findings=file.findings,
-        mistakes=mistakes,
-        objects=compare_objects(stack, live) if stack is not None and is_sound else (),
+        mistakes=(),
+        objects=compare_objects(stack, live),
+        effects=effects_of(stack, live, file.tree),
     )

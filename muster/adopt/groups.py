@@ -26,5 +26,10 @@ def to_groups(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _quota(found: Mapping[str, object]) -> dict[str, Any]:
-    limits = {key: found[key] for key in _LIMITS if found.get(key) is not None}
+    limits = {key: _plain(found[key]) for key in _LIMITS if found.get(key) is not None}
     return {"name": text(found, "name"), **limits}
+
+
+def _plain(amount: object) -> object:
+    """A whole number as one, which reads better than in quotes."""
+    return int(amount) if isinstance(amount, str) and amount.isdecimal() and len(amount) < 10 else amount

@@ -30,6 +30,17 @@ def to_json(adoption: Adoption, *, file: str) -> dict[str, Any]:
             }
             for each in adoption.findings
         ],
+        "effects": None
+        if adoption.effects is None
+        else {
+            "queues": adoption.effects.queues,
+            "pools": adoption.effects.pools,
+            "quotas": [{"queue": each.name, "pool": each.pool.name} for each in adoption.effects.quotas],
+            "preemption": [
+                {"preemptors": list(each.preemptors), "victims": list(each.victims)}
+                for each in adoption.effects.preemption
+            ],
+        },
         "objects": [
             {
                 "object": each.object,
@@ -70,6 +81,7 @@ def _summary(adoption: Adoption) -> Iterator[str]:
     fates = Counter(each.fate for each in adoption.objects)
     if adoption.is_exact:
         yield f"Nothing changes for anyone: {fates[Fate.UNCHANGED]} objects are taken over as they are."
+        yield from _effects(adoption)
         return
     if adoption.mistakes:
         yield "The stack file has mistakes; correct it before `pulumi up`:"
@@ -78,6 +90,20 @@ def _summary(adoption: Adoption) -> Iterator[str]:
         f"{fates[Fate.UNCHANGED]} objects are taken over as they are, {fates[Fate.DIFFERENT]} differ; "
         "not everything is in the stack file:"
     )
+    yield from _effects(adoption)
+
+
+def _effects(adoption: Adoption) -> Iterator[str]:
+    found = adoption.effects
+    if found is None:
+        return
+    compared = f"{found.queues} queues" + (f" in {found.pools} pools" if found.pools else "")
+    if found.is_empty:
+        yield f"Quotas, borrowing and preemption of {compared}: no difference."
+    for quota in found.quotas:
+        yield f"  {quota.name}: another quota or limit in pool {quota.pool.name}"
+    for right in found.preemption:
+        yield f"  {', '.join(right.preemptors)}: other rights to preempt {', '.join(right.victims)}"
 
 
 def _findings(heading: str, found: list[Finding]) -> Iterator[str]:

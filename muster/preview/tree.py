@@ -108,11 +108,15 @@ class Tree:
         return available if limit is None else min(available, subtree + limit)
 
 
-def to_tree(stack: Stack) -> Tree:
-    """The tree of a stack."""
+Rendered = tuple[Mapping[str, Manifest], Mapping[str, Manifest]]
+"""Cohorts by department, and ClusterQueues by team."""
+
+
+def to_tree(stack: Stack, rendered: Rendered | None = None) -> Tree:
+    """The tree of a stack. With `rendered` the objects are those, in place of what the stack renders."""
     values = {priority.name: priority.value for priority in stack.priorities}
     allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
-    (cohorts, queues), nodes = kueue.queues(stack), dict[str, Node]()
+    (cohorts, queues), nodes = rendered or kueue.queues(stack), dict[str, Node]()
     pools = {pool.flavor: pool.name for pool in stack.pools}
     for above, department in stack.walk():
         cohort = cohorts.get(department.name)
@@ -183,7 +187,7 @@ def _to_holding(resources: list[Manifest]) -> Holding:
 
 
 def _to_resources(resources: list[Manifest], column: str) -> Resources | None:
-    amounts = {each["name"]: each[column] for each in resources if column in each}
+    amounts = {each["name"]: str(each[column]) for each in resources if column in each}
     if not amounts:
         return None
     return Resources(

@@ -21,6 +21,7 @@ def parse_pool_kueue(section: Section) -> PoolOptions:
     """The `kueue:` section of a pool."""
     options = PoolOptions(
         flavor=section.text("flavor"),
+        exact=section.flag("exact", False),
         node_labels=MappingProxyType(section.texts("nodeLabels")),
         node_taints=section.list("nodeTaints", _taint),
         tolerations=section.list("tolerations", _toleration),

@@ -254,6 +254,12 @@ def pool() -> Schema:
                 otherwise="the pool's name",
                 example="default-flavor",
             ),
+            "exact": key(
+                "Whether the flavor has these labels, taints and tolerations alone, without the pool's label "
+                "and the GPU taint; for `provider: existing` without Muster's gang admission.",
+                flag(),
+                default=False,
+            ),
             **_flavor(),
             "provisioning": key("Kueue's own check, with `gangAdmission: builtin`.", provisioning),
         }

@@ -62,10 +62,11 @@ class Flavor:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
     """A pool's `kueue:` section. Labels, taints and tolerations come on top of the pool's own label and GPU
-    taint. `flavor` is the flavor's name, the pool's when None.
+    taint; in an `exact` flavor they are all that it has. `flavor` is the flavor's name, the pool's when None.
     """
 
     flavor: str | None = None
+    exact: bool = False
     node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()

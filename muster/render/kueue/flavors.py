@@ -14,7 +14,7 @@ a second taint to the nodes of a queued pool; it distinguishes nothing, and the 
 from collections.abc import Iterable, Mapping
 
 from muster.model import names
-from muster.model.kueue import Effect, Flavor, Operator, Taint, Toleration
+from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
 from muster.model.pools import Pool
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, kueue
@@ -38,6 +38,8 @@ def gpu_taint() -> dict[str, str]:
 
 def _pool(pool: Pool) -> Manifest:
     said = pool.kueue
+    if said.exact:
+        return _other(said)
     taints = [gpu_taint()] if pool.is_gpu else []
     return _spec(
         labels={names.POOL_LABEL: pool.name, **pool.machine.labels, **said.node_labels},
@@ -53,7 +55,8 @@ def _of_gke(pool: Pool) -> list[Toleration]:
     return [Toleration(key=names.GKE_QUEUED_TAINT_KEY, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE)]
 
 
-def _other(flavor: Flavor) -> Manifest:
+def _other(flavor: Flavor | PoolOptions) -> Manifest:
+    """The flavor as it is written."""
     return _spec(
         labels=flavor.node_labels,
         taints=[_taint(taint) for taint in flavor.node_taints],

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import Effect, Operator, Taint, Toleration, Topology
-from muster.model.pools import Capacity
+from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
+from muster.model.pools import Capacity, Pool
+from muster.model.providers import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.kueue.config_paths import pool_path
@@ -27,6 +28,9 @@ def flavor_rules(stack: Stack) -> list[Violation]:
     found = [violation for each in stack.kueue.topologies for violation in _topology(each)]
     for pool in stack.pools:
         path, said = pool_path(pool), pool.kueue
+        if said.exact:
+            found += [*_exact(stack, pool, path), *_written(stack, path, said)]
+            continue
         labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
         found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
         found += _labels(at(path, "nodeLabels"), said.node_labels, taken=own)
@@ -37,12 +41,30 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         if said.topology is not None and pool.capacity is Capacity.QUEUED:
             found += _topology_with_provisioning(stack, path)
     for flavor in stack.kueue.flavors:
-        path = at("muster:kueue", "flavors", flavor.name)
-        found += _labels(at(path, "nodeLabels"), flavor.node_labels, taken=())
-        found += _taints(path, flavor.node_taints, is_gpu=False)
-        found += _tolerations(path, flavor.tolerations, is_gpu=False)
-        found += _topology_of(stack, path, flavor.topology, labels=flavor.node_labels)
+        found += _written(stack, at("muster:kueue", "flavors", flavor.name), flavor)
     return found
+
+
+def _written(stack: Stack, path: str, flavor: Flavor | PoolOptions) -> Iterator[Violation]:
+    """A flavor that has what is written and nothing of a pool's own."""
+    yield from _labels(at(path, "nodeLabels"), flavor.node_labels, taken=())
+    yield from _taints(path, flavor.node_taints, is_gpu=False)
+    yield from _tolerations(path, flavor.tolerations, is_gpu=False)
+    yield from _topology_of(stack, path, flavor.topology, labels=flavor.node_labels)
+
+
+def _exact(stack: Stack, pool: Pool, path: str) -> Iterator[Violation]:
+    """Nodes of the clouds get the pool's label, and Muster's gang admission finds a pool's nodes by it."""
+    place = at(path, "exact")
+    if stack.cluster.provider is not Provider.EXISTING:
+        message = f"is for nodes that others label; on {stack.cluster.provider} Muster makes them."
+        yield Violation(place, message, "remove it.")
+    elif stack.gang_admission.mode is GangMode.MUSTER:
+        message = f"leaves out the label {names.POOL_LABEL}, by which Muster's gang admission finds nodes."
+        yield Violation(place, message, "remove it, or write `muster:gangAdmission: off` or `builtin`.")
+    if pool.machine.labels:
+        message = "is `nodeLabels` alone, and the pool has `node.labels` as well."
+        yield Violation(place, message, "move them to `kueue.nodeLabels`.")
 
 
 def _topology_with_provisioning(stack: Stack, path: str) -> Iterator[Violation]:

@@ -111,6 +111,21 @@ def test_the_tree_keeps_its_names_and_its_form(world: World) -> None:
     ]
 
 
+def test_a_flavor_with_live_nodes_becomes_a_pool_and_stays_as_it_is(world: World) -> None:
+    size = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", "node.kubernetes.io/instance-type": "other-8"}
+    node = {"apiVersion": "v1", "kind": "Node", "status": {"capacity": size, "allocatable": size}}
+    world.create({**node, "metadata": {"name": f"l4-{each}", "labels": labels}} for each in range(3))
+    world.create(TREE)
+    adopted = adopt(world.read(), CLUSTER)
+    assert adopted.is_exact
+    (pool,) = _stack(adopted).pools
+    assert (pool.flavor, pool.max_nodes, pool.gpus_per_node, pool.machine.cpu) == ("gpu-l4", 3, 1, 8000)
+    assert adopted.effects is not None
+    assert (adopted.effects.queues, adopted.effects.pools) == (3, 1)
+    _taken_over(world, adopted)
+
+
 def test_what_no_stack_can_express_is_named_and_stays(world: World, tmp_path: Path) -> None:
     world.create(SHAPES["priorities"])
     path = f"{KUEUE}/clusterqueues/cluster-queue"

@@ -81,6 +81,8 @@ class World:
         """What queues use goes after them: Kueue holds it until then. Namespaces stay, because nothing here
         empties them.
         """
+        for node in self.plane.call("GET", "/api/v1/nodes")["items"]:
+            self.delete(f"/api/v1/nodes/{node['metadata']['name']}")
         for job in self.plane.call("GET", JOBS)["items"]:
             self.delete(path_of({"apiVersion": "batch/v1", "kind": "Job", **job}))
         for plural in _PLURALS:

@@ -95,6 +95,7 @@ def _stacks() -> list[Path]:
     return [
         *sorted((ROOT / "stacks").glob("Pulumi.*.yaml")),
         *sorted((ROOT / "examples").glob("stories/*/*.yaml")),
+        *sorted((ROOT / "examples").glob("adopted/*.yaml")),
         *sorted((ROOT / "examples").glob("on-premises/stacks/*.yaml")),
         *sorted((ROOT / "examples").glob("forty-teams/stacks/*.yaml")),
         *sorted((ROOT / "examples").glob("library/*/[a-z]*.yaml")),

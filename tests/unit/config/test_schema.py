@@ -43,6 +43,7 @@ SHIPPED: Final = sorted(
         *(ROOT / "examples/on-premises").glob("stacks/*.yaml"),
         *(ROOT / "examples/forty-teams").glob("stacks/*.yaml"),
         *(ROOT / "examples/library").glob("*/[a-z]*.yaml"),
+        *(ROOT / "examples/adopted").glob("Pulumi.*.yaml"),
         ROOT / "tests/unit/model/everything.yaml",
         ROOT / "tests/unit/model/preempting.yaml",
         ROOT / "tests/kai/every-field.yaml",

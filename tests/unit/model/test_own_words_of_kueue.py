@@ -77,6 +77,19 @@ def test_groups_that_cover_cpu_do_not_go_with_a_quota() -> None:
     assert errors == ["muster:departments.alone.teams.team-a.kueue.resourceGroups"]
 
 
+def test_the_flavor_of_a_pool_is_exactly_what_is_written() -> None:
+    taint = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
+    own = {"exact": True, "nodeLabels": {"gpu": "l4"}, "nodeTaints": [taint]}
+    tolerated = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+    pools = {"l4": {"machine": "local-l4", "maxNodes": 4, "kueue": {**own, **tolerated}}}
+    stack, errors = _read(_config({"a": _team()}, pools=pools))
+    assert errors == []
+    flavor = next(each for each in _found(stack, "ResourceFlavor") if each["metadata"]["name"] == "l4")
+    assert flavor["spec"] == {"nodeLabels": {"gpu": "l4"}, "nodeTaints": [taint], **tolerated}
+    with_gangs = _config({}, pools=pools, gangAdmission="muster", tenancy="enforce")
+    assert _read(with_gangs)[1] == ["muster:pools.l4.kueue.exact"]
+
+
 def test_existing_namespaces_get_queues_and_nothing_else() -> None:
     doors = {"user-queue": {"namespaces": ["default", "research"]}}
     stack, errors = _read(_config({"a": _team(kueue={"localQueues": doors})}))

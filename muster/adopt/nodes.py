@@ -1,0 +1,104 @@
+"""What a live node is: its machine type, or its size and GPUs as a stack describes them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.live.fields import mapping, texts
+from muster.model import names
+from muster.model.accelerators import ACCELERATORS
+from muster.model.machines import MACHINES
+from muster.model.providers import Provider
+from muster.model.quantities import GIB, MIB, Bytes, Millicores, format_cpu, format_memory, parse_quantity
+from muster.render.manifest import Manifest
+
+_TYPE: Final = "node.kubernetes.io/instance-type"
+# Labels that name the GPU: GKE's and EKS' own, and those of NVIDIA's feature discovery.
+_ACCELERATOR: Final = ("cloud.google.com/gke-accelerator", names.EKS_GPU_LABEL)
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_MEMORY: Final = "nvidia.com/gpu.memory"
+# NVIDIA's product names, as its feature discovery writes them, and the accelerators of a stack.
+_PRODUCTS: Final = (
+    (r"tesla-t4", "nvidia-tesla-t4"),
+    (r"(nvidia-)?l4", "nvidia-l4"),
+    (r"(nvidia-)?a10g", "nvidia-a10g"),
+    (r"(nvidia-)?a100.*80gb.*", "nvidia-a100-80gb"),
+    (r"(nvidia-)?a100.*40gb.*", "nvidia-tesla-a100"),
+    (r"(nvidia-)?h100.*80gb.*", "nvidia-h100-80gb"),
+    (r"(nvidia-)?h200.*", "nvidia-h200-141gb"),
+    (r"(nvidia-)?b200.*", "nvidia-b200"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """`machine` is "" where no table has it. Nodes of one machine, or of one size to the GiB, are alike: of a
+    known machine the size is left out.
+    """
+
+    machine: str
+    gpus: int
+    accelerator: str
+    gpu_memory: int
+    cpu: int
+    memory_gib: int
+
+
+def shape_of(node: Manifest) -> NodeShape:
+    labels, capacity = texts(node, "metadata", "labels"), mapping(node, "status", "capacity")
+    gpus = int(_amount(capacity.get(names.GPU_RESOURCE)))
+    machine = MACHINES.get(labels.get(_TYPE, ""))
+    is_known = (
+        machine is not None
+        and machine.provider in (Provider.GKE, Provider.EKS)
+        and machine.gpu_counts == ((gpus,) if gpus else ())
+    )
+    return NodeShape(
+        machine=machine.name if machine is not None and is_known else "",
+        gpus=gpus,
+        accelerator=_accelerator(labels) if gpus else "",
+        gpu_memory=int(_amount(labels.get(_MEMORY))) if gpus else 0,
+        cpu=0 if is_known else int(_amount(capacity.get("cpu")) * 1000),
+        memory_gib=0 if is_known else round(_amount(capacity.get("memory")) / GIB),
+    )
+
+
+def described(shape: NodeShape, nodes: Iterable[Manifest]) -> dict[str, Any] | None:
+    """`machine` or `node` of a pool: of nodes that are alike the least that pods can request. None for GPUs
+    that no label names.
+    """
+    if shape.machine:
+        return {"machine": shape.machine}
+    rooms = [mapping(each, "status", "allocatable") for each in nodes]
+    cpu = min(int(_amount(room.get("cpu")) * 1000) for room in rooms)
+    memory = min(int(_amount(room.get("memory"))) for room in rooms) // MIB * MIB
+    found: dict[str, Any] = {
+        "cpu": cpu // 1000 if cpu % 1000 == 0 else format_cpu(Millicores(cpu)),
+        "memory": format_memory(Bytes(memory)),
+    }
+    if not shape.gpus:
+        return {"node": found}
+    known = shape.accelerator in ACCELERATORS
+    if not shape.accelerator or not (known or shape.gpu_memory):
+        return None
+    found |= {"gpus": shape.gpus, "accelerator": shape.accelerator}
+    return {"node": found if known else {**found, "gpuMemory": f"{shape.gpu_memory}Mi"}}
+
+
+def _accelerator(labels: dict[str, str]) -> str:
+    for label in _ACCELERATOR:
+        if labels.get(label):
+            return labels[label]
+    product = labels.get(_PRODUCT, "").lower()
+    for pattern, name in _PRODUCTS:
+        if re.fullmatch(pattern, product):
+            return name
+    return product if not product or product.startswith("nvidia-") else f"nvidia-{product}"
+
+
+def _amount(value: object) -> Any:
+    try:
+        return parse_quantity(str(value))
+    except ValueError:
+        return parse_quantity("0")

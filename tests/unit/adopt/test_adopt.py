@@ -1,0 +1,181 @@
+"""A cluster that runs Kueue, read from manifests, becomes a stack that means the same."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.compare import Fate
+from muster.adopt.report import format_report, to_json
+from muster.config import load
+from muster.config.document import parse_text
+from muster.config.stack import examine
+from muster.errors import MusterError
+from muster.model.stack import Stack
+from muster.preview.compare.diff import diff_stack
+from muster.preview.compare.side import LoadedSide
+from tests.integration.adopt.shapes import PRIORITIES, RAY_GUIDE, SHAPES, TREE
+from tests.unit.adopt.clusters import CLUSTER, EXAMPLE, Object, cluster_of, example
+
+
+def _with(objects: list[Object], kind: str, name: str, **spec: Any) -> list[Object]:
+    """The objects with other fields in the spec of one."""
+    found = copy.deepcopy(objects)
+    (one,) = [each for each in found if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    one.setdefault("spec", {}).update(spec)
+    return found
+
+
+def _adopted(objects: list[Object]) -> Adoption:
+    return adopt(cluster_of(objects), CLUSTER)
+
+
+def _stack(adopted: Adoption) -> Stack:
+    stack, _ = examine(parse_text(adopted.text, source="test.yaml"))
+    assert stack is not None, adopted.mistakes
+    return stack
+
+
+def _lost(adopted: Adoption) -> list[tuple[str, str]]:
+    return [(each.object, each.field) for each in adopted.findings if each.matters]
+
+
+def test_the_example_is_what_the_command_writes(tmp_path: Path) -> None:
+    adopted = adopt(example(), CLUSTER)
+    assert adopted.is_exact
+    assert adopted.text == (EXAMPLE / "Pulumi.adopted.yaml").read_text()
+    assert format_report(adopted) in (EXAMPLE / "README.md").read_text()
+
+
+def test_a_change_of_an_adopted_stack_is_reported_in_gpus() -> None:
+    before = load(EXAMPLE / "Pulumi.adopted.yaml")
+    text = (EXAMPLE / "Pulumi.adopted.yaml").read_text()
+    after, _ = examine(
+        parse_text(text.replace("nominalQuota: 2, lending", "nominalQuota: 1, lending"), source="x")
+    )
+    changes = diff_stack("a", LoadedSide(True, before), LoadedSide(True, after)).changes
+    assert changes is not None
+    assert [(each.name, each.pool.name, each.difference) for each in changes.quotas if each.is_team] == [
+        ("serving", "l4", -1)
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shapes_of_guides_are_expressed_exactly(shape: str) -> None:
+    objects = [each for each in SHAPES[shape] if each["kind"] != "ClusterQueue" or shape != "ray-guide"]
+    if shape == "ray-guide":
+        # As the API server converts it to the version of today.
+        queue = copy.deepcopy(next(each for each in RAY_GUIDE if each["kind"] == "ClusterQueue"))
+        checks = queue["spec"].pop("admissionChecks")
+        queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": each} for each in checks]}
+        objects.append(queue)
+    adopted = _adopted(objects)
+    assert adopted.mistakes == ()
+    assert adopted.is_exact, format_report(adopted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "expected"),
+    [
+        (
+            "ClusterQueue",
+            "vision",
+            {"fairSharing": {"weight": "500m"}},
+            ("ClusterQueue vision", "spec.fairSharing.weight"),
+        ),
+        (
+            "ClusterQueue",
+            "vision",
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}},
+            ("ClusterQueue vision", "spec.admissionChecksStrategy"),
+        ),
+        (
+            "ClusterQueue",
+            "vision",
+            {"preemption": {"withinClusterQueue": "Sometimes"}},
+            ("ClusterQueue vision", "spec.preemption.withinClusterQueue"),
+        ),
+        ("Cohort", "company", {"parentName": "research"}, ("Cohort company", "spec.parentName")),
+        ("LocalQueue", "night", {"clusterQueue": "gone"}, ("LocalQueue speech/night", "spec.clusterQueue")),
+    ],
+)
+def test_what_a_stack_cannot_say_is_named_with_its_field(
+    kind: str, name: str, spec: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    adopted = _adopted(_with(TREE, kind, name, **spec))
+    assert expected in _lost(adopted)
+    assert not adopted.is_exact
+    assert expected[0] in format_report(adopted)
+    assert expected in [(each["object"], each["field"]) for each in to_json(adopted, file="")["notExpressed"]]
+
+
+def test_a_field_that_nothing_reads_is_found_by_the_comparison() -> None:
+    adopted = _adopted(_with(PRIORITIES, "ClusterQueue", "cluster-queue", ofTomorrow={"mode": "on"}))
+    assert not adopted.is_exact
+    (changed,) = [each for each in adopted.objects if each.fate is Fate.DIFFERENT]
+    assert [(each.path, each.written) for each in changed.fields] == [("spec.ofTomorrow", None)]
+    assert "not in the stack; it stays" in format_report(adopted)
+
+
+def test_a_stack_that_would_not_validate_says_so() -> None:
+    adopted = _adopted(_with(PRIORITIES, "ClusterQueue", "cluster-queue", stopPolicy="Tomorrow"))
+    assert not adopted.is_exact
+    assert "stopPolicy" in adopted.mistakes[0]
+    assert adopted.objects == ()
+
+
+def test_names_that_a_stack_cannot_have_stay_the_objects() -> None:
+    objects = _with(PRIORITIES, "LocalQueue", "user-queue", clusterQueue="cluster-queue")
+    objects.append({"kind": "Cohort", "metadata": {"name": "cluster-queue"}, "spec": {}})
+    adopted = _adopted(objects)
+    assert adopted.is_exact
+    departments = {each.name: each.kueue.name for _, each in _stack(adopted).walk()}
+    assert departments == {"cluster-queue-cohort": "cluster-queue", "independent": None}
+
+
+def test_nodes_that_are_alike_are_a_pool_and_others_are_not() -> None:
+    live = example()
+    pools = {pool.name: pool for pool in _stack(adopt(live, CLUSTER)).pools}
+    assert (pools["l4"].machine.name, pools["l4"].max_nodes) == ("g2-standard-8", 4)
+    h100 = pools["h100"]
+    assert (h100.gpus_per_node, h100.max_nodes, h100.machine.cpu) == (8, 2, 190_000)
+    reasons = {each.object: each.reason for each in adopt(live, CLUSTER).findings}
+    assert reasons["ResourceFlavor anywhere"].startswith("selects 7 nodes of 3 kinds")
+
+
+def test_a_gpu_that_no_label_names_makes_no_pool() -> None:
+    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    for each in objects:
+        if each["kind"] == "Node":
+            each["metadata"]["labels"].pop("nvidia.com/gpu.product", None)
+            each["metadata"]["labels"].pop("nvidia.com/gpu.memory", None)
+    adopted = adopt(cluster_of(objects), CLUSTER)
+    assert [pool.name for pool in _stack(adopted).pools] == ["l4"]
+    assert adopted.is_exact
+
+
+def test_a_kueue_that_the_program_refuses_is_named_before_it_does() -> None:
+    old = {"metadata": {"namespace": "elsewhere", "labels": {"app.kubernetes.io/version": "v0.14.1"}}}
+    adopted = adopt(cluster_of(PRIORITIES, kueue=old), CLUSTER)
+    assert ("Kueue", "Deployment") in _lost(adopted)
+
+
+def test_a_cluster_without_queues_has_nothing_to_take_over() -> None:
+    with pytest.raises(MusterError, match="no ClusterQueue"):
+        _adopted([each for each in PRIORITIES if each["kind"] != "ClusterQueue"])
+
+
+def test_texts_of_the_cluster_do_not_reach_the_terminal_or_the_file_as_they_are() -> None:
+    objects = copy.deepcopy(PRIORITIES)
+    for each in objects:
+        if each["kind"] == "WorkloadPriorityClass":
+            each["description"] = "\x1b[31mred\n  muster:cluster: {}"
+    objects = _with(objects, "ClusterQueue", "cluster-queue", ofTomorrow="\x1b[31mred")
+    adopted = _adopted(objects)
+    assert "\x1b" not in format_report(adopted) + adopted.text
+    assert all(each.description.startswith("\x1b[31mred\n") for each in _stack(adopted).priorities)
