@@ -5,7 +5,7 @@ is the room `muster/provider/`, a process of its own; nothing is imported from t
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -75,8 +75,14 @@ def _objects_of(answer: Mapping[str, Any] | None) -> list[Manifest] | None:
 
 def text(objects: Iterable[Manifest]) -> str:
     """Objects as one text, each under its kind and name, so that a preview names the object that changes."""
-    return json.dumps({_label(each): each for each in objects}, sort_keys=True, separators=(",", ":"))
+    labelled: dict[str, Manifest] = {}
+    for each in objects:
+        labelled[_label(each, taken=labelled)] = each
+    return json.dumps(labelled, sort_keys=True, separators=(",", ":"))
 
 
-def _label(body: Manifest) -> str:
-    return f"{body['kind']}/{body['metadata']['name']}"
+def _label(body: Manifest, *, taken: Container[str]) -> str:
+    """Kind and name; with the namespace where another one has an object of this name."""
+    kind, metadata = body["kind"], body["metadata"]
+    label = f"{kind}/{metadata['name']}"
+    return label if label not in taken else f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}"

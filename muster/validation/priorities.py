@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.identity import bad_name
 from muster.validation.paths import team_path
@@ -20,7 +21,10 @@ def _values(stack: Stack) -> Iterator[Violation]:
         yield from bad_name(path, priority.name, "priority")
         if priority.value in seen:
             message = f"has the value of {seen[priority.value]!r}: neither goes before the other."
-            yield Violation(path, message, "give each priority a value of its own.")
+            fix = "give each priority a value of its own."
+            # The classes of a cluster that was taken over are what they are.
+            is_theirs = stack.tenancy.namespaces is Namespaces.EXISTING
+            yield Violation(path, message, fix, level="warning" if is_theirs else "error")
         seen.setdefault(priority.value, priority.name)
 
 

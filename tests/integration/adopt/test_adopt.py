@@ -19,6 +19,7 @@ from muster.errors import MusterError
 from muster.local.envtest import path_of
 from muster.model.stack import Stack
 from muster.provider.meaning import same_meaning
+from muster.render.manifest import MANAGED_BY_LABEL
 from tests import built
 from tests.clouds.engine import ROOT, workspace
 from tests.integration.adopt.shapes import SHAPES, TREE
@@ -70,6 +71,7 @@ def _taken_over(world: World, adopted: Adoption) -> None:
         two = after[path]
         assert two["metadata"]["uid"] == one["metadata"]["uid"], path
         assert "deletionTimestamp" not in two["metadata"], path
+        assert two["metadata"]["labels"][MANAGED_BY_LABEL] == "muster", path
         if "spec" in one:
             kept = {key: two["spec"].get(key) for key in one["spec"]}
             assert same_meaning(kept, one["spec"]), path

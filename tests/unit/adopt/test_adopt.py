@@ -138,6 +138,11 @@ def test_names_that_a_stack_cannot_have_stay_the_objects() -> None:
     assert departments == {"cluster-queue-cohort": "cluster-queue", "independent": None}
 
 
+def test_two_priorities_of_one_value_stay_as_they_are() -> None:
+    (prod, *_) = [each for each in PRIORITIES if each["kind"] == "WorkloadPriorityClass"]
+    assert _adopted([*PRIORITIES, {**prod, "metadata": {"name": "as-high"}}]).is_exact
+
+
 def test_nodes_that_are_alike_are_a_pool_and_others_are_not() -> None:
     live = example()
     pools = {pool.name: pool for pool in _stack(adopt(live, CLUSTER)).pools}

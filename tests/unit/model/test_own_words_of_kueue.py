@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
 
+from muster.components.bundle import text
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.model.quantities import Millicores, format_cpu
@@ -18,8 +20,8 @@ _CPU = {"name": "cpu", "nominalQuota": 9}
 
 
 def _read(config: dict[str, Any]) -> tuple[Stack | None, list[str]]:
-    text = yaml.safe_dump({"config": {f"muster:{key}": value for key, value in config.items()}})
-    stack, found = examine(parse_text(text, source="test.yaml"))
+    said = yaml.safe_dump({"config": {f"muster:{key}": value for key, value in config.items()}})
+    stack, found = examine(parse_text(said, source="test.yaml"))
     return stack, [each.path for each in found if each.level == "error"]
 
 
@@ -101,6 +103,12 @@ def test_existing_namespaces_get_queues_and_nothing_else() -> None:
         ("LocalQueue", "default"),
         ("LocalQueue", "research"),
     ]
+    # Two of one name: the text that a Bundle gets has both.
+    assert {each["metadata"].get("namespace") for each in json.loads(text(own)).values()} == {
+        None,
+        "default",
+        "research",
+    }
     assert submission.dry_runs(stack) == {}
     assert [queue.name for queue in submission.submissions(stack)["a"].queues] == ["user-queue"]
 
