@@ -9,7 +9,7 @@ from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.progress import format_release
 from muster.controller.gangs.retry import RetryHistory, next_attempt, switch_flavor
 from muster.controller.kueue import scale_up
-from muster.controller.kueue.actions import Deactivate, Decision
+from muster.controller.kueue.actions import Action, Deactivate, Decision
 from muster.controller.kueue.flavor_fallback import next_flavor
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, OnStockOut
@@ -30,11 +30,7 @@ def try_next_flavor(
         snapshot.counted_history, began=snapshot.began, failure=failure, exhausted=exhausted, now=snapshot.now
     )
     message = f"{failure.rstrip('.')}. Everything is released; next it tries {next_name}"
-    event = EmitEvent(kind="Warning", reason="GangMoves", message=message)
-    return Decision(
-        actions=(Deactivate(history=next_history), *delete_all(snapshot), event),
-        requeue_at=next_history.retry_at,
-    )
+    return _leave_quota(snapshot, next_history, "GangMoves", message)
 
 
 def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: str) -> Decision:
@@ -57,12 +53,7 @@ def release_and_retry(snapshot: WorkloadSnapshot, policy: GangPolicy, failure: s
     )
     if next_history.refused:
         return refuse(snapshot, next_history.refused)
-    event = EmitEvent(kind="Warning", reason="GangReleased", message=format_release(next_history))
-    # The history first: after a crash during the deletions it is what they are finished from.
-    return Decision(
-        actions=(Deactivate(history=next_history), *delete_all(snapshot), event),
-        requeue_at=next_history.retry_at,
-    )
+    return _leave_quota(snapshot, next_history, "GangReleased", format_release(next_history))
 
 
 def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
@@ -74,5 +65,11 @@ def refuse(snapshot: WorkloadSnapshot, reason: str) -> Decision:
     if snapshot.keeps_quota:
         return scale_up.refuse(snapshot, reason)
     history = RetryHistory(refused=reason[:1000], avoid=snapshot.history.avoid)
-    event = EmitEvent(kind="Warning", reason="GangRefused", message=refused(history.refused))
-    return Decision(actions=(Deactivate(history=history), *delete_all(snapshot), event))
+    return _leave_quota(snapshot, history, "GangRefused", refused(history.refused))
+
+
+def _leave_quota(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message: str) -> Decision:
+    """The history first: after a crash during the deletions it is what they are finished from."""
+    event = EmitEvent(kind="Warning", reason=reason, message=message)
+    actions: tuple[Action, ...] = (Deactivate(history=history), *delete_all(snapshot), event)
+    return Decision(actions=actions, requeue_at=history.retry_at)
