@@ -185,7 +185,7 @@ EKS: Final = [
         ),
     ),
     _cluster("protect", False, cluster=UPDATE),
-    _cluster("version", "1.35", cluster=UPDATE, pools=_all(EKS_POOLS, UPDATE)),
+    _cluster("version", "1.36", cluster=UPDATE, pools=_all(EKS_POOLS, UPDATE)),
     _cluster(
         "network", {"cidr": "10.64.0.0/16"}, cluster=REPLACE, others={"Vpc": REPLACE, "Subnet": REPLACE}
     ),
