@@ -141,6 +141,22 @@ def test_what_no_stack_can_express_is_named_and_stays(world: World, tmp_path: Pa
     assert world.plane.call("GET", path)["spec"]["fairSharing"]["weight"] == "500m"
 
 
+def test_what_somebody_changed_in_between_is_a_conflict_and_stays(world: World) -> None:
+    world.create(SHAPES["priorities"])
+    adopted = adopt(world.read(), CLUSTER)
+    path = f"{KUEUE}/clusterqueues/cluster-queue"
+    changed = {"spec": {"queueingStrategy": "StrictFIFO"}}
+    world.plane.call(
+        "PATCH", f"{path}?fieldManager=kubectl-edit", changed, content_type="application/merge-patch+json"
+    )
+    (failure,) = world.take_over(_stack(adopted)).failures
+    assert "ClusterQueue cluster-queue" in failure
+    assert "kubectl-edit" in failure
+    found = world.plane.call("GET", path)
+    assert found["spec"]["queueingStrategy"] == "StrictFIFO"
+    assert MANAGED_BY_LABEL not in (found["metadata"].get("labels") or {})
+
+
 def test_a_cluster_of_musters_is_not_adopted_again(world: World) -> None:
     world.create(SHAPES["priorities"])
     world.take_over(_stack(adopt(world.read(), CLUSTER)))
