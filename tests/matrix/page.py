@@ -80,6 +80,8 @@ def _failures(results: list[Result]) -> Iterator[str]:
     for result in failing:
         for test in result.failed:
             yield f"- Kubernetes {result.kubernetes}, {result.suite}: `{test.rpartition('.')[2]}`"
+        if result.note:
+            yield f"\n  {result.note}\n"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ FILE: Final = Path(__file__).parent / "results.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """`failed` has the ids of tests. `day`: when it ran."""
+    """`failed` has the ids of tests. `day`: when it ran. `note`: what was found out about a failure."""
 
     suite: str
     kubernetes: str
@@ -21,6 +21,7 @@ class Result:
     skipped: int
     day: str
     failed: tuple[str, ...] = field(default=())
+    note: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
