@@ -12,7 +12,7 @@ def to_groups(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same groups, in the same order: Kueue tries flavors in order."""
     return [
         {
-            "coveredResources": list(group.get("coveredResources") or ()),  # type: ignore[call-overload]
+            "coveredResources": _words(group.get("coveredResources")),
             "flavors": [
                 {
                     "name": text(flavor, "name"),
@@ -33,3 +33,7 @@ def _quota(found: Mapping[str, object]) -> dict[str, Any]:
 def _plain(amount: object) -> object:
     """A whole number as one, which reads better than in quotes."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() and len(amount) < 10 else amount
+
+
+def _words(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []

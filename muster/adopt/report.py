@@ -97,13 +97,19 @@ def _effects(adoption: Adoption) -> Iterator[str]:
     found = adoption.effects
     if found is None:
         return
-    compared = f"{found.queues} queues" + (f" in {found.pools} pools" if found.pools else "")
+    compared = _counted(found.queues, "queue")
+    if found.pools:
+        compared += f" in {_counted(found.pools, 'pool')}"
     if found.is_empty:
         yield f"Quotas, borrowing and preemption of {compared}: no difference."
     for quota in found.quotas:
         yield f"  {quota.name}: another quota or limit in pool {quota.pool.name}"
     for right in found.preemption:
         yield f"  {', '.join(right.preemptors)}: other rights to preempt {', '.join(right.victims)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _findings(heading: str, found: list[Finding]) -> Iterator[str]:

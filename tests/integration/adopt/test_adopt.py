@@ -40,7 +40,7 @@ _SAMPLES: Final = (
     "tas/sample-gpu-queues.yaml",
     "tas/sample-queues.yaml",
 )
-# Made by this suite and not by Kueue's samples: their namespaces and programs are nobody's queue.
+# The samples have work as well; only Kueue's own kinds and their namespaces are applied.
 _QUEUES: Final = "kueue.x-k8s.io"
 
 
