@@ -112,10 +112,14 @@ def _gpus(item: Item) -> dict[str, Mapping[str, float]]:
 
 
 def _figures(flavor: Mapping[str, Any]) -> dict[str, float] | None:
-    for resource in flavor.get("resources") or []:
-        if resource.get("name") == names.GPU_RESOURCE:
-            return {key: float(parse_quantity(str(resource[key]))) for key in resource if key != "name"}
-    return None
+    """A flavor has GPUs or TPU chips; of the other the queue has 0 there."""
+    found: dict[str, float] = {}
+    devices = [each for each in flavor.get("resources") or [] if each.get("name") in names.DEVICE_RESOURCES]
+    for resource in devices:
+        for key, value in resource.items():
+            if key != "name":
+                found[key] = found.get(key, 0.0) + float(parse_quantity(str(value)))
+    return found if devices else None
 
 
 RULES: Final = (

@@ -16,7 +16,7 @@ import msgspec
 
 from muster.check.admission import Admission
 from muster.check.manifests import Json
-from muster.controller.gangs.limits import nodes_needed, too_large, too_many_nodes
+from muster.controller.gangs.limits import is_part_of_slice, nodes_needed, too_large, too_many_nodes
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy
@@ -118,14 +118,23 @@ def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> I
         yield f"its node selector names pool {pod_set.pool}"
     if pod_set.amounts.get(names.GPU_RESOURCE) and not flavor.gpus_per_node:
         yield "no node of it has a GPU"
-    if flavor.gpu_taint and not pod_set.tolerates_gpus:
-        yield f"it does not tolerate the taint {names.GPU_TAINT_KEY}"
+    if pod_set.amounts.get(names.TPU_RESOURCE) and not flavor.is_tpu:
+        yield "no node of it has a TPU"
+    key, tolerates = (
+        (names.TPU_TAINT_KEY, pod_set.tolerates_tpus)
+        if flavor.is_tpu
+        else (names.GPU_TAINT_KEY, pod_set.tolerates_gpus)
+    )
+    if flavor.gpu_taint and not tolerates:
+        yield f"it does not tolerate the taint {key}"
     if above := too_large(pod_set.amounts, flavor):
         size = describe({name: flavor.node[name] for name in above})
         yield f"one pod asks for {describe(above)}, a node has {size}"
     needed = nodes_needed(pod_set.count, pod_set.amounts, flavor)
     if too_many_nodes(needed, flavor):
         yield f"it needs {needed} nodes, the pool has at most {flavor.max_nodes}"
+    if is_part_of_slice(pod_set.count, pod_set.amounts, flavor):
+        yield f"a slice of it is {flavor.slice_nodes} nodes, which one group takes whole"
     yield from _quota(pod_set, flavor, queue)
 
 

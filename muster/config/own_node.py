@@ -90,6 +90,10 @@ def _gpu(section: Section, gpus: int) -> Accelerator | None:
     if written is None:
         return None
     name, *_ = accelerators_of(written) or (written,)
+    if name in ACCELERATORS and ACCELERATORS[name].is_tpu:
+        message = "TPUs are nodes of GKE, which `machine` and `topology` describe."
+        section.note("accelerator", message, "write `machine: ct6e-standard-4t` in place of `node`.")
+        return None
     if name not in ACCELERATORS and (memory is None or not _is_nvidia(name)):
         _unknown(section, name)
         return None

@@ -31,6 +31,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     reservation = parse_reservation(section)
     nodes = parse_nodes(section, machine, cluster)
     sharing = _sharing(section, machine)
+    topology = section.text("topology", example="2x4")
     kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
     if machine is None or capacity is None or most is None:
@@ -57,6 +58,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         networks=nodes.networks,
         labels=nodes.labels,
         sharing=sharing,
+        topology=topology or next(iter(machine.topologies), None),
         kueue=kueue,
     )
 

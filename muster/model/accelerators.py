@@ -1,7 +1,8 @@
-"""The GPUs that pools can have.
+"""The GPUs and TPUs that pools can have.
 
-Named like GKE's node labels (`cloud.google.com/gke-accelerator`). AWS has no such names, so its A10G is
-named in the same way. Not responsible for which machine has how many (machines/).
+Named like GKE's node labels (`cloud.google.com/gke-accelerator`, `cloud.google.com/gke-tpu-accelerator`). AWS
+has no such names, so its A10G is named in the same way. Not responsible for which machine has how
+many (machines/).
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """`memory_gib` is the memory of one GPU, in whole MiB. `rank` orders accelerators from the most common to
-    the scarcest.
+    """`memory_gib` is the memory of one GPU or TPU chip, in whole MiB. `rank` orders accelerators from the
+    most common to the scarcest.
 
     A worker that names no pool gets the most common GPU first. A gang over several pools requests its
     scarcest piece first, because the bookings of all its pieces run at the same time.
@@ -22,6 +23,10 @@ class Accelerator:
     name: str
     memory_gib: float
     rank: int
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.name in _TPUS
 
 
 # Memory from NVIDIA's data sheets, names from
@@ -38,8 +43,20 @@ _TABLE: Final = (
     Accelerator("nvidia-h200-141gb", 141, 80),
     Accelerator("nvidia-b200", 180, 90),
 )
+# https://cloud.google.com/tpu/docs/v5e, .../v5p and .../v6e; names from
+# https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
+_TPUS: Final = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            Accelerator("tpu-v5-lite-podslice", 16, 110),
+            Accelerator("tpu-v6e-slice", 32, 120),
+            Accelerator("tpu-v5p-slice", 95, 130),
+        )
+    }
+)
 
-ACCELERATORS: Final = MappingProxyType({entry.name: entry for entry in _TABLE})
+ACCELERATORS: Final = MappingProxyType({entry.name: entry for entry in _TABLE} | dict(_TPUS))
 
 _SHORT: Final = {
     "t4": ("nvidia-tesla-t4",),
@@ -54,11 +71,22 @@ _SHORT: Final = {
     "h200": ("nvidia-h200-141gb",),
     "b200": ("nvidia-b200",),
 }
+_SHORT_TPUS: Final = {
+    "v5e": "tpu-v5-lite-podslice",
+    "v5p": "tpu-v5p-slice",
+    "v6e": "tpu-v6e-slice",
+}
 SHORT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         name: meant
         for short, meant in _SHORT.items()
         for name in (short, f"nvidia-{short}")
+        if name not in ACCELERATORS
+    }
+    | {
+        name: (meant,)
+        for short, meant in _SHORT_TPUS.items()
+        for name in (short, f"tpu-{short}")
         if name not in ACCELERATORS
     }
 )

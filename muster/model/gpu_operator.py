@@ -103,7 +103,7 @@ def required_installation(stack: Stack) -> Installation | None:
     are simulated.
     """
     kind = gpu_stack(stack.cluster)
-    pools = tuple(pool for pool in stack.pools if pool.is_gpu)
+    pools = tuple(pool for pool in stack.pools if pool.is_gpu and not pool.is_tpu)
     if kind is None or not pools or stack.artifacts is ArtifactSource.LOCAL:
         return None
     return Installation(kind=kind, pools=pools)
@@ -178,7 +178,7 @@ def _entry(sharing: GpuSharing) -> str:
 
 def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
     """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
-    if not pool.is_gpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
+    if not pool.is_gpu or pool.is_tpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
         return {}
     if pool.image is Image.BOTTLEROCKET:
         return {NO_PLUGIN_LABEL: "false"}

@@ -62,7 +62,15 @@ MEMBER_ACCOUNT: Final = "member"
 MEMBER_ROLE: Final = "muster-team-member"
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
+TPU_RESOURCE: Final = "google.com/tpu"
+# What the nodes of a pool have beside CPU and memory: a pool has one of them or none.
+DEVICE_RESOURCES: Final = (GPU_RESOURCE, TPU_RESOURCE)
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
+# GKE puts it on every node with TPUs: https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
+TPU_TAINT_KEY: Final = "google.com/tpu"
+# GKE labels TPU nodes with both, and its autoscaler reads them from the pods' node selectors.
+TPU_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
+TPU_TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
 GPU_TAINT_VALUE: Final = "present"
 GPU_TAINT_EFFECT: Final = "NoSchedule"
 

@@ -78,6 +78,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             **dict.fromkeys(("machinetype", "instancetype", "instance", "instancetypes", "vm"), "machine"),
             **dict.fromkeys(("gpu", "gputype", "gpumodel", "acceleratortype"), "accelerator"),
             **dict.fromkeys(("gpus", "gpucount", "numgpus", "acceleratorcount"), "gpusPerNode"),
+            **dict.fromkeys(("tputopology", "slicetopology"), "topology"),
             **dict.fromkeys(("max", "maxsize", "maxcount", "maxnodecount", "size", "count"), _COUNT),
             **dict.fromkeys(("nodes", "nodecount", "replicas", "maxreplicas"), _COUNT),
             **dict.fromkeys(("min", "minsize", "mincount", "minnodecount", "minreplicas"), "minNodes"),

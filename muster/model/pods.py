@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, TPU_RESOURCE
 from muster.model.quantities import MIB, Bytes, Quantity, format_memory, parse_quantity
 
 Amounts = Mapping[str, Fraction]
@@ -61,11 +61,14 @@ def total(
     return found
 
 
+_COUNTED: Final = {GPU_RESOURCE: "GPUs", TPU_RESOURCE: "TPU chips"}
+
+
 def describe(amounts: Amounts) -> str:
     """`2 GPUs and memory 4Gi`."""
     return " and ".join(
-        f"{figure(name, amount)} GPUs" if name == GPU_RESOURCE else f"{name} {figure(name, amount)}"
-        for name, amount in sorted(amounts.items(), key=lambda item: (item[0] != GPU_RESOURCE, item[0]))
+        f"{figure(name, amount)} {_COUNTED[name]}" if name in _COUNTED else f"{name} {figure(name, amount)}"
+        for name, amount in sorted(amounts.items(), key=lambda item: (item[0] not in _COUNTED, item[0]))
     )
 
 

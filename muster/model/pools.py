@@ -13,7 +13,7 @@ from muster.model import names
 from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
 from muster.model.kueue import PoolOptions
-from muster.model.machines import Machine
+from muster.model.machines import Machine, chips_of
 from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NodeNetwork, Placement
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
@@ -28,7 +28,8 @@ MOST_RUN: Final = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """One pool. `gpus_per_node` is 0 for a CPU pool; `provisioning_class` is set exactly for queued pools.
+    """One pool. `gpus_per_node` counts GPUs, or the chips of a TPU. It is 0 for a CPU pool;
+    `provisioning_class` is set exactly for queued pools.
 
     `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
     over all its zones. `zones`: the zones of its nodes; empty: those of the cluster.
@@ -41,6 +42,8 @@ class Pool:
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
+
+    `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Pool:
     networks: tuple[NodeNetwork, ...] = ()
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
+    topology: str | None = None
     kueue: PoolOptions = field(default_factory=PoolOptions)
 
     @property
@@ -71,7 +75,7 @@ class Pool:
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """The GPU of this pool's nodes, None for a CPU pool."""
+        """The GPU or TPU of this pool's nodes, None for a CPU pool."""
         if self.machine.gpu is not None:
             return self.machine.gpu
         named = self.machine.accelerator
@@ -79,7 +83,42 @@ class Pool:
 
     @property
     def is_gpu(self) -> bool:
+        """Whether its nodes have accelerators, which its quotas count: GPUs or TPUs."""
         return self.gpus_per_node > 0
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.is_gpu and self.machine.is_tpu
+
+    @property
+    def device(self) -> str:
+        """The resource that its accelerators are."""
+        return names.TPU_RESOURCE if self.is_tpu else names.GPU_RESOURCE
+
+    @property
+    def devices(self) -> str:
+        """What its quotas count, in words."""
+        return "TPU chips" if self.is_tpu else "GPUs"
+
+    @property
+    def device_taint(self) -> str:
+        """The key of the taint of nodes with accelerators."""
+        return names.TPU_TAINT_KEY if self.is_tpu else names.GPU_TAINT_KEY
+
+    @property
+    def slice_nodes(self) -> int:
+        """The nodes of one slice of TPUs, which are made and lost together; 1 for all other nodes."""
+        if self.topology is None or not self.is_gpu:
+            return 1
+        return max(1, chips_of(self.topology) // self.gpus_per_node)
+
+    @property
+    def device_labels(self) -> dict[str, str]:
+        """The labels by which GKE chooses a slice for a pod."""
+        if not self.is_tpu or self.topology is None:
+            return {}
+        kind = str(self.machine.accelerator)
+        return {names.TPU_ACCELERATOR_LABEL: kind, names.TPU_TOPOLOGY_LABEL: self.topology}
 
     @property
     def slots_per_node(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from muster.model import names
 from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Cluster
 from muster.model.gangpolicy import GangPolicy
@@ -113,6 +114,13 @@ class Stack:
     @property
     def queued_pools(self) -> tuple[Pool, ...]:
         return tuple(pool for pool in self.pools if pool.capacity is Capacity.QUEUED)
+
+    @property
+    def managed_resources(self) -> tuple[str, ...]:
+        """What gangs request of queued pools: the policy's, and TPUs where a pool has some."""
+        named = self.gang_admission.policy.managed_resources
+        tpus = (names.TPU_RESOURCE,) if any(pool.is_tpu for pool in self.pools) else ()
+        return tuple(dict.fromkeys((*named, *tpus)))
 
     @property
     def is_gated(self) -> bool:

@@ -25,6 +25,8 @@ def format_amount(pool: Pool, value: int) -> str:
 
 
 def format_unit(pool: Pool) -> str:
+    if pool.is_tpu:
+        return "TPU chip"
     return "GPU" if pool.is_gpu else "CPU"
 
 

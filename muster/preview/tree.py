@@ -193,5 +193,5 @@ def _to_resources(resources: list[Manifest], column: str) -> Resources | None:
     return Resources(
         Millicores(parse_cpu(amounts.get("cpu", "0"))),
         Bytes(parse_memory(amounts.get("memory", "0"))),
-        Gpus(int(parse_quantity(amounts.get(names.GPU_RESOURCE, "0")))),
+        Gpus(sum(int(parse_quantity(amounts.get(name, "0"))) for name in names.DEVICE_RESOURCES)),
     )

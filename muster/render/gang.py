@@ -46,7 +46,12 @@ def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
     kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
-    return replace(settings, flavors=tuple(_flavor(pool, stack) for pool in stack.pools), kai=kai)
+    return replace(
+        settings,
+        managed_resources=stack.managed_resources,
+        flavors=tuple(_flavor(pool, stack) for pool in stack.pools),
+        kai=kai,
+    )
 
 
 def _flavor(pool: Pool, stack: Stack) -> FlavorPolicy:
@@ -58,17 +63,28 @@ def _flavor(pool: Pool, stack: Stack) -> FlavorPolicy:
         name=pool.flavor,
         verify_nodes=pool.min_nodes == pool.max_nodes,
         max_nodes=pool.max_nodes,
-        gpus_per_node=pool.slots_per_node,
-        per_node=pool.largest_pod(stack.cluster.provider),
+        gpus_per_node=_gpus(pool),
+        per_node=_per_node(pool, stack),
+        slice_nodes=pool.slice_nodes,
         gpu_taint=_is_tainted(pool, stack),
         gpu_memory=_gpu_memory(pool),
     )
 
 
+def _gpus(pool: Pool) -> int:
+    return 0 if pool.is_tpu else pool.slots_per_node
+
+
+def _per_node(pool: Pool, stack: Stack) -> dict[str, str]:
+    """GPUs have a field of their own; the chips of a TPU are a resource like others."""
+    chips = {names.TPU_RESOURCE: str(pool.slots_per_node)} if pool.is_tpu else {}
+    return {**pool.largest_pod(stack.cluster.provider), **chips}
+
+
 def _is_tainted(pool: Pool, stack: Stack) -> bool:
     """Kueue counts the tolerations of a flavor as those of the pods that it assigns to it."""
     tolerated = any(
-        each.key in (None, "", names.GPU_TAINT_KEY)
+        each.key in (None, "", pool.device_taint)
         and (each.operator is Operator.EXISTS or each.value == names.GPU_TAINT_VALUE)
         and each.effect in (None, Effect.NO_SCHEDULE)
         for each in pool.kueue.tolerations
@@ -77,7 +93,7 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
 
 
 def _gpu_memory(pool: Pool) -> int:
-    return int(pool.accelerator.memory_gib * 1024) if pool.accelerator else 0
+    return int(pool.accelerator.memory_gib * 1024) if pool.accelerator and not pool.is_tpu else 0
 
 
 def _queued(pool: Pool, stack: Stack) -> FlavorPolicy:
@@ -91,8 +107,9 @@ def _queued(pool: Pool, stack: Stack) -> FlavorPolicy:
         one_pod_set_per_request=is_gke,
         verify_nodes=True,
         max_nodes=pool.max_nodes,
-        gpus_per_node=pool.slots_per_node,
-        per_node=pool.largest_pod(stack.cluster.provider),
+        gpus_per_node=_gpus(pool),
+        per_node=_per_node(pool, stack),
+        slice_nodes=pool.slice_nodes,
         gpu_taint=_is_tainted(pool, stack),
         gpu_memory=_gpu_memory(pool),
         scarcity=pool.accelerator.rank if pool.accelerator else 0,

@@ -105,15 +105,16 @@ def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
     if not pool.is_gpu and amount.gpus:
         yield Violation(path, f"pool {pool.name} has no GPUs.", _IN_CPU)
     elif pool.is_gpu and amount.gpus is None:
-        yield Violation(path, f"pool {pool.name} is counted in GPUs.", _IN_GPUS)
+        yield Violation(path, f"pool {pool.name} is counted in {pool.devices}.", _IN_GPUS)
     elif not pool.is_gpu and amount.cpu is None:
         yield Violation(path, f"pool {pool.name} is counted in CPU.", _IN_CPU)
-    elif amount.gpus and amount.gpus % pool.slots_per_node:
-        each = pool.slots_per_node
+    elif amount.gpus and amount.gpus % (pool.slots_per_node * pool.slice_nodes):
+        each = pool.slots_per_node * pool.slice_nodes
         below = amount.gpus // each * each
         above = below + each
-        message = f"{amount.gpus} GPUs are not whole nodes: pool {pool.name} has {each} a node."
-        fix = f"use {f'{below} or ' if below else ''}{above} unless teams share nodes."
+        unit, others = ("node", " unless teams share nodes") if pool.slice_nodes == 1 else ("slice", "")
+        message = f"{amount.gpus} {pool.devices} are not whole {unit}s: pool {pool.name} has {each} a {unit}."
+        fix = f"use {f'{below} or ' if below else ''}{above}{others}."
         yield Violation(path, message, fix, level="warning")
 
 
@@ -184,5 +185,5 @@ def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
 def format_amount(pool: Pool, amount: Resources) -> str:
     """An amount in the units in which a user counts the pool."""
     if pool.is_gpu:
-        return f"{amount.gpus} GPUs, {format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
+        return f"{amount.gpus} {pool.devices}, {format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
     return f"{format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"

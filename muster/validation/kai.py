@@ -45,7 +45,8 @@ def kai_rules(stack: Stack) -> list[Violation]:
     if stack.scheduler is not Scheduler.KAI:
         return []
     queues = list(nodes(stack))
-    found = [*_artifacts(stack), *_shards(stack), *_classes(stack), *_sections(stack), *_names(queues)]
+    found = [*_artifacts(stack), *_tpus(stack), *_shards(stack), *_classes(stack)]
+    found += [*_sections(stack), *_names(queues)]
     for node in queues:
         found += _figures(node)
     found += [*_parents(queues), *_sums(stack, queues)]
@@ -59,6 +60,14 @@ def _artifacts(stack: Stack) -> Iterator[Violation]:
         message = "the local build has no KAI: its chart and images come only from their registry."
         fix = "write `upstream`, or `muster:scheduler: kueue`."
         yield Violation("muster:artifacts", message, fix)
+
+
+def _tpus(stack: Stack) -> Iterator[Violation]:
+    """A Queue of KAI has figures for gpu, cpu and memory, and no others."""
+    for pool in stack.pools:
+        if pool.is_tpu:
+            message = "KAI counts GPUs and no TPUs: no queue could hold them."
+            yield Violation(f"muster:pools.{pool.name}.machine", message, "use `muster:scheduler: kueue`.")
 
 
 def _shards(stack: Stack) -> Iterator[Violation]:

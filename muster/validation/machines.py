@@ -67,6 +67,9 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
     """
     message = f"{choice.machine!r} is not in the machine table of provider {choice.provider}"
     other = MACHINES.get(choice.machine)
+    if other is not None and other.is_tpu:
+        message = f"{choice.machine} has TPUs, which Google sells and no other cloud."
+        return Violation(f"{path}.machine", message, "use provider gke, or a machine with GPUs.")
     if other is None:
         fix = suggestion(choice.machine, known, noun="machine")
         if choice.provider is Provider.EXISTING:

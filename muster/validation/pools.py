@@ -16,6 +16,7 @@ from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.machines import Choice, bought, choice_rules
 from muster.validation.nodes import node_rules
+from muster.validation.tpus import tpu_rules
 
 # Kueue takes at most 64 flavors in a resource group, and all pools share one.
 MOST_POOLS: Final = 64
@@ -61,6 +62,7 @@ def _pool(pool: Pool, cluster: Cluster) -> Iterator[Violation]:
     yield from _reservation(pool, provider, path)
     yield from node_rules(pool, cluster, path)
     yield from _unanswered(pool, cluster, path)
+    yield from tpu_rules(pool, cluster, path)
 
 
 def _choice(pool: Pool, provider: Provider) -> Choice:

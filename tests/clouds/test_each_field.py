@@ -22,7 +22,7 @@ from tests.clouds.standin.tables import TABLES
 UPDATE, REPLACE, DELETE, CREATE = Fate.UPDATE, Fate.REPLACE, Fate.DELETE, Fate.CREATE
 CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
 POOLS: Final = ("gcp:container/nodePool:NodePool", "aws:eks/nodeGroup:NodeGroup")
-GKE_POOLS: Final = ("system", "cpu", "l4", "t4", "a100", "h100")
+GKE_POOLS: Final = ("system", "cpu", "l4", "t4", "a100", "h100", "v6e")
 GKE_GPUS: Final = ("l4", "t4", "a100", "h100")
 EKS_POOLS: Final = ("system", "cpu", "a10g", "t4", "a100", "h100")
 KEY: Final = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -77,6 +77,7 @@ GKE: Final = [
             "muster:cluster.region": "us-east1",
             "muster:cluster.zones": None,
             "muster:pools.h100.zones": ["us-east1-b"],
+            "muster:pools.v6e.zones": ["us-east1-b"],
         },
         cluster=REPLACE,
         pools=_all(GKE_POOLS, REPLACE),
@@ -101,9 +102,10 @@ GKE: Final = [
         {
             "muster:cluster.releaseChannel": "regular",
             "muster:pools.l4.capacity": "on-demand",
+            "muster:pools.v6e.capacity": "on-demand",
         },
         cluster=UPDATE,
-        pools={"l4": REPLACE},
+        pools={"l4": REPLACE, "v6e": REPLACE},
     ),
     # Grown in place; anything else is a new subnetwork, and pods and Services never move.
     _cluster("network", {"nodes": "10.0.0.0/19"}),
@@ -146,6 +148,7 @@ GKE: Final = [
         {"muster:pools.a100.placement": "compact", "muster:pools.a100.zones": ["us-central1-a"]},
         pools={"a100": REPLACE},
     ),
+    Edit({"muster:pools.v6e.topology": "2x4", "muster:pools.v6e.maxNodes": 2}, pools={"v6e": REPLACE}),
     _pool("h100", "networks", [{"network": "n", "subnetwork": "s"}], REPLACE, cluster=UPDATE),
     _pool("cpu", "labels", {"tier": "web"}, UPDATE),
     Edit(
@@ -236,6 +239,7 @@ LEFT_OUT: Final = {
     "image": "GKE: one image that runs GPUs",
     "efa": "GKE has none",
     "networks": "EKS has none",
+    "topology": "EKS has none",
     "parameters": "EKS: of requests",
     "provisioning_class": "GKE has one",
     "max_run": "EKS has none",

@@ -22,6 +22,14 @@ LASTING: dict[str, Any] = {
     "nodeConfig.maxRunDuration": None,
 }
 
+SLICE: dict[str, Any] = {
+    "nodeConfig.machineType": "ct6e-standard-4t",
+    "nodeConfig.guestAccelerators": None,
+    "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
+    "autoscaling.totalMaxNodeCount": None,
+    "autoscaling.maxNodeCount": 4,
+}
+
 
 @dataclass(frozen=True)
 class Break:
@@ -93,6 +101,17 @@ BREAKS = [
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.guestAccelerators.0.count": 4}),
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.guestAccelerators": None}),
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.machineType": "e2-standard-4"}),
+    *(
+        Break("slices_are_whole", POOL, {**SLICE, **edits})
+        for edits in (
+            {"nodeConfig.machineType": "e2-standard-4"},
+            {"autoscaling.maxNodeCount": 8},
+            {"autoscaling.maxNodeCount": None},
+            {"nodeLocations": ["us-central1-a", "us-central1-b"]},
+            {"placementPolicy": {"type": "COMPACT", "tpuTopology": "2x2"}, "autoscaling.maxNodeCount": 1},
+            {"placementPolicy": {"tpuTopology": "4x4"}},
+        )
+    ),
     Break(
         "a_reservation_is_named",
         POOL,

@@ -43,8 +43,9 @@ def node_config(
         metadata=dict(_METADATA),
         labels=labels(pool, cluster),
         resource_labels={**cluster.labels, "muster-pool": pool.name},
-        taints=[_gpu_taint()] if pool.is_gpu else None,
-        guest_accelerators=[_accelerator(pool, cluster)] if pool.is_gpu else None,
+        # GKE itself puts the taint on nodes with TPUs, which are part of the machine.
+        taints=[_gpu_taint()] if pool.is_gpu and not pool.is_tpu else None,
+        guest_accelerators=[_accelerator(pool, cluster)] if pool.is_gpu and not pool.is_tpu else None,
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
         ephemeral_storage_local_ssd_config=_local_disks(pool),
         reservation_affinity=_affinity(pool),
@@ -64,7 +65,7 @@ def labels(pool: Pool, cluster: GkeCluster) -> dict[str, str]:
     found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
     if pool.capacity is Capacity.QUEUED:
         found[names.GKE_QUEUED_LABEL] = "true"
-    if pool.is_gpu and not cluster.gpu_driver.is_managed:
+    if pool.is_gpu and not pool.is_tpu and not cluster.gpu_driver.is_managed:
         found[names.GKE_NO_PLUGIN_LABEL] = "true"
     return found
 

@@ -42,12 +42,7 @@ def pool(
         # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_node_pool
         node_locations=list(one.zones or cluster.zones) or None,
         initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
-        autoscaling=gcp.container.NodePoolAutoscalingArgs(
-            total_min_node_count=one.min_nodes,
-            total_max_node_count=one.max_nodes,
-            # GPUs wherever they are to be had; CPU nodes over the zones, so that one zone's loss is not all.
-            location_policy="ANY" if one.is_gpu else "BALANCED",
-        ),
+        autoscaling=autoscaling(one),
         management=management(one),
         upgrade_settings=upgrades(one),
         queued_provisioning=(
@@ -55,11 +50,7 @@ def pool(
             if one.capacity is Capacity.QUEUED
             else None
         ),
-        placement_policy=(
-            gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT")
-            if one.placement is Placement.COMPACT
-            else None
-        ),
+        placement_policy=placement(one),
         network_config=_networks(one.networks),
         node_config=nodes.node_config(one, cluster, service_account, kms_key),
         opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
@@ -116,6 +107,31 @@ def system_pool(
         ),
         opts=_options(opts, protect=False),
     )
+
+
+def autoscaling(one: Pool) -> gcp.container.NodePoolAutoscalingArgs:
+    """A slice of TPUs is in one zone, and all of its nodes come and go at once: its bounds are a zone's."""
+    if one.slice_nodes > 1:
+        return gcp.container.NodePoolAutoscalingArgs(
+            min_node_count=one.min_nodes, max_node_count=one.max_nodes, location_policy="ANY"
+        )
+    return gcp.container.NodePoolAutoscalingArgs(
+        total_min_node_count=one.min_nodes,
+        total_max_node_count=one.max_nodes,
+        # GPUs wherever they are to be had; CPU nodes over the zones, so that one zone's loss is not all.
+        location_policy="ANY" if one.is_gpu else "BALANCED",
+    )
+
+
+def placement(one: Pool) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+    """A topology is written for slices of several nodes alone:
+    https://cloud.google.com/kubernetes-engine/docs/how-to/tpus
+    """
+    if one.slice_nodes > 1:
+        return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=one.topology)
+    if one.placement is Placement.COMPACT:
+        return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT")
+    return None
 
 
 def management(one: Pool) -> gcp.container.NodePoolManagementArgs:

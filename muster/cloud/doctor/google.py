@@ -79,7 +79,8 @@ def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google
     for pool in pools:
         if pool.accelerator is not None and pool.accelerator.name not in QUOTAS:
             message = (
-                f"{pool.name}: {pool.accelerator.name} is granted by GPU family, whose quota cannot be read"
+                f"{pool.name}: {pool.accelerator.name} is granted by "
+                f"{'TPU' if pool.is_tpu else 'GPU'} family, whose quota cannot be read"
             )
             yield Finding("GPU quota", State.UNKNOWN, message, f"see {_SHOW}")
 

@@ -26,6 +26,7 @@ from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
 _PROFILES: Final = sorted({profile for profiles in MIG_PROFILES.values() for profile in profiles})
+_TOPOLOGIES: Final = sorted({each for machine in MACHINES.values() for each in machine.topologies})
 _PARAMETER: Final[Schema] = {"type": ["string", "integer"], "maxLength": 255}
 
 
@@ -48,16 +49,22 @@ def _pool() -> Schema:
                 example={"cpu": 96, "memory": "1Ti", "gpus": 8, "accelerator": "nvidia-h100-80gb"},
             ),
             "accelerator": key(
-                "The GPU of the machine.",
+                "The GPU or TPU of the machine.",
                 choice((*ACCELERATORS, *SHORT_NAMES)),
                 otherwise="the one that the machine carries",
                 example="nvidia-l4",
             ),
             "gpusPerNode": key(
-                "GPUs of one node.",
+                "GPUs of one node, or chips of a TPU.",
                 integer(**bounds.GPUS_PER_NODE),
                 otherwise="those of the machine",
                 example=1,
+            ),
+            "topology": key(
+                "How the chips of a TPU slice are connected. A slice of several nodes is the whole pool.",
+                choice(_TOPOLOGIES),
+                otherwise="that of one node",
+                example="4x4",
             ),
             "capacity": key(
                 "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",

@@ -14,7 +14,7 @@ from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import digest
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.names import GPU_RESOURCE, JOB_PARAMETER_PREFIX
+from muster.model.names import DEVICE_RESOURCES, JOB_PARAMETER_PREFIX, TPU_RESOURCE
 from muster.model.pods import Amounts, describe, figure
 
 LONGEST_PARAMETER: Final = 255
@@ -27,6 +27,8 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
     for demand in asked:
         if too_large(demand.needs.amounts, demand.flavor):
             return per_node(demand.pod_set, demand.needs.amounts, [demand.flavor])
+        if not gang.running and is_part_of_slice(demand.count, demand.needs.amounts, demand.flavor):
+            return part_of_slice(demand.pod_set, [demand.flavor])
     needed = _needed((*asked, *gang.running))
     for spec in gang.request_specs:
         for name, value in spec.parameters.items():
@@ -49,6 +51,7 @@ def subject_of(gang: Gang, policy: GangPolicy) -> str:
         limits = (
             flavor.max_nodes,
             flavor.gpus_per_node,
+            *((flavor.slice_nodes,) if flavor.slice_nodes > 1 else ()),
             sorted(flavor.per_node.items()),
             flavor.provisioning_class_name,
         )
@@ -114,7 +117,7 @@ def per_node(name: str, amounts: Amounts, flavors: Sequence[FlavorPolicy]) -> st
     )
     fix = (
         "spread them over more pods"
-        if above == {GPU_RESOURCE}
+        if above <= {*DEVICE_RESOURCES}
         else "ask for less, or spread it over more pods"
     )
     return f"one pod of {name} asks for {describe(asked)}, more than any node has ({allowed}); {fix}"
@@ -124,6 +127,28 @@ def _size(amounts: Amounts, flavor: FlavorPolicy, *, is_only: bool) -> str:
     node = flavor.node
     found = {key: node[key] for key in too_large(amounts, flavor)}
     return ", ".join(figure(*each) for each in found.items()) if is_only else describe(found)
+
+
+def is_part_of_slice(count: int, amounts: Amounts, flavor: FlavorPolicy) -> bool:
+    """Whether pods with TPUs leave chips of a slice of several nodes to nobody: each pod takes all chips of
+    its node, and the nodes are those of whole slices.
+    """
+    chips = amounts.get(TPU_RESOURCE)
+    if flavor.slice_nodes == 1 or not chips:
+        return False
+    return chips != flavor.node.get(TPU_RESOURCE) or count % flavor.slice_nodes != 0
+
+
+def part_of_slice(name: str, flavors: Sequence[FlavorPolicy]) -> str:
+    """`flavors`: pools of which it would take a part of a slice."""
+    wanted = "; ".join(
+        f"{flavor.name}: {flavor.slice_nodes} pods of {figure(TPU_RESOURCE, flavor.node[TPU_RESOURCE])} chips"
+        for flavor in flavors
+    )
+    return (
+        f"{name} takes a part of a TPU slice, which is made as a whole ({wanted}); ask for all of it, with "
+        "numOfHosts in a worker group, or parallelism and completions in a Job"
+    )
 
 
 def parameter_too_long(name: str, value: str) -> str:

@@ -65,7 +65,7 @@ def _count(container: Mapping[str, Any]) -> int:
     resources = mapping(container, "resources")
     amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     try:
-        return int(parse_quantity(str(amounts.get(names.GPU_RESOURCE, 0))))
+        return sum(int(parse_quantity(str(amounts.get(name, 0)))) for name in names.DEVICE_RESOURCES)
     except ValueError:
         return 0  # The API server refuses it.
 

@@ -14,11 +14,19 @@ from muster.controller.gangs.demand import amounts_once
 from muster.controller.gangs.objects import PodTemplateSpec, Taint
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
-from muster.model.names import GPU_TAINT_EFFECT, GPU_TAINT_KEY, GPU_TAINT_VALUE, LEAST_AT_ONCE, POOL_LABEL
+from muster.model.names import (
+    GPU_TAINT_EFFECT,
+    GPU_TAINT_KEY,
+    GPU_TAINT_VALUE,
+    LEAST_AT_ONCE,
+    POOL_LABEL,
+    TPU_TAINT_KEY,
+)
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 
 _GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
+_TPU_TAINT: Final = Taint(key=TPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
 
 
 class HeadGroup(Partial, frozen=True):
@@ -84,7 +92,7 @@ KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, C
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
-    any. `tolerates_gpus`: it may run on nodes with GPUs, which have a taint.
+    any. `tolerates_gpus`, `tolerates_tpus`: it may run on nodes with GPUs or TPUs, which have a taint each.
     """
 
     name: str
@@ -92,6 +100,7 @@ class JobPodSet:
     amounts: Amounts
     pool: str
     tolerates_gpus: bool
+    tolerates_tpus: bool = False
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -142,6 +151,7 @@ def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     return (
         pod_set.pool == before.pool
         and pod_set.tolerates_gpus == before.tolerates_gpus
+        and pod_set.tolerates_tpus == before.tolerates_tpus
         and pod_set.count <= before.count
         and all(amount <= before.amounts.get(name, 0) for name, amount in pod_set.amounts.items())
     )
@@ -154,4 +164,5 @@ def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
         tolerates_gpus=is_tolerated(_GPU_TAINT, template.spec.tolerations),
+        tolerates_tpus=is_tolerated(_TPU_TAINT, template.spec.tolerations),
     )

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 from muster.controller.gangs.limits import (
     fewest_nodes,
+    is_part_of_slice,
     nodes_needed,
+    part_of_slice,
     per_node,
     per_pool,
     too_large,
@@ -53,20 +55,29 @@ class Pools:
 
 
 def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
-    has_gpus = flavor.gpus_per_node > 0 or not pod_set.amounts.get(names.GPU_RESOURCE)
-    return has_gpus and (pod_set.tolerates_gpus or not flavor.gpu_taint)
+    has_devices = all(flavor.node.get(name) for name in names.DEVICE_RESOURCES if pod_set.amounts.get(name))
+    tolerates = pod_set.tolerates_tpus if flavor.is_tpu else pod_set.tolerates_gpus
+    return has_devices and (tolerates or not flavor.gpu_taint)
 
 
 def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
-    """Pods to which Kueue assigns no pool, because all that are left to them have the taint of GPUs."""
+    """Pods to which Kueue assigns no pool, because all that are left to them have a taint: that of GPUs
+    or of TPUs."""
     for pod_set in job_pod_sets:
-        tolerating = replace(pod_set, tolerates_gpus=True)
-        if pod_set.count and not pools.suited(pod_set) and pools.suited(tolerating):
-            yield (
-                f"{pod_set.name} does not tolerate the taint {names.GPU_TAINT_KEY} of nodes with GPUs, and "
-                "no others are open to it; add to the tolerations of its pod template: "
-                f"{{key: {names.GPU_TAINT_KEY}, operator: Exists}}"
-            )
+        if not pod_set.count or pools.suited(pod_set):
+            continue
+        if pools.suited(replace(pod_set, tolerates_gpus=True)):
+            yield _untolerated(pod_set, names.GPU_TAINT_KEY, "GPUs")
+        elif pools.suited(replace(pod_set, tolerates_tpus=True)):
+            yield _untolerated(pod_set, names.TPU_TAINT_KEY, "TPUs")
+
+
+def _untolerated(pod_set: JobPodSet, key: str, devices: str) -> str:
+    return (
+        f"{pod_set.name} does not tolerate the taint {key} of nodes with {devices}, and "
+        "no others are open to it; add to the tolerations of its pod template: "
+        f"{{key: {key}, operator: Exists}}"
+    )
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:
@@ -85,6 +96,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str 
         sizes = [(nodes_needed(pod_set.count, pod_set.amounts, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             return per_pool(pod_set.name, min(nodes for nodes, _ in sizes), large)
+        if large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
+            return part_of_slice(pod_set.name, large)
         if len(large) == 1:
             only = large[0]
             pinned.setdefault(only.name, []).append((pod_set.count, pod_set.amounts))

@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import DEVICE_RESOURCES
 from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
@@ -130,7 +130,7 @@ class _Demands:
 
     def _message(self, asked: Amounts, places: frozenset[str], most: str, *, of: str = "") -> str:
         where = f" of pool {next(iter(places))}" if len(places) == 1 and self._is_pool(places) else ""
-        word = "fewer" if set(asked) == {GPU_RESOURCE} else "less"
+        word = "fewer" if set(asked) <= {*DEVICE_RESOURCES} else "less"
         return (
             f"{of}it asks for {describe(asked)}{where} at a time and queue {self.queue} holds at most "
             f"{most}, what it may borrow included; ask for {word}, or have its quota raised"

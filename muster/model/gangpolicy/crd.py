@@ -224,9 +224,13 @@ def _flavor() -> Schema:
             "gpuTaint": {
                 "type": "boolean",
                 "default": default.gpu_taint,
-                "description": "Kueue assigns it only to pods that tolerate the taint nvidia.com/gpu.",
+                "description": "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs.",
             },
             "gpuMemory": _integer(default.gpu_memory, "MiB of one GPU; 0: not known."),
+            "sliceNodes": _integer(
+                default.slice_nodes,
+                "Nodes of one TPU slice, which are made together; a gang takes all of them.",
+            ),
             "scarcity": {
                 "type": "integer",
                 "format": "int32",

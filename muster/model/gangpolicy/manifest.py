@@ -55,5 +55,6 @@ def _flavor_to_spec(flavor: FlavorPolicy) -> Manifest:
         "perNode": dict(sorted(flavor.per_node.items())),
         "gpuTaint": flavor.gpu_taint,
         "gpuMemory": flavor.gpu_memory,
+        **({"sliceNodes": flavor.slice_nodes} if flavor.slice_nodes > 1 else {}),
         "scarcity": flavor.scarcity,
     }

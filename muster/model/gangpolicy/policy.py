@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, TPU_RESOURCE
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -79,6 +79,8 @@ class FlavorPolicy:
     """Kueue assigns it only to pods that tolerate the taint of nodes with GPUs."""
     gpu_memory: int = 0
     """MiB of one GPU, of which a pod's `gpu-memory` is a part; 0 = not known, such a pod gets a whole one."""
+    slice_nodes: int = 1
+    """Nodes that are made and lost together, as those of a TPU slice: a gang takes whole slices."""
     scarcity: int = 0
     """Higher is requested first, so that scarce capacity does not wait for common capacity."""
 
@@ -87,6 +89,10 @@ class FlavorPolicy:
         """Everything that is known of one node, GPUs included."""
         known = {name: parse_quantity(amount) for name, amount in self.per_node.items()}
         return {**known, GPU_RESOURCE: Fraction(self.gpus_per_node)} if self.gpus_per_node else known
+
+    @property
+    def is_tpu(self) -> bool:
+        return TPU_RESOURCE in self.per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

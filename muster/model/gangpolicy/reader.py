@@ -108,6 +108,7 @@ class _Reader:
             per_node=self._quantities(values.get("perNode", {}), f"{path}.perNode"),
             gpu_taint=self._boolean(values, "gpuTaint", path, default=False),
             gpu_memory=self._integer(values, "gpuMemory", path, 0),
+            slice_nodes=self._integer(values, "sliceNodes", path, 1),
             scarcity=self._integer(values, "scarcity", path, 0),
         )
 
@@ -244,5 +245,6 @@ _FLAVOR_FIELDS = (
     "perNode",
     "gpuTaint",
     "gpuMemory",
+    "sliceNodes",
     "scarcity",
 )

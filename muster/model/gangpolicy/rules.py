@@ -81,6 +81,8 @@ def _flavor_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
             yield Violation(
                 where, "maxNodes, gpusPerNode and gpuMemory cannot be negative.", "0 means: not known."
             )
+        if flavor.slice_nodes < 1:
+            yield Violation(f"{where}.sliceNodes", "is below 1.", "1 means: each node is its own.")
         one_each = flavor.one_pod_set_per_request
         if flavor.provisioning_class_name == GKE_QUEUED_CLASS and not one_each:
             yield Violation(

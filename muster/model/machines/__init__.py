@@ -3,6 +3,7 @@
     MACHINES               name -> Machine
     machines_of(provider)  those that a pool of this provider may name
     own_machine(...)       one that its owner describes
+    chips_of(topology)     the TPU chips of a slice
 
 Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not responsible for how a pool
 uses it (pools.py, validation/machines.py).
@@ -16,12 +17,16 @@ from muster.model.machines.gke import gke_machines
 from muster.model.machines.local import local_machines
 from muster.model.machines.machine import Machine
 from muster.model.machines.own import MOST_GPUS, own_machine
+from muster.model.machines.tpus import chips_of, tpu_machines
 from muster.model.providers import Provider
 
-__all__ = ["MACHINES", "MOST_GPUS", "Machine", "machines_of", "own_machine"]
+__all__ = ["MACHINES", "MOST_GPUS", "Machine", "chips_of", "machines_of", "own_machine"]
 
 MACHINES: Final = MappingProxyType(
-    {machine.name: machine for machine in (*gke_machines(), *eks_machines(), *local_machines())}
+    {
+        machine.name: machine
+        for machine in (*gke_machines(), *tpu_machines(), *eks_machines(), *local_machines())
+    }
 )
 
 

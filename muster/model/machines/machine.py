@@ -21,6 +21,8 @@ class Machine:
     `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it supports
     compact placement. `disk`: the kind of boot disk it takes (GKE).
 
+    `topologies`: of its TPUs, the one of a single node first; () for all other machines.
+
     `is_own`: its owner describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
     what its nodes carry besides the pool's label.
 
@@ -39,9 +41,14 @@ class Machine:
     efa: int = 0
     compact: bool = False
     disk: str | None = None
+    topologies: tuple[str, ...] = ()
     is_own: bool = False
     gpu: Accelerator | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+
+    @property
+    def is_tpu(self) -> bool:
+        return bool(self.topologies)
 
     @property
     def allocatable_cpu(self) -> Millicores:

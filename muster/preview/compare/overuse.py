@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from muster.live.snapshot import Snapshot, State
-from muster.model import names
 from muster.model.pools import Pool
 from muster.model.stack import Scheduler
 from muster.preview.compare.changes import Changes
@@ -107,4 +106,4 @@ def _current_usage(snapshot: Snapshot) -> Used:
 
 
 def _resource(pool: Pool) -> str:
-    return names.GPU_RESOURCE if pool.is_gpu else "cpu"
+    return pool.device if pool.is_gpu else "cpu"

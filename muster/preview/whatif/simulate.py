@@ -193,16 +193,16 @@ def _why(simulator: JobSimulator, uid: str, reasons: Mapping[Hashable, str]) -> 
 
 
 def _used(simulator: JobSimulator) -> dict[tuple[str, str], dict[str, int]]:
-    """GPUs of all Workloads that hold quota at the end, by LocalQueue and flavor."""
+    """GPUs and TPU chips of all Workloads that hold quota at the end, by LocalQueue and flavor."""
     used: dict[tuple[str, str], dict[str, int]] = {}
     for workload in simulator.workloads.values():
         if is_true(workload, "Finished"):
             continue
         queue = text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
         for pods in items(workload, "status", "admission", "podSetAssignments"):
-            flavor = texts(pods, "flavors").get(names.GPU_RESOURCE)
-            if flavor:
-                usage = texts(pods, "resourceUsage").get(names.GPU_RESOURCE, "0")
-                line = used.setdefault(queue, {})
-                line[flavor] = line.get(flavor, 0) + parse_amount(names.GPU_RESOURCE, usage)
+            for device in names.DEVICE_RESOURCES:
+                if flavor := texts(pods, "flavors").get(device):
+                    usage = texts(pods, "resourceUsage").get(device, "0")
+                    line = used.setdefault(queue, {})
+                    line[flavor] = line.get(flavor, 0) + parse_amount(device, usage)
     return used

@@ -70,15 +70,15 @@ class _Maker:
             each for each in self._stack.priorities if not team.priorities or each.name in team.priorities
         ]
         priority = self._dice.choice(allowed) if allowed else None
-        amounts = {names.GPU_RESOURCE: gpus}
+        amounts = {pool.device: gpus}
         pods = PodSet(
             name="main",
             count=1,
             requests=amounts,
             node_selector={names.POOL_LABEL: pool.name},
-            tolerations=(Toleration(names.GPU_RESOURCE, "Exists", "", "NoSchedule"),),
+            tolerations=(Toleration(pool.device_taint, "Exists", "", "NoSchedule"),),
             assigned=1 if holds else None,
-            flavors={names.GPU_RESOURCE: pool.flavor} if holds else {},
+            flavors={pool.device: pool.flavor} if holds else {},
             usage=amounts if holds else {},
         )
         return Workload(

@@ -79,7 +79,7 @@ def builtin_config(stack: Stack, pool: Pool) -> Manifest:
     said, retry = pool.kueue.provisioning, stack.gang_admission.policy.retry
     spec: Manifest = {
         "provisioningClassName": pool.provisioning_class,
-        "managedResources": list(stack.gang_admission.policy.managed_resources),
+        "managedResources": list(stack.managed_resources),
         "retryStrategy": {
             "backoffLimitCount": said.retries,
             "backoffBaseSeconds": int(retry.base.total_seconds()),

@@ -9,6 +9,9 @@ pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or 
 assigned to a GPU pool as soon as the CPU pool is full, and would wait there for a node that is never
 requested. So the flavor does not have it, and a GPU pod tolerates `nvidia.com/gpu` in its template. GKE adds
 a second taint to the nodes of a queued pool; it distinguishes nothing, and the flavor tolerates it.
+
+Of TPUs the same holds with `google.com/tpu`, a taint that GKE puts on their nodes. GKE chooses a slice by two
+labels of the pods' node selectors, which come from the flavor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,17 +35,22 @@ def flavors(stack: Stack) -> list[Manifest]:
     return [*ours, *(kueue("ResourceFlavor", each.name, spec=_other(each)) for each in stack.kueue.flavors)]
 
 
-def gpu_taint() -> dict[str, str]:
-    return {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
+def device_taint(pool: Pool) -> dict[str, str]:
+    return {"key": pool.device_taint, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
 def _pool(pool: Pool) -> Manifest:
     said = pool.kueue
     if said.exact:
         return _other(said)
-    taints = [gpu_taint()] if pool.is_gpu else []
+    taints = [device_taint(pool)] if pool.is_gpu else []
     return _spec(
-        labels={names.POOL_LABEL: pool.name, **pool.machine.labels, **said.node_labels},
+        labels={
+            names.POOL_LABEL: pool.name,
+            **pool.device_labels,
+            **pool.machine.labels,
+            **said.node_labels,
+        },
         taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
         tolerations=[*_of_gke(pool), *said.tolerations],
         topology=said.topology,

@@ -3,7 +3,7 @@ that cover what pools have replace the pools' own.
 
 cpu, memory and nvidia.com/gpu of every pool are in one group: Kueue gives a pod one flavor for each group,
 and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0, so
-that a pod without a GPU is assigned to a CPU pool first.
+that a pod without a GPU is assigned to a CPU pool first. google.com/tpu joins them where a pool has TPUs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,8 @@ def resource_groups(
     A pool with neither quota nor borrowing is left out: Kueue then names it when it rejects a job that
     requests it.
     """
-    others = tuple(others)
-    covered = [*COVERED, *other_resources(allowance)]
+    pools, others = list(pools), tuple(others)
+    covered = list(dict.fromkeys([*COVERED, *_tpus(pools), *other_resources(allowance)]))
     flavors = []
     for pool in () if replaces_pools(others) else pools:
         own = quota(rest, allowance, pool, weight=weight)
@@ -44,6 +44,10 @@ def resource_groups(
             flavors.append(_flavor(pool, {"nominalQuota": own or NOTHING, **limits}, covered))
     first = [{"coveredResources": covered, "flavors": flavors}] if flavors else []
     return [*first, *(_group(group) for group in others)]
+
+
+def _tpus(pools: Iterable[Pool]) -> list[str]:
+    return [names.TPU_RESOURCE] if any(pool.is_tpu for pool in pools) else []
 
 
 def other_resources(allowance: Allowance) -> list[str]:
@@ -66,19 +70,19 @@ def _limits(pool: Pool, allowance: Allowance, *, is_team: bool) -> dict[str, Res
 
 
 def _flavor(pool: Pool, columns: Mapping[str, Resources], covered: Iterable[str]) -> Manifest:
-    quantities = {key: amounts(value) for key, value in columns.items()}
+    quantities = {key: amounts(value, device=pool.device) for key, value in columns.items()}
     resources = [
         {"name": name, **{key: value.get(name, "0") for key, value in quantities.items()}} for name in covered
     ]
     return {"name": pool.flavor, "resources": resources}
 
 
-def amounts(resources: Resources) -> dict[str, str]:
-    """Kubernetes quantities by resource name, in canonical form."""
+def amounts(resources: Resources, *, device: str) -> dict[str, str]:
+    """Kubernetes quantities by resource name, in canonical form. `device`: what its GPUs are counted as."""
     return {
         "cpu": format_cpu(resources.cpu),
         "memory": format_memory(resources.memory),
-        names.GPU_RESOURCE: format_count(resources.gpus),
+        device: format_count(resources.gpus),
         **{name: str(amount) for name, amount in resources.others},
     }
 

@@ -34,7 +34,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
         found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
         found += _labels(at(path, "nodeLabels"), said.node_labels, taken=own)
-        found += _taints(path, said.node_taints, is_gpu=pool.is_gpu)
+        found += _taints(path, said.node_taints, brought=pool.device_taint if pool.is_gpu else "")
         brought = 1 if pool.provisioning_class == names.GKE_QUEUED_CLASS else 0
         found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu, brought=brought)
         found += _topology_of(stack, path, said.topology, labels={**own, **said.node_labels})
@@ -48,7 +48,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
 def _written(stack: Stack, path: str, flavor: Flavor | PoolOptions) -> Iterator[Violation]:
     """A flavor that has what is written and nothing of a pool's own."""
     yield from _labels(at(path, "nodeLabels"), flavor.node_labels, taken=())
-    yield from _taints(path, flavor.node_taints, is_gpu=False)
+    yield from _taints(path, flavor.node_taints)
     yield from _tolerations(path, flavor.tolerations, is_gpu=False)
     yield from _topology_of(stack, path, flavor.topology, labels=flavor.node_labels)
 
@@ -125,9 +125,9 @@ def _labels(place: str, labels: Mapping[str, str], *, taken: Collection[str]) ->
         yield Violation(place, message, "keep those that distinguish the nodes from others.")
 
 
-def _taints(path: str, taints: tuple[Taint, ...], *, is_gpu: bool) -> Iterator[Violation]:
+def _taints(path: str, taints: tuple[Taint, ...], *, brought: str = "") -> Iterator[Violation]:
     place = at(path, "nodeTaints")
-    seen = {(names.GPU_TAINT_KEY, Effect.NO_SCHEDULE)} if is_gpu else set()
+    seen = {(brought, Effect.NO_SCHEDULE)} if brought else set()
     if len(taints) + len(seen) > MOST_LABELS:
         message = f"has {len(taints) + len(seen)} taints, the GPU's own included; Kueue takes {MOST_LABELS}."
         yield Violation(place, message, "keep fewer.")
@@ -168,9 +168,12 @@ def _tolerations(
             yield Violation(where, message, "remove it; GPU pods have the toleration in their template.")
 
 
+_TAINT_KEYS: Final = (names.GPU_TAINT_KEY, names.TPU_TAINT_KEY)
+
+
 def _tolerates_gpus(toleration: Toleration) -> bool:
     if toleration.effect not in (None, Effect.NO_SCHEDULE):
         return False
     if toleration.operator is Operator.EXISTS:
-        return toleration.key in ("", names.GPU_TAINT_KEY)
-    return (toleration.key, toleration.value) == (names.GPU_TAINT_KEY, names.GPU_TAINT_VALUE)
+        return toleration.key in ("", *_TAINT_KEYS)
+    return toleration.key in _TAINT_KEYS and toleration.value == names.GPU_TAINT_VALUE

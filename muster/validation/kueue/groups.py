@@ -44,7 +44,8 @@ def _groups(
         known += [pool.flavor for pool in stack.pools]
         yield from _counted_twice(path, allowance)
     else:
-        resources = dict.fromkeys((*POOL_RESOURCES, *_named(allowance)), "the pools' own group")
+        devices = [pool.device for pool in stack.pools if pool.is_gpu]
+        resources = dict.fromkeys((*POOL_RESOURCES, *devices, *_named(allowance)), "the pools' own group")
         flavors = {pool.flavor: "the pools' own group" for pool in stack.pools}
     for index, group in enumerate(groups):
         place = at(path, index)

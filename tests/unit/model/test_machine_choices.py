@@ -48,6 +48,9 @@ GKE = {
     "a3-megagpu-8g": ("nvidia-h100-mega-80gb", {8}, {Q, D, S, R}),
     "a3-ultragpu-8g": ("nvidia-h200-141gb", {8}, {Q, D, S, R}),
     "a4-highgpu-8g": ("nvidia-b200", {8}, {Q, D, S, R}),
+    **{f"ct5lp-hightpu-{chips}t": ("tpu-v5-lite-podslice", {chips}, {Q, D, S, R}) for chips in (1, 4, 8)},
+    "ct5p-hightpu-4t": ("tpu-v5p-slice", {4}, {Q, D, S, R}),
+    **{f"ct6e-standard-{chips}t": ("tpu-v6e-slice", {chips}, {Q, D, S, R}) for chips in (1, 4, 8)},
 }
 EKS = {
     "m6i.": (None, {0}, {D, S, R}),
@@ -78,6 +81,7 @@ LOCAL = {
 OF = {Provider.GKE: GKE, Provider.EKS: EKS, Provider.EXISTING: LOCAL}
 # Legal as far as known, but without a source: a warning.
 UNSOURCED = {
+    *((name, Q) for name in MACHINES if name.startswith(("ct5lp-", "ct5p-"))),
     *((name, Q) for name in MACHINES if name.startswith("n1-")),
     ("a3-ultragpu-8g", D),
     ("a4-highgpu-8g", D),
@@ -155,6 +159,7 @@ def test_only_an_unsourced_capacity_is_a_warning(machine: Machine) -> None:
             "p6-b200.48xlarge",
         ),
         (Choice(provider=Provider.GKE, machine="n1-standard-4", gpus=3), "gpusPerNode", "1, 2, 4"),
+        (Choice(provider=Provider.EKS, machine="ct6e-standard-4t"), "machine", "no other cloud"),
     ],
 )
 def test_a_refusal_has_path_reason_and_fix(choice: Choice, path: str, expected: str) -> None:
@@ -175,7 +180,8 @@ def test_the_promised_machines_are_all_there_with_their_network() -> None:
     }
     promised = {
         Provider.GKE: set(ACCELERATORS) - {"nvidia-a10g"},
-        Provider.EKS: set(ACCELERATORS) - {"nvidia-h100-mega-80gb"},
+        Provider.EKS: {name for name in ACCELERATORS if name.startswith("nvidia-")}
+        - {"nvidia-h100-mega-80gb"},
     }
     for provider, accelerators in promised.items():
         there = {each.accelerator for each in MACHINES.values() if each.provider is provider}

@@ -1,27 +1,30 @@
-"""Which pods request GPUs, and which work they may belong to.
+"""Which pods request GPUs or TPUs, and which work they may belong to.
 
 One rule for pods and for the pod templates of Jobs.
 """
 
 from typing import Final
 
+from muster.model import names
 from muster.model.stack import Stack
 from muster.render.tenancy.policies.who import quoted
 
 _VENDOR: Final = "nvidia.com/"
+_TPU: Final = names.TPU_RESOURCE
 _PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 
-WAYS: Final = f"resources of {_VENDOR}, resourceClaims, annotations {', '.join(_PARTS)}"
+WAYS: Final = f"resources of {_VENDOR}, {_TPU}, resourceClaims, annotations {', '.join(_PARTS)}"
 
 
 def asked(of: str) -> str:
-    """Whether a pod or a template requests any of NVIDIA's resources (whole GPUs, MIG slices, shared ones), a
-    device claimed by name, or a part of a GPU as KAI counts it.
+    """Whether a pod or a template requests any of NVIDIA's resources (whole GPUs, MIG slices, shared ones),
+    TPUs, a device claimed by name, or a part of a GPU as KAI counts it.
     """
     resources = (
         f"({of}.spec.containers + {of}.spec.?initContainers.orValue([])).exists(container, "
         "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
-        f"amounts.hasValue() && amounts.value().exists(name, name.startsWith('{_VENDOR}'))))"
+        "amounts.hasValue() && amounts.value().exists(name, "
+        f"name.startsWith('{_VENDOR}') || name == '{_TPU}')))"
     )
     claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
     part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(_PARTS)})"

@@ -8,6 +8,7 @@ were found by being refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Final
 
 from tests.clouds.standin.refusal import Refusal
@@ -34,6 +35,7 @@ _GPUS: Final = {
 _COUNTED: Final = ("a2-highgpu-", "a2-megagpu-", "a2-ultragpu-", "a3-highgpu-", "a3-megagpu-", "a3-ultragpu-")
 _G2: Final = {4: 1, 8: 1, 12: 1, 16: 1, 32: 1, 24: 2, 48: 4, 96: 8}
 # https://cloud.google.com/compute/docs/instances/about-dws: ten minutes to seven days.
+_TPUS: Final = ("ct5lp-", "ct5p-", "ct6e-")
 _SHORTEST, _LONGEST = 600, 7 * 24 * 3600
 
 
@@ -97,8 +99,11 @@ def queued_pools_are_not_spot(inputs: Inputs) -> Iterator[Refusal]:
 
 @alone(POOL_TYPE)
 def queued_pools_have_no_compact_placement(inputs: Inputs) -> Iterator[Refusal]:
-    """No placement policy of type COMPACT with GPUs that are queued for."""
-    if _is_flex(inputs) and get(inputs, "placementPolicy.type") == "COMPACT":
+    """No placement policy of type COMPACT with GPUs that are queued for. Slices of TPUs have one with their
+    topology: cluster-toolkit, examples/gke-consumption-options, gke-tpu-v6e.
+    """
+    is_compact = get(inputs, "placementPolicy.type") == "COMPACT"
+    if _is_flex(inputs) and is_compact and not get(inputs, "placementPolicy.tpuTopology"):
         yield Refusal("placementPolicy.type", "COMPACT cannot be had with flex-start or queued provisioning")
 
 
@@ -159,6 +164,32 @@ def _count(machine: str, family: str) -> int | None:
     if family == "g2-":
         return _G2.get(int(last))
     return int(last.removesuffix("g")) if family in _COUNTED else None
+
+
+@alone(POOL_TYPE)
+def slices_are_whole(inputs: Inputs) -> Iterator[Refusal]:
+    """A node pool with a topology is one slice in one zone: its nodes are the slice's chips by those of a
+    machine, and so is its maximum (https://cloud.google.com/kubernetes-engine/docs/how-to/tpus; the README of
+    cluster-toolkit's gke-tpu-v6e). A slice of one node is made without a topology (AI-Hypercomputer/xpk).
+    """
+    topology, machine = (
+        get(inputs, "placementPolicy.tpuTopology"),
+        get(inputs, "nodeConfig.machineType") or "",
+    )
+    if not topology:
+        return
+    if not machine.startswith(_TPUS):
+        yield Refusal("placementPolicy.tpuTopology", f"{machine} has no TPUs")
+        return
+    nodes = prod(map(int, topology.split("x"))) // int(machine.rpartition("-")[2].removesuffix("t"))
+    if nodes < 2:
+        yield Refusal("placementPolicy.tpuTopology", "is of slices of several nodes alone")
+    if get(inputs, "placementPolicy.type") != "COMPACT":
+        yield Refusal("placementPolicy.type", "is COMPACT with a topology")
+    if len(each(inputs, "nodeLocations")) != 1:
+        yield Refusal("nodeLocations", "a slice is in one zone")
+    if get(inputs, "autoscaling.maxNodeCount") != nodes:
+        yield Refusal("autoscaling.maxNodeCount", f"a slice of {topology} is {nodes} nodes of {machine}")
 
 
 @alone(POOL_TYPE)

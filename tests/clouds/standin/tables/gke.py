@@ -256,6 +256,7 @@ NODE_POOL: Final = Table(
             "queuedProvisioning.enabled",
             "placementPolicy.type",
             "placementPolicy.policyName",
+            "placementPolicy.tpuTopology",
             "networkConfig.podRange",
             "networkConfig.createPodRange",
             "networkConfig.podIpv4CidrBlock",

@@ -1,0 +1,84 @@
+"""GKE's machines with TPUs, and the slices that they are made in.
+
+Sizes: https://cloud.google.com/tpu/docs/v5e, .../v5p and .../v6e. Topologies:
+https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. The first topology of a machine is the one
+that a single node has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from muster.model.capacity import Capacity
+from muster.model.machines.machine import Machine
+from muster.model.providers import Provider
+from muster.model.quantities import GIB, Bytes, Millicores
+
+_SOLD: Final = frozenset({Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION})
+_2D: Final = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_3D: Final = (
+    *("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8"),
+    *("8x8x8", "8x8x16", "8x16x16", "16x16x16", "16x16x24"),
+)
+
+# vCPU, memory in GiB, chips, topologies.
+_Row = tuple[int, int, int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Series:
+    accelerator: str
+    rows: dict[str, _Row]
+    disk: str = "pd-balanced"
+    unsourced: frozenset[Capacity] = frozenset()
+
+
+_V5E: Final = _Series(
+    accelerator="tpu-v5-lite-podslice",
+    # Google's guide to queued provisioning of TPUs shows v6e:
+    # https://cloud.google.com/kubernetes-engine/docs/tutorials/ray-kueue-dws
+    unsourced=frozenset({Capacity.QUEUED}),
+    rows={
+        "ct5lp-hightpu-1t": (24, 48, 1, ("1x1",)),
+        "ct5lp-hightpu-4t": (112, 192, 4, _2D),
+        "ct5lp-hightpu-8t": (224, 384, 8, ("2x4",)),
+    },
+)
+_V5P: Final = _Series(
+    accelerator="tpu-v5p-slice",
+    unsourced=frozenset({Capacity.QUEUED}),
+    rows={"ct5p-hightpu-4t": (208, 448, 4, _3D)},
+)
+_V6E: Final = _Series(
+    accelerator="tpu-v6e-slice",
+    # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-consumption-options, gke-tpu-v6e
+    disk="hyperdisk-balanced",
+    rows={
+        "ct6e-standard-1t": (44, 176, 1, ("1x1",)),
+        "ct6e-standard-4t": (180, 720, 4, _2D),
+        "ct6e-standard-8t": (180, 1440, 8, ("2x4",)),
+    },
+)
+
+
+def tpu_machines() -> Iterator[Machine]:
+    for series in (_V5E, _V5P, _V6E):
+        for name, (cpu, gib, chips, topologies) in series.rows.items():
+            yield Machine(
+                name=name,
+                provider=Provider.GKE,
+                cpu=Millicores(cpu * 1000),
+                memory=Bytes(gib * GIB),
+                accelerator=series.accelerator,
+                gpu_counts=(chips,),
+                bought=_SOLD,
+                unsourced=series.unsourced,
+                disk=series.disk,
+                topologies=topologies,
+            )
+
+
+def chips_of(topology: str) -> int:
+    """The chips of a slice: those of 4x4 are 16."""
+    return prod(int(size) for size in topology.split("x"))

@@ -1,0 +1,190 @@
+"""TPUs are pools like GPUs: quotas in chips, flavors that GKE's labels choose, slices that are one pool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.model.accelerators import ACCELERATORS, accelerators_of
+from muster.model.capacity import Capacity
+from muster.model.clusters import ExistingCluster
+from muster.model.gangpolicy import from_spec
+from muster.model.machines import MACHINES
+from muster.model.pools import Pool
+from muster.model.queues import Allowance, Department
+from muster.model.stack import GangMode, Scheduler, Stack
+from muster.preview.figures import format_unit
+from muster.preview.tree import to_tree
+from muster.render import gang, kueue, queues
+from muster.validation import check
+from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, team
+
+SLICE = Pool(
+    name="slice",
+    machine=MACHINES["ct6e-standard-4t"],
+    gpus_per_node=4,
+    capacity=Capacity.QUEUED,
+    max_nodes=4,
+    provisioning_class="queued-provisioning.gke.io",
+    topology="4x4",
+    zones=("us-central1-a",),
+)
+SINGLE = Pool(
+    name="single",
+    machine=MACHINES["ct5lp-hightpu-4t"],
+    gpus_per_node=4,
+    capacity=Capacity.ON_DEMAND,
+    max_nodes=3,
+    topology="2x2",
+)
+_QUOTA = Allowance(quota={"slice": gpus(16), "single": gpus(8), "l4": gpus(2)})
+
+
+def tpu_stack(*, slice_pool: Pool = SLICE) -> Stack:
+    research = Department(name="research", teams=(team("team-a", _QUOTA),))
+    return Stack(cluster=GKE, pools=(CPU, L4, slice_pool, SINGLE), departments=(research,))
+
+
+def _errors(stack: Stack) -> list[str]:
+    return [
+        f"{each.path}: {each.message} {each.fix}"
+        for each in check(stack, adjacent={})
+        if each.level == "error"
+    ]
+
+
+def _queue(stack: Stack) -> dict[str, Any]:
+    (found,) = (each["spec"] for each in queues.objects(stack) if each["kind"] == "ClusterQueue")
+    return dict(found)
+
+
+def test_a_stack_with_tpus_is_a_stack() -> None:
+    assert _errors(tpu_stack()) == []
+
+
+@pytest.mark.parametrize("machine", [each for each in MACHINES.values() if each.is_tpu], ids=lambda m: m.name)
+def test_every_topology_of_a_machine_is_whole_nodes(machine: Any) -> None:
+    pools = [replace(SLICE, machine=machine, gpus_per_node=machine.gpu_counts[0], topology=None)]
+    pools += [replace(pools[0], topology=topology) for topology in machine.topologies]
+    chips = [pool.slice_nodes * pool.gpus_per_node for pool in pools[1:]]
+    assert pools[1].slice_nodes == 1
+    assert chips == sorted(chips)
+    assert len(set(machine.topologies)) == len(machine.topologies)
+
+
+def test_short_names_are_those_of_google() -> None:
+    assert accelerators_of("v6e") == accelerators_of("tpu-v6e") == ("tpu-v6e-slice",)
+    assert accelerators_of("v5e") == ("tpu-v5-lite-podslice",)
+    assert {name for name, each in ACCELERATORS.items() if each.is_tpu} == {
+        *accelerators_of("v5e"),
+        *accelerators_of("v5p"),
+        *accelerators_of("v6e"),
+    }
+
+
+def test_a_flavor_has_the_labels_by_which_gke_chooses_a_slice_and_its_taint() -> None:
+    flavors = {each["metadata"]["name"]: each["spec"] for each in kueue.flavors(tpu_stack())}
+    assert flavors["slice"]["nodeLabels"] == {
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
+        "cloud.google.com/gke-tpu-topology": "4x4",
+        "muster.dev/pool": "slice",
+    }
+    assert flavors["slice"]["nodeTaints"] == [
+        {"key": "google.com/tpu", "value": "present", "effect": "NoSchedule"}
+    ]
+    assert flavors["l4"]["nodeTaints"][0]["key"] == "nvidia.com/gpu"
+    assert flavors["l4"]["nodeLabels"] == {"muster.dev/pool": "l4"}
+
+
+def test_quotas_are_chips_and_every_flavor_covers_both_resources() -> None:
+    (group,) = _queue(tpu_stack())["resourceGroups"]
+    assert group["coveredResources"] == ["cpu", "memory", "nvidia.com/gpu", "google.com/tpu"]
+    nominal = {
+        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        for flavor in group["flavors"]
+    }
+    devices = {name: (each["nvidia.com/gpu"], each["google.com/tpu"]) for name, each in nominal.items()}
+    assert devices == {"cpu": ("0", "0"), "l4": ("2", "0"), "slice": ("0", "16"), "single": ("0", "8")}
+
+
+def test_a_stack_without_tpus_says_nothing_of_them() -> None:
+    stack = Stack(
+        cluster=GKE,
+        pools=(CPU, L4),
+        departments=(Department(name="d", teams=(team("a", Allowance(quota={"l4": gpus(2)})),)),),
+    )
+    assert "google.com/tpu" not in str([*queues.objects(stack), gang.policy(stack)["spec"]["flavors"]])
+    assert stack.managed_resources == ("nvidia.com/gpu",)
+
+
+def test_gangs_request_tpus_and_take_whole_slices() -> None:
+    spec = gang.policy(tpu_stack())["spec"]
+    assert spec["managedResources"] == ["nvidia.com/gpu", "google.com/tpu"]
+    policy = from_spec(spec, is_stored=True)
+    assert not isinstance(policy, list)
+    slice_flavor, single = policy.flavor("slice"), policy.flavor("single")
+    assert slice_flavor is not None
+    assert single is not None
+    assert (slice_flavor.slice_nodes, single.slice_nodes) == (4, 1)
+    assert (slice_flavor.gpus_per_node, slice_flavor.node["google.com/tpu"]) == (0, 4)
+
+
+def test_kueues_own_check_requests_tpus_too() -> None:
+    stack = tpu_stack()
+    stack = replace(stack, gang_admission=replace(stack.gang_admission, mode=GangMode.BUILTIN))
+    configs = [each for each in kueue.admission_check(stack) if each["kind"] == "ProvisioningRequestConfig"]
+    assert configs
+    assert all("google.com/tpu" in each["spec"]["managedResources"] for each in configs)
+
+
+def test_a_report_counts_chips() -> None:
+    stack = tpu_stack()
+    holdings = to_tree(stack).nodes["team-a"].holdings
+    assert {name: int(each.nominal.gpus) for name, each in holdings.items()} == {
+        "cpu": 0,
+        "l4": 2,
+        "single": 8,
+        "slice": 16,
+    }
+    assert [format_unit(pool) for pool in stack.pools] == ["CPU", "GPU", "TPU chip", "TPU chip"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        (replace(SLICE, topology="3x3"), "comes in no slice of 3x3"),
+        (replace(SLICE, topology="2x2x2"), "comes in no slice of 2x2x2"),
+        (replace(SLICE, max_nodes=8), "write 4; more slices are more pools"),
+        (replace(SLICE, max_nodes=2), "a slice of 4x4 is 4 nodes"),
+        (
+            replace(SLICE, capacity=Capacity.ON_DEMAND, provisioning_class=None, min_nodes=2),
+            "all 4 nodes of a slice come and go at once",
+        ),
+        (replace(SLICE, zones=()), "all nodes of a slice are in one zone"),
+    ],
+    ids=["unknown", "of another machine", "two slices", "half a slice", "half kept", "zones"],
+)
+def test_what_is_no_whole_slice_is_refused(pool: Pool, expected: str) -> None:
+    found = [each for each in _errors(tpu_stack(slice_pool=pool)) if each.startswith("muster:pools.slice.")]
+    assert any(expected in each for each in found), found
+
+
+def test_a_topology_without_tpus_is_refused() -> None:
+    stack = replace(tpu_stack(), pools=(CPU, replace(L4, topology="2x2"), SLICE, SINGLE))
+    (found,) = _errors(stack)
+    assert "has no TPUs" in found
+
+
+def test_kai_has_no_tpus() -> None:
+    found = _errors(replace(tpu_stack(), scheduler=Scheduler.KAI))
+    assert any("KAI counts GPUs and no TPUs" in each and "kueue" in each for each in found)
+
+
+def test_an_existing_cluster_may_have_tpus() -> None:
+    """Its nodes carry GKE's labels already, and nothing is said of zones that Muster does not make."""
+    cluster = ExistingCluster(name="theirs", context="theirs")
+    pool = replace(SLICE, zones=())
+    research = Department(name="research", teams=(team("team-a", Allowance(quota={"slice": gpus(16)})),))
+    assert _errors(Stack(cluster=cluster, pools=(CPU, pool), departments=(research,))) == []
