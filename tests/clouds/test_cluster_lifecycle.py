@@ -87,6 +87,7 @@ GKE_MOVE = (
         "muster:cluster.region": "us-east1",
         "muster:cluster.zones": None,
         "muster:pools.h100.zones": ["us-east1-b"],
+        "muster:pools.v6e.zones": ["us-east1-b"],
     },
     {"every": "replace"},
 )

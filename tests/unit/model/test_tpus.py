@@ -128,7 +128,7 @@ def test_gangs_request_tpus_and_take_whole_slices() -> None:
     assert slice_flavor is not None
     assert single is not None
     assert (slice_flavor.slice_nodes, single.slice_nodes) == (4, 1)
-    assert (slice_flavor.gpus_per_node, slice_flavor.node["google.com/tpu"]) == (0, 4)
+    assert (slice_flavor.gpus_per_node, int(slice_flavor.node["google.com/tpu"])) == (0, 4)
 
 
 def test_kueues_own_check_requests_tpus_too() -> None:
