@@ -40,8 +40,7 @@ def _admission(world: World) -> Admission:
 @pytest.mark.parametrize("publisher", PUBLISHERS)
 def test_a_verdict_is_recorded_for_each_sample(publisher: str) -> None:
     """On stack `local`, and where Ray's authentication is required."""
-    if publisher not in folders():
-        pytest.skip(f"the samples of {publisher} are not on this machine")
+    _need(publisher)
     assert recorded()[publisher] == record(publisher)
 
 
@@ -87,7 +86,13 @@ def test_ordinary_work_would_be_admitted(world: World) -> None:
     _agree(world, ORDINARY)
 
 
+def _need(publisher: str) -> None:
+    if publisher not in folders():
+        pytest.skip(f"the samples of {publisher} are not on this machine")
+
+
 def _samples(publisher: str, admission: Admission) -> dict[str, Object]:
+    _need(publisher)
     return {each.name: in_queue(each, admission) for each in samples(publisher) if each.body["kind"] in WORK}
 
 
