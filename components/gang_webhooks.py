@@ -25,6 +25,8 @@ _REVIEWED: Final = (
     ("cronjob", "batch", "v1", "cronjobs"),
 )
 _DEFAULTED: Final = _REVIEWED[:4]
+# Whose pod templates can change after they were created.
+_DEFAULTED_AGAIN: Final = _REVIEWED[:3]
 
 
 def validating() -> list[Manifest]:
@@ -47,11 +49,13 @@ def mutating() -> list[Manifest]:
     the policies refuse what then lacks a queue or a gate.
     """
     found = []
-    for kind, group, version, resource in _DEFAULTED:
-        webhook = _webhook(kind, group, version, resource)
-        webhook["clientConfig"]["service"]["path"] = f"/default-{kind}"
+    for each, webhook in (
+        *((each, _webhook(*each)) for each in _DEFAULTED),
+        *((each, _changed(*each)) for each in _DEFAULTED_AGAIN),
+    ):
+        webhook["clientConfig"]["service"]["path"] = f"/default-{each[0]}"
         # Kueue's webhooks may come after ours and before: what they add can be looked at again.
-        found.append(webhook | {"name": f"default-{kind}.{names.GROUP}", "reinvocationPolicy": "IfNeeded"})
+        found.append(webhook | {"name": f"default-{webhook['name']}", "reinvocationPolicy": "IfNeeded"})
     return found
 
 

@@ -123,6 +123,15 @@ class Stack:
         return tuple(dict.fromkeys((*named, *tpus)))
 
     @property
+    def uncounted_resources(self) -> tuple[str, ...]:
+        """Prefixes of resources that Kueue admits without a quota, where Muster configures it. Interfaces and
+        huge pages come with their nodes, and Kueue would never admit a job that requests what its queue does
+        not cover.
+        """
+        fabric = (names.EFA_RESOURCE, "hugepages-") if any(pool.efa for pool in self.pools) else ()
+        return tuple(dict.fromkeys((*self.kueue.exclude_resources, *fabric)))
+
+    @property
     def is_gated(self) -> bool:
         """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
         return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER

@@ -82,7 +82,7 @@ def spaces_by_team(stack: Stack) -> dict[str, Space]:
 
 def _uncounted(stack: Stack) -> tuple[str, ...]:
     """A Kueue that Muster does not install has a configuration of its own."""
-    return stack.kueue.exclude_resources if stack.kueue.install else (_EVERYTHING,)
+    return stack.uncounted_resources if stack.kueue.install else (_EVERYTHING,)
 
 
 def _default(stack: Stack, allowed: tuple[str, ...]) -> str | None:

@@ -5,7 +5,7 @@ only queue whose nodes have the GPUs that its pods request, or Kueue's default o
 none is chosen. A queue belongs to a pool only with KAI and a shard for each pool.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from muster.model import names
@@ -53,19 +53,32 @@ def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
 
 def requested_gpus(template: Json) -> int:
     """What one pod requests; a part of a GPU counts as one."""
+    whole = sum(_count(each, names.DEVICE_RESOURCES) for each in _containers(template))
+    return max(_part(template), whole)
+
+
+def _part(template: Json) -> int:
     marks = {**mapping(template, "metadata", "annotations"), **mapping(template, "metadata", "labels")}
-    part = 1 if any(mark in marks for mark in _PARTS) else 0
-    containers = mapping(template, "spec").get("containers")
-    found = containers if isinstance(containers, list) else []
-    whole = sum(_count(each) for each in found if isinstance(each, Mapping))
-    return max(part, whole)
+    return 1 if any(mark in marks for mark in _PARTS) else 0
 
 
-def _count(container: Mapping[str, Any]) -> int:
+def _containers(template: Json) -> list[Mapping[str, Any]]:
+    found = mapping(template, "spec").get("containers")
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def requests_device(template: Json, resource: str) -> bool:
+    """Whether a pod requests this kind of device; a part of a GPU counts."""
+    if resource == names.GPU_RESOURCE and _part(template):
+        return True
+    return any(_count(each, (resource,)) for each in _containers(template))
+
+
+def _count(container: Mapping[str, Any], devices: Iterable[str]) -> int:
     resources = mapping(container, "resources")
     amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     try:
-        return sum(int(parse_quantity(str(amounts.get(name, 0)))) for name in names.DEVICE_RESOURCES)
+        return sum(int(parse_quantity(str(amounts.get(name, 0)))) for name in devices)
     except ValueError:
         return 0  # The API server refuses it.
 

@@ -1,25 +1,30 @@
 """Defaults of a new job: its queue, its priority, its gate, its tolerations, Ray's token, how it ends and is
 upgraded, and that autoscalers leave its pods alone.
 
-On creation only, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds
-nothing to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave
-its pods pending without an explanation. Refusing is for the policies and webhooks.py.
+On creation, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds nothing
+to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave its pods
+pending without an explanation. A manifest that is applied again replaces the list of worker groups with one
+that lacks what was filled in: on a change the pods of a Ray kind get again what they had. Refusing is for the
+policies and webhooks.py.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from muster.controller.gangs.objects import Taint, Toleration
+from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.default_queue import choose, mapping, requested_gpus
+from muster.controller.kueue.default_queue import choose, mapping, requests_device
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.queuetree import QueueTree, Space
 from muster.model.ray import FIRST_WITH_TOKEN, release_of
 from muster.model.ray_upgrades import Upgrade
-from muster.model.versions import Version
 
 Json = dict[str, Any]
 QueueTreeCache = Callable[[], QueueTree]
@@ -28,7 +33,18 @@ QueueTreeCache = Callable[[], QueueTree]
 _CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
-GPU_TOLERATION: Final = {"key": names.GPU_TAINT_KEY, "operator": "Exists", "effect": names.GPU_TAINT_EFFECT}
+# Resource -> the taint of the nodes that have it.
+_TAINTS: Final = {
+    names.GPU_RESOURCE: Taint(
+        key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect=names.GPU_TAINT_EFFECT
+    ),
+    names.TPU_RESOURCE: Taint(
+        key=names.TPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect=names.GPU_TAINT_EFFECT
+    ),
+}
+# As the policy of Ray's age reads a version (muster/render/ray.py).
+_RELEASE: Final = re.compile(r"(\d+)\.(\d+)(\.|\Z)")
+Path = tuple[str | int, ...]
 
 
 class Defaults:
@@ -52,20 +68,23 @@ class Defaults:
     def review(self, kind: str, review: Review[Object]) -> Verdict:
         tree = self._tree()
         space = tree.spaces.get(review.namespace)
-        if review.operation != "CREATE" or review.object is None or space is None or _is_made(review):
+        if review.object is None or space is None or _is_made(review):
             return Allow()
         patch = _Patch(decode(_ANYTHING, review.raw))
+        if review.operation == "UPDATE":
+            _keep(patch, kind, tree, before=decode(_ANYTHING, review.raw_old))
+            return Patch(tuple(patch.operations)) if patch.operations else Allow()
+        if review.operation != "CREATE":
+            return Allow()
         refusal = _queue(patch, kind, tree, space)
         if refusal is not None:
             return Deny(refusal)
         _priority(patch, tree, space)
         _upgrade(patch, kind, tree)
         _ending(patch, kind)
-        cluster = _cluster(patch, kind)
-        for path, template in _all_templates(patch, kind):
-            at = (*(cluster or ("spec",)), *path)
-            _toleration(patch, (*at, "spec"), template)
-            _undisturbed(patch, (*at, "metadata"), template)
+        for template in _all_templates(patch.body, kind):
+            _pods(patch, template)
+        cluster = _cluster(patch.body, kind)
         if cluster is not None:
             _ray(patch, cluster, tree)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
@@ -74,6 +93,33 @@ class Defaults:
 def _is_made(review: Review[Object]) -> bool:
     """KubeRay's own: the object that it was made for has been here."""
     return f"system:serviceaccounts:{names.RAY_NAMESPACE}" in review.groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Template:
+    """A pod template of an object, by its name among those of the object. `is_ray`: of a Ray node."""
+
+    name: str
+    path: Path
+    body: Json
+    is_ray: bool = False
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        return mapping(self.body, "spec")
+
+    @property
+    def is_gated(self) -> bool:
+        gates = self.pod.get("schedulingGates")
+        return isinstance(gates, list) and {"name": names.GANG_GATE} in gates
+
+    def tolerates(self, taint: Taint) -> bool:
+        """True also where its tolerations are malformed: then nothing is put among them."""
+        try:
+            held = msgspec.convert(self.pod.get("tolerations") or [], list[Toleration])
+        except msgspec.ValidationError:
+            return True
+        return is_tolerated(taint, held)
 
 
 class _Patch:
@@ -120,7 +166,7 @@ def _queue(patch: _Patch, kind: str, tree: QueueTree, space: Space) -> str | Non
     if queue is None:
         # One that is wrong is put right only where there is nothing to choose.
         is_clear = not said or len(space.queues) == 1
-        templates = [each for _, each in _all_templates(patch, kind)]
+        templates = [each.body for each in _all_templates(patch.body, kind)]
         queue = choose(patch.body, templates, space) if is_clear else None
         if queue is None:
             known = ", ".join(each.name for each in space.queues) or "(there is none)"
@@ -154,21 +200,41 @@ def _ending(patch: _Patch, kind: str) -> None:
         patch.put(True, "spec", "shutdownAfterJobFinishes")
 
 
-def _toleration(patch: _Patch, path: tuple[str | int, ...], template: Json) -> None:
-    """Of the taint of nodes with GPUs, for pods that request one: without it no queue assigns them a pool."""
-    pod = template.get("spec")
-    if not isinstance(pod, dict) or not requested_gpus(template):
-        return
-    held = pod.get("tolerations") or []
-    known = (None, "", names.GPU_TAINT_KEY)
-    if not isinstance(held, list):
-        return
-    if any(isinstance(each, dict) and each.get("key") in known for each in held):
-        return
-    if held:
-        patch.put(dict(GPU_TOLERATION), *path, "tolerations", "-")
-    else:
-        patch.put([dict(GPU_TOLERATION)], *path, "tolerations")
+def _pods(patch: _Patch, template: _Template) -> None:
+    _tolerations(patch, template)
+    _undisturbed(patch, template)
+
+
+def _tolerations(patch: _Patch, template: _Template) -> None:
+    """Of the taint of nodes with GPUs or TPUs, for pods that request one: without it no queue assigns them a
+    pool.
+    """
+    for resource, taint in _TAINTS.items():
+        if requests_device(template.body, resource) and not template.tolerates(taint):
+            toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+            held = template.pod.get("tolerations")
+            if held:
+                patch.put(toleration, *template.path, "spec", "tolerations", "-")
+            else:
+                patch.put([toleration], *template.path, "spec", "tolerations")
+
+
+def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
+    """What a template of the same name had. A group that is new is like one of a new object, and what an
+    object from before lacked it goes on lacking.
+    """
+    held = {each.name: each for each in _all_templates(before, kind)}
+    for template in _all_templates(patch.body, kind):
+        old = held.get(template.name)
+        if old is None or any(
+            requests_device(old.body, resource) and old.tolerates(taint)
+            for resource, taint in _TAINTS.items()
+        ):
+            _tolerations(patch, template)
+        if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():
+            _undisturbed(patch, template)
+        if tree.gated and template.is_ray and (old is None or old.is_gated):
+            _gate(patch, template)
 
 
 def _release(spec: Json) -> str:
@@ -182,26 +248,25 @@ def _knows_token(spec: Json) -> bool:
     """KubeRay fails a cluster that asks an older release for a token. What names no release is asked for
     one by a policy.
     """
-    try:
-        return Version.of(str(spec.get("rayVersion"))) >= FIRST_WITH_TOKEN
-    except ValueError:
-        return False
+    release = _RELEASE.match(str(spec.get("rayVersion")))
+    least = FIRST_WITH_TOKEN
+    return release is not None and (int(release[1]), int(release[2])) >= (least.major, least.minor)
 
 
-def _undisturbed(patch: _Patch, path: tuple[str | int, ...], template: Json) -> None:
+def _undisturbed(patch: _Patch, template: _Template) -> None:
     """An autoscaler that empties a node with few pods ends the whole gang with the one pod that it moves."""
-    said = mapping(template, "metadata", "annotations")
+    said = mapping(template.body, "metadata", "annotations")
     for key, value in names.UNDISTURBED.items():
         if key not in said:
-            patch.put(value, *path, "annotations", key)
+            patch.put(value, *template.path, "metadata", "annotations", key)
 
 
-def _cluster(patch: _Patch, kind: str) -> tuple[str, ...] | None:
+def _cluster(body: Json, kind: str) -> tuple[str, ...] | None:
     """The path of the Ray cluster that the object describes; None where it describes none."""
     if kind not in _CLUSTERS:
         return None
     path = ("spec", *_CLUSTERS[kind])
-    at: Any = patch.body
+    at: Any = body
     for part in path:
         at = at.get(part) if isinstance(at, dict) else None
     return path if isinstance(at, dict) else None
@@ -217,39 +282,45 @@ def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
     if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
     if tree.gated:
-        for path, template in _templates(spec):
-            _gate(patch, (*cluster, *path, "spec"), template.get("spec"))
+        for template in _ray_templates(spec, cluster):
+            _gate(patch, template)
 
 
-def _all_templates(patch: _Patch, kind: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """The pod templates of any kind, by their path in what holds them."""
-    path = _cluster(patch, kind)
-    spec: Any = patch.body
+def _all_templates(body: Json, kind: str) -> list[_Template]:
+    """The pod templates of any kind."""
+    path = _cluster(body, kind)
+    spec: Any = body
     for part in path or ("spec",):
         spec = spec.get(part) if isinstance(spec, dict) else None
-    if path is not None:
-        yield from _templates(spec)
-    elif isinstance(spec, dict) and isinstance(spec.get("template"), dict):
-        yield ("template",), spec["template"]
+    found = [] if path is None else list(_ray_templates(spec, path))
+    own = "submitterPodTemplate" if kind == "rayjob" else "template" if kind == "job" else ""
+    template = mapping(body, "spec").get(own)
+    if isinstance(template, dict):
+        found.append(_Template(name=own, path=("spec", own), body=template))
+    return found
 
 
-def _templates(spec: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """The pod templates of the head and of every group: all of a gang's pods wait together."""
+def _ray_templates(spec: Json, path: Path) -> Iterator[_Template]:
+    """Those of the head and of every group: all of a gang's pods wait together."""
     head = mapping(spec, "headGroupSpec").get("template")
     if isinstance(head, dict):
-        yield ("headGroupSpec", "template"), head
+        yield _Template(name="head", path=(*path, "headGroupSpec", "template"), body=head, is_ray=True)
     groups = spec.get("workerGroupSpecs")
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         if isinstance(group, dict) and isinstance(group.get("template"), dict):
-            yield ("workerGroupSpecs", index, "template"), group["template"]
+            yield _Template(
+                name=f"group {group.get('groupName')}",
+                path=(*path, "workerGroupSpecs", index, "template"),
+                body=group["template"],
+                is_ray=True,
+            )
 
 
-def _gate(patch: _Patch, path: tuple[str | int, ...], pod: object) -> None:
-    if not isinstance(pod, dict):
+def _gate(patch: _Patch, template: _Template) -> None:
+    if not template.pod or template.is_gated:
         return
-    gates = pod.get("schedulingGates")
     gate = {"name": names.GANG_GATE}
-    if not gates:
-        patch.put([gate], *path, "schedulingGates")
-    elif isinstance(gates, list) and gate not in gates:
-        patch.put(gate, *path, "schedulingGates", "-")
+    if not template.pod.get("schedulingGates"):
+        patch.put([gate], *template.path, "spec", "schedulingGates")
+    elif isinstance(template.pod["schedulingGates"], list):
+        patch.put(gate, *template.path, "spec", "schedulingGates", "-")

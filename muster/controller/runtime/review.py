@@ -18,8 +18,8 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review(Generic[T]):
-    """One question. `object` is None on DELETE, `old` is None on CREATE; `raw` is `object` as the API
-    server sent it; `groups` are those of the user who asks.
+    """One question. `object` is None on DELETE, `old` is None on CREATE; `raw` and `raw_old` are the two as
+    the API server sent them; `groups` are those of the user who asks.
     """
 
     operation: Operation
@@ -27,6 +27,7 @@ class Review(Generic[T]):
     object: T | None
     old: T | None
     raw: bytes
+    raw_old: bytes
     groups: frozenset[str]
 
 
@@ -109,6 +110,7 @@ def question(request: Request, kind: type[T]) -> Review[T]:
         object=_decode(request.object, kind),
         old=_decode(request.old_object, kind),
         raw=bytes(request.object),
+        raw_old=bytes(request.old_object),
         groups=frozenset(request.user_info.groups or ()),
     )
 

@@ -67,17 +67,9 @@ def manager_config(stack: Stack) -> Manifest:
         config["fairSharing"] = {"preemptionStrategies": [each.value for each in said.strategies]}
     if said.usage_sharing is not None:
         config["admissionFairSharing"] = _usage(said.usage_sharing)
-    if excluded := _excluded(stack):
-        config["resources"] = {"excludeResourcePrefixes": excluded}
+    if stack.uncounted_resources:
+        config["resources"] = {"excludeResourcePrefixes": list(stack.uncounted_resources)}
     return config
-
-
-def _excluded(stack: Stack) -> list[str]:
-    """Interfaces and huge pages come with the nodes, and no queue has a quota of them. Kueue would never
-    admit a job that requests what its queue does not cover.
-    """
-    fabric = (names.EFA_RESOURCE, "hugepages-") if any(pool.efa for pool in stack.pools) else ()
-    return list(dict.fromkeys((*stack.kueue.exclude_resources, *fabric)))
 
 
 def _gates(stack: Stack) -> dict[str, bool]:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from muster.controller.kube.resource import Object
-from muster.controller.kueue.defaults import GPU_TOLERATION, Defaults
+from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
 from muster.model import names
@@ -25,6 +25,8 @@ from tests.unit.model.model_stacks import two_teams
 
 Json = dict[str, Any]
 GATE = {"name": names.GANG_GATE}
+GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+TPU_TOLERATION = {"key": "google.com/tpu", "operator": "Exists", "effect": "NoSchedule"}
 ONE = Space(
     team="team-a", queues=(Queue(name="gpus", most={"l4": 2}),), priorities=("dev",), default_priority="dev"
 )
@@ -71,13 +73,22 @@ def body(kind: str, **labels: str) -> Json:
     return copy.deepcopy(BODIES[kind]) | {"metadata": {"name": "j", "labels": labels}}
 
 
-def default(tree: QueueTree, kind: str, obj: Json, *, namespace: str = "one", group: str = "") -> Verdict:
+def default(
+    tree: QueueTree,
+    kind: str,
+    obj: Json,
+    *,
+    namespace: str = "one",
+    group: str = "",
+    before: Json | None = None,
+) -> Verdict:
     webhook = next(each for each in Defaults(lambda: tree).listed() if each.path == f"/default-{kind}")
     request = Request(
         uid="u",
-        operation="CREATE",
+        operation="CREATE" if before is None else "UPDATE",
         namespace=namespace,
         object=msgspec.Raw(json.dumps(obj).encode()),
+        old_object=msgspec.Raw(json.dumps(before).encode()),
         user_info=_UserInfo(groups=[group]),
     )
     return webhook.review(question(request, Object))
@@ -163,6 +174,72 @@ def test_a_job_that_may_be_moved_says_so_itself() -> None:
         patched(mine, default(KUEUE, "job", mine))["spec"]["template"]["metadata"]["annotations"][key]
         == "true"
     )
+
+
+RAY_KINDS = ("rayjob", "raycluster", "rayservice")
+
+
+def applied_again(kind: str, live: Json) -> Json:
+    """The same manifest applied once more: a list of worker groups is replaced whole, a mapping is merged."""
+    spec = live["spec"]
+    ray = spec.get("rayClusterSpec") or spec.get("rayClusterConfig") or spec
+    ray["workerGroupSpecs"] = cluster()["workerGroupSpecs"]
+    return live
+
+
+@pytest.mark.parametrize("kind", RAY_KINDS)
+@pytest.mark.parametrize("tree", [KUEUE, KAI], ids=["kueue", "kai"])
+def test_a_manifest_that_is_applied_again_changes_nothing(tree: QueueTree, kind: str) -> None:
+    live = patched(body(kind), default(tree, kind, body(kind)))
+    again = applied_again(kind, copy.deepcopy(live))
+    assert again != live
+    assert patched(again, default(tree, kind, again, before=live)) == live
+
+
+@pytest.mark.parametrize("kind", RAY_KINDS)
+def test_a_change_gives_an_object_from_before_nothing(kind: str) -> None:
+    live = body(kind)
+    again = applied_again(kind, copy.deepcopy(live))
+    assert default(KUEUE, kind, again, before=live) == Allow()
+
+
+def test_a_group_that_is_added_gets_what_a_new_one_gets() -> None:
+    live = patched(body("raycluster"), default(KUEUE, "raycluster", body("raycluster")))
+    more = copy.deepcopy(live)
+    more["spec"]["workerGroupSpecs"].append({"groupName": "more", "replicas": 1, "template": pod(1)})
+    found = patched(more, default(KUEUE, "raycluster", more, before=live))["spec"]["workerGroupSpecs"]
+    assert found[1]["template"]["spec"]["tolerations"] == [GPU_TOLERATION]
+    assert found[1]["template"]["metadata"]["annotations"] == names.UNDISTURBED
+
+
+def test_pods_with_tpus_get_the_toleration_of_tpus_alone() -> None:
+    mine = body("job")
+    mine["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"google.com/tpu": "4"}}
+    found = patched(mine, default(KUEUE, "job", mine))["spec"]["template"]["spec"]
+    assert found["tolerations"] == [TPU_TOLERATION]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"operator": "Exists", "effect": "NoExecute"},
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "absent", "effect": "NoSchedule"},
+    ],
+)
+def test_a_toleration_of_something_else_is_no_toleration_of_gpus(held: Json) -> None:
+    mine = body("job")
+    mine["spec"]["template"]["spec"]["tolerations"] = [held]
+    found = patched(mine, default(KUEUE, "job", mine))["spec"]["template"]["spec"]
+    assert found["tolerations"] == [held, GPU_TOLERATION]
+
+
+def test_the_pod_that_submits_a_ray_job_is_left_alone_by_autoscalers_too() -> None:
+    mine = body("rayjob")
+    mine["spec"]["submitterPodTemplate"] = pod()
+    found = patched(mine, default(KAI, "rayjob", mine))["spec"]["submitterPodTemplate"]
+    assert found["metadata"]["annotations"] == names.UNDISTURBED
+    # It is no Ray node, and the gang does not wait for it.
+    assert "schedulingGates" not in found["spec"]
 
 
 def test_what_a_job_says_itself_stays() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from muster.config import load
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Request, Verdict, question
 from muster.model import names
@@ -20,6 +22,7 @@ from muster.model.queuetree import QueueTree
 from muster.model.queuetree import from_spec as tree_from_spec
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang, queuetree
+from muster.render.kueue import manager_config
 from tests.unit.model.model_stacks import CPU, L4, gpus, two_teams
 
 Json = dict[str, Any]
@@ -220,6 +223,14 @@ def test_resources_that_kueue_does_not_count_need_no_quota() -> None:
     stack = replace(STACK, kueue=KueueOptions(exclude_resources=("example.com/",)))
     assert review("job", job(pod(cpu="1", **{"example.com/fpga": "1"})), stack) == Allow()
     assert "hugepages-2Mi" in refusal(review("job", job(pod(cpu="1", **{"hugepages-2Mi": "2Mi"})), stack))
+
+
+def test_interfaces_and_huge_pages_of_a_pool_with_efa_need_no_quota() -> None:
+    stack = load(Path(__file__).parents[3] / "stacks" / "Pulumi.eks-prod.yaml")
+    assert queuetree.queue_tree(stack).uncounted == ("vpc.amazonaws.com/efa", "hugepages-")
+    assert manager_config(stack)["resources"] == {
+        "excludeResourcePrefixes": ["vpc.amazonaws.com/efa", "hugepages-"]
+    }
 
 
 def test_a_kueue_that_is_not_ours_may_count_other_resources() -> None:

@@ -326,6 +326,12 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 
+# What the program asks the cloud itself, in every preview and `up`.
+AMAZON_FUNCTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "aws:eks/getClusters:getClusters": ("eks:ListClusters",),
+    "aws:eks/getCluster:getCluster": ("eks:DescribeCluster",),
+}
+
 AMAZON_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "make image push": (
         "ecr:GetAuthorizationToken",

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from botocore.loaders import Loader
 
-from tests.unit.runbooks.rights import AMAZON, AMAZON_COMMANDS, GOOGLE, GOOGLE_COMMANDS
+from tests.unit.runbooks.rights import AMAZON, AMAZON_COMMANDS, AMAZON_FUNCTIONS, GOOGLE, GOOGLE_COMMANDS
 
 ROOT = Path(__file__).parents[3]
 ROLES = ROOT / "docs" / "runbooks" / "roles"
@@ -21,6 +21,8 @@ _NO_CALL = {
     "s3:PutEncryptionConfiguration",
     "s3:ListBucket",
 }
+# A function of a provider, by its token.
+_ASKED = re.compile(r"(?:aws|gcp):[a-z]\w*/get\w+:get\w+")
 _MODELS = {"servicequotas": "service-quotas"}
 
 
@@ -34,8 +36,17 @@ def made_by_components(cloud: str) -> set[str]:
     return found
 
 
-def rights(resources: dict[str, tuple[str, ...]], commands: dict[str, tuple[str, ...]]) -> set[str]:
-    return {right for table in (resources, commands) for held in table.values() for right in held}
+def asked_by_components() -> set[str]:
+    """Every function of a cloud's provider that the components call."""
+    return {
+        match[0]
+        for path in (ROOT / "components").rglob("*.py")
+        for match in _ASKED.finditer(path.read_text(encoding="utf-8"))
+    }
+
+
+def rights(*tables: dict[str, tuple[str, ...]]) -> set[str]:
+    return {right for table in tables for held in table.values() for right in held}
 
 
 def amazon_actions() -> set[str]:
@@ -60,7 +71,11 @@ def test_the_gke_role_is_exactly_what_is_needed() -> None:
 
 
 def test_the_eks_policy_is_exactly_what_is_needed() -> None:
-    assert amazon_actions() == rights(AMAZON, AMAZON_COMMANDS)
+    assert amazon_actions() == rights(AMAZON, AMAZON_FUNCTIONS, AMAZON_COMMANDS)
+
+
+def test_every_function_that_the_components_call_is_known_and_no_other() -> None:
+    assert asked_by_components() == set(AMAZON_FUNCTIONS)
 
 
 def test_every_action_is_one_that_aws_has() -> None:
