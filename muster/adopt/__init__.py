@@ -1,4 +1,4 @@
-"""Reads a cluster that runs Kueue already, and writes the stack file that means the same.
+"""Reads a cluster that runs Kueue or KAI already, and writes the stack file that means the same.
 
     fetch_cluster(api)        what is there: queues, flavors, checks, priorities, nodes, programs
     to_stack_file(live, ...)  the values of the stack file, and what no stack can express

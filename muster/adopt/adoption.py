@@ -7,10 +7,11 @@ from muster.adopt.cluster import LiveCluster
 from muster.adopt.compare import Fate, ObjectChange, compare_objects
 from muster.adopt.effects import Effects, effects_of
 from muster.adopt.findings import Finding
-from muster.adopt.stack_file import to_stack_file
+from muster.adopt.stack_file import StackFile, to_stack_file
 from muster.adopt.text import format_stack_file
 from muster.config.document import parse_text
 from muster.config.stack import examine
+from muster.model.stack import Stack
 
 _SOURCE: Final = "Pulumi.adopted.yaml"
 
@@ -39,11 +40,17 @@ class Adoption:
 
 
 def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
-    """The text is read back as `muster validate` does, and what it renders is compared with the cluster."""
+    """The text is read back as `muster validate` does, and what it renders is compared with the cluster.
+
+    A cluster with KAI has pools only where its Queues fit them: Queues of KAI have one figure for all GPUs.
+    """
     file = to_stack_file(live, cluster)
-    written = format_stack_file(file)
-    stack, found = examine(parse_text(written, source=_SOURCE))
-    mistakes = tuple(str(each) for each in found if each.level == "error")
+    written, stack, mistakes = _examined(file)
+    if mistakes and file.tree is None and file.has_pools:
+        without = to_stack_file(live, cluster, unfit=mistakes[0])
+        second = _examined(without)
+        if not second[2]:
+            file, (written, stack, mistakes) = without, second
     if stack is None or mistakes:
         return Adoption(text=written, findings=file.findings, mistakes=mistakes, objects=(), effects=None)
     return Adoption(
@@ -51,5 +58,12 @@ def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
         findings=file.findings,
         mistakes=(),
         objects=compare_objects(stack, live),
-        effects=effects_of(stack, live, file.tree),
+        effects=None if file.tree is None else effects_of(stack, live, file.tree),
     )
+
+
+def _examined(file: StackFile) -> tuple[str, Stack | None, tuple[str, ...]]:
+    """The text, the stack that it is, and the mistakes in it."""
+    written = format_stack_file(file)
+    stack, found = examine(parse_text(written, source=_SOURCE))
+    return written, stack, tuple(str(each) for each in found if each.level == "error")

@@ -1,6 +1,6 @@
 """Reads the cluster: lists only, and only what a stack file can hold or has to fit.
 
-RBAC: list of Kueue's kinds, nodes and Deployments.
+RBAC: list of Kueue's kinds, of KAI's where the cluster has them, of PriorityClasses, nodes and Deployments.
 """
 
 from collections.abc import Mapping
@@ -9,14 +9,17 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
+from muster.adopt.kai.kinds import KINDS as KAI_KINDS
+from muster.adopt.kai.kinds import Kind
 from muster.live.cluster.api import Api
-from muster.live.fields import items
+from muster.live.fields import items, text
 from muster.live.web import WebError
 from muster.model import names
+from muster.model.kai.priorities import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
+from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest
 
-_KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 # Kind -> its plural. Those that a release may lack are read as empty.
 _KINDS: Final[Mapping[str, str]] = {
     "ClusterQueue": "clusterqueues",
@@ -30,46 +33,74 @@ _KINDS: Final[Mapping[str, str]] = {
     "MultiKueueConfig": "multikueueconfigs",
     "MultiKueueCluster": "multikueueclusters",
 }
-_PROGRAMS: Final = (Program.KUEUE, Program.KUBERAY)
+_PROGRAMS: Final = (Program.KUEUE, Program.KAI, Program.KUBERAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
-    """`objects`: Kueue's, by kind, each list by namespace and name. `programs`: the Deployments that run
-    them.
+    """`objects`: Kueue's, by kind, each list by namespace and name. `kai`: KAI's in the same form; where
+    Kueue has queues as well, the Queues alone. `programs`: the Deployments that run them.
     """
 
     objects: Mapping[str, tuple[Manifest, ...]]
     nodes: tuple[Manifest, ...] = ()
     programs: Mapping[Program, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    kai: Mapping[str, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Whose queues are taken over: Kueue's, where it has any."""
+        is_kai = self.kai.get("Queue") and not self.of("ClusterQueue")
+        return Scheduler.KAI if is_kai else Scheduler.KUEUE
 
     def of(self, kind: str) -> tuple[Manifest, ...]:
         return self.objects.get(kind, ())
 
 
 def fetch_cluster(api: Api) -> LiveCluster:
-    """WebError where the cluster does not answer, refuses a list, or serves no queues of this version."""
+    """WebError where the cluster does not answer, refuses a list, or serves no queues of these versions."""
+    queues = _listed(api, "ClusterQueue", _kueue("ClusterQueue"))
+    kai = _kai(api, has_kueue=bool(queues))
+    if queues is None and not kai.get("Queue"):
+        raise WebError(
+            f"{api.web.base}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of 0.15 or "
+            "newer, and it has no Queue of KAI. Fix: name the context of a cluster that runs one of them, or "
+            "upgrade Kueue (docs/upgrades.md).",
+            status=404,
+        )
+    others = {kind: _listed(api, kind, _kueue(kind)) or () for kind in _KINDS if kind != "ClusterQueue"}
     return LiveCluster(
-        objects=MappingProxyType({kind: _objects(api, kind, plural) for kind, plural in _KINDS.items()}),
+        objects=MappingProxyType({"ClusterQueue": queues or (), **others}),
         nodes=tuple(api.list_all("/api/v1/nodes", _whole)),
         programs=MappingProxyType({program: _deployments(api, program) for program in _PROGRAMS}),
+        kai=kai,
     )
 
 
-def _objects(api: Api, kind: str, plural: str) -> tuple[Manifest, ...]:
+def _kueue(kind: str) -> Kind:
+    return Kind(names.KUEUE_API_VERSION, _KINDS[kind])
+
+
+def _kai(api: Api, *, has_kueue: bool) -> Mapping[str, tuple[Manifest, ...]]:
+    """Nothing without KAI: an account need not have rights to kinds that are not there."""
+    if api.find(f"/apis/{names.KAI_QUEUE_API_VERSION}") is None:
+        return MappingProxyType({})
+    kinds = [kind for kind in KAI_KINDS if kind == "Queue" or not has_kueue]
+    found = {kind: _listed(api, kind, KAI_KINDS[kind]) or () for kind in kinds}
+    classes = found.get("PriorityClass", ())
+    found["PriorityClass"] = tuple(each for each in classes if text(each, "metadata", "name") in OWN_CLASSES)
+    return MappingProxyType(found)
+
+
+def _listed(api: Api, kind: str, at: Kind) -> tuple[Manifest, ...] | None:
+    """By namespace and name. None where the cluster does not serve the kind."""
     try:
-        found = api.list_all(f"{_KUEUE}/{plural}", _whole)
+        found = api.list_all(at.path, _whole)
     except WebError as error:
         if error.status != 404:
             raise
-        if kind != "ClusterQueue":
-            return ()
-        raise WebError(
-            f"{api.web.base}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of 0.15 or "
-            "newer. Fix: name the context of a cluster that runs Kueue, or upgrade it (docs/upgrades.md).",
-            status=404,
-        ) from None
-    whole = [{**each, "apiVersion": names.KUEUE_API_VERSION, "kind": kind} for each in found]
+        return None
+    whole = [{**each, "apiVersion": at.api_version, "kind": kind} for each in found]
     return tuple(sorted(whole, key=address))
 
 

@@ -1,6 +1,7 @@
 """Compares what a stack renders with what the cluster has: what the first `pulumi up` would change.
 
-Field by field, by meaning. Metadata is left out: labels are added, and nothing of it is Kueue's to act on.
+Field by field, by meaning. Metadata is left out: labels are added, and nothing of it is Kueue's to act on, or
+KAI's in a stack with one shard.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,9 @@ from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, address, title
 from muster.adopt.defaults import completed
+from muster.adopt.kai.kinds import KINDS
 from muster.model.names import KUEUE_API_VERSION
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.provider.meaning import same_meaning
 from muster.render import queues
 from muster.render.manifest import Manifest
@@ -20,7 +22,7 @@ _FRAME: Final = ("apiVersion", "kind", "metadata", "status")
 # Lists whose order means nothing, with the field that names an item.
 _UNORDERED: Final = {"admissionChecks": "name", "nodeSelector": "key"}
 # A text for people: Muster writes one where there is none.
-_FOR_PEOPLE: Final = ("description",)
+_FOR_PEOPLE: Final = ("description", "spec.displayName")
 
 
 class Fate(StrEnum):
@@ -54,11 +56,14 @@ class ObjectChange:
 
 
 def compare_objects(stack: Stack, live: LiveCluster) -> tuple[ObjectChange, ...]:
-    """Every object of Kueue's, rendered or live."""
-    there = {(kind, *address(each)): each for kind, listed in live.objects.items() for each in listed}
+    """Every object of the scheduler's, rendered or live."""
+    is_kai = stack.scheduler is Scheduler.KAI
+    objects = live.kai if is_kai else live.objects
+    there = {(kind, *address(each)): each for kind, listed in objects.items() for each in listed}
+    versions = {kind.api_version for kind in KINDS.values()} if is_kai else {KUEUE_API_VERSION}
     found = []
     for body in queues.objects(stack):
-        if body["apiVersion"] != KUEUE_API_VERSION:
+        if body["apiVersion"] not in versions:
             continue
         other = there.pop((body["kind"], *address(body)), None)
         if other is None:

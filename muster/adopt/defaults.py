@@ -1,17 +1,21 @@
-"""What a field of Kueue's API means where an object does not have it, by kind.
+"""What a field of Kueue's or KAI's API means where an object does not have it, by kind.
 
-Kueue 0.19.2, v1beta2. Both sides of a comparison are completed with these, so that a default that one side
-spells out is no difference.
+Kueue 0.19.2, v1beta2; KAI 0.17.0. Both sides of a comparison are completed with these, so that a default that
+one side spells out is no difference.
 """
 
 import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
+from muster.model.kai import DEFAULT_QUEUE_PRIORITY
+
 OWN_NAME: Final = "kubernetes.io/metadata.name"
 # A ClusterQueue without a selector lets no namespace in, and {} lets all in. Every namespace has its name.
 NO_NAMESPACE: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": OWN_NAME, "operator": "DoesNotExist"}]}
 
+# Of a resource of a KAI Queue.
+_NOTHING: Final = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
 _ONE: Final = {"fairSharing": {"weight": "1"}}
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ClusterQueue": {
@@ -27,6 +31,11 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "LocalQueue": {**_ONE, "stopPolicy": "None"},
     "Cohort": dict(_ONE),
+    "Queue": {
+        "priority": DEFAULT_QUEUE_PRIORITY,
+        "resources": {key: dict(_NOTHING) for key in ("gpu", "cpu", "memory")},
+    },
+    "SchedulingShard": {"placementStrategy": {"gpu": "binpack", "cpu": "binpack"}},
     "ProvisioningRequestConfig": {
         "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
     },

@@ -1,4 +1,4 @@
-"""The programs that the cluster has: Kueue stays as it is, KubeRay stays if it is there.
+"""The programs that the cluster has: its scheduler stays as it is, KubeRay stays if it is there.
 
 Responsible for the keys of the stack. What an existing program has to be is judged by
 components/existing_programs.py, as in `pulumi up`.
@@ -10,14 +10,16 @@ from muster.adopt.cluster import LiveCluster
 from muster.adopt.findings import Findings
 from muster.components.existing_programs import IncompatibleProgramError, refuse
 from muster.model.programs import PLACEMENTS, Program
+from muster.model.stack import Scheduler
 
 _EFFECT: Final = "`pulumi up` refuses until then; nothing is written before"
 
 
 def to_programs(live: LiveCluster, findings: Findings) -> dict[str, Any]:
-    """`muster:kueue` and `muster:kuberay` as far as they say who installs."""
+    """`muster:kuberay`, where the cluster has it."""
     kuberay = bool(live.programs.get(Program.KUBERAY))
-    for program, installs in ((Program.KUEUE, False), (Program.KUBERAY, not kuberay)):
+    scheduler = Program.KAI if live.scheduler is Scheduler.KAI else Program.KUEUE
+    for program, installs in ((scheduler, False), (Program.KUBERAY, not kuberay)):
         try:
             refuse(program, live.programs.get(program, ()), installs=installs)
         except IncompatibleProgramError as error:

@@ -8,30 +8,67 @@ from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.departments import QueueTree, to_queue_tree
 from muster.adopt.findings import Finding, Findings
 from muster.adopt.flavors import to_flavor, to_topologies
+from muster.adopt.kai.values import to_values
 from muster.adopt.pools import to_pools
 from muster.adopt.priorities import to_priorities
 from muster.adopt.programs import to_programs
 from muster.errors import MusterError
 from muster.live.fields import text
+from muster.model.stack import Scheduler
 from muster.render.manifest import MANAGED_BY_LABEL
 
+_LEFT_ALONE: Final = "left out; the object stays as it is"
 _ELSEWHERE: Final = ("MultiKueueConfig", "MultiKueueCluster")
 
 
 @dataclass(frozen=True, slots=True)
 class StackFile:
-    """`values`: the keys under `config:`. `tree`: how its queues are named. `findings`: what it lacks."""
+    """`values`: the keys under `config:`. `tree`: how Kueue's queues are named, None for a stack with KAI.
+    `findings`: what it lacks.
+    """
 
     values: dict[str, Any]
-    tree: QueueTree
+    tree: QueueTree | None
     findings: tuple[Finding, ...]
 
+    @property
+    def has_pools(self) -> bool:
+        return bool(self.values["muster:pools"])
 
-def to_stack_file(live: LiveCluster, cluster: dict[str, str]) -> StackFile:
-    """`cluster`: how the stack reaches the cluster. MusterError where a stack of Muster's made the queues."""
+
+def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = "") -> StackFile:
+    """`cluster`: how the stack reaches the cluster. `unfit`: why the nodes of a cluster with KAI cannot be
+    pools, "" where they are. MusterError where a stack of Muster's made the queues.
+    """
     _refuse_ours(live)
     findings = Findings()
     programs = to_programs(live, findings)
+    if live.scheduler is Scheduler.KAI:
+        tree, own = None, to_values(live, findings, with_pools=not unfit)
+        if unfit:
+            effect = "no pools: the report of a change shows no quotas"
+            findings.reworded("Nodes", "", f"cannot be pools of this stack: {unfit}", effect)
+    else:
+        tree, own = _kueue(live, findings)
+    priorities, departments = own.pop("priorities"), own.pop("departments")
+    values = {
+        "cluster": {"provider": "existing", **cluster},
+        **own,
+        **programs,
+        "gangAdmission": "off",
+        "tenancy": {"mode": "off", "namespaces": "existing"},
+        "priorities": priorities,
+        "departments": departments,
+    }
+    return StackFile(
+        {f"muster:{key}": value for key, value in values.items() if value or key == "pools"},
+        tree,
+        tuple(findings.found),
+    )
+
+
+def _kueue(live: LiveCluster, findings: Findings) -> tuple[QueueTree, dict[str, Any]]:
+    """The keys of the stack file that say what Kueue has."""
     pools = to_pools(live, findings)
     checks = to_checks(live, findings)
     tree = to_queue_tree(live, checks, findings)
@@ -51,33 +88,27 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str]) -> StackFile:
     for kind in _ELSEWHERE:
         for each in live.of(kind):
             reason = "a stack is one cluster: Muster sends no work to others."
-            findings.reworded(title(each), "", reason, "left out; the object stays as it is")
-    values = {
-        "cluster": {"provider": "existing", **cluster},
+            findings.reworded(title(each), "", reason, _LEFT_ALONE)
+    if live.kai.get("Queue"):
+        reason = f"the cluster has {len(live.kai['Queue'])} of KAI as well, and a stack has one scheduler."
+        findings.reworded("KAI", "Queues", reason, "left alone; they stay as they are")
+    return tree, {
         "pools": pools,
         "kueue": {key: value for key, value in kueue.items() if value or key == "install"},
-        **programs,
-        "gangAdmission": "off",
-        "tenancy": {"mode": "off", "namespaces": "existing"},
         "priorities": to_priorities(live),
         "departments": tree.departments,
     }
-    return StackFile(
-        {f"muster:{key}": value for key, value in values.items() if value or key == "pools"},
-        tree,
-        tuple(findings.found),
-    )
 
 
 def _refuse_ours(live: LiveCluster) -> None:
-    for queue in live.of("ClusterQueue"):
+    for queue in (*live.of("ClusterQueue"), *live.kai.get("Queue", ())):
         labels = queue["metadata"].get("labels") or {}
         if labels.get(MANAGED_BY_LABEL) == "muster":
             raise MusterError(
                 f"{title(queue)} is a Muster stack's already: a second stack would fight over it.",
                 fix="use the stack that made it; `muster snapshot` records what runs.",
             )
-    if not live.of("ClusterQueue"):
+    if not live.of("ClusterQueue") and live.scheduler is Scheduler.KUEUE:
         raise MusterError(
             "the cluster has Kueue's kinds and no ClusterQueue, so there is nothing to take over.",
             fix="write a stack with `muster new`.",

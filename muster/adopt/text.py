@@ -20,6 +20,17 @@ _COMMENTS: Final = {
     "muster:priorities": "The WorkloadPriorityClasses.",
     "muster:departments": "Cohorts are departments, ClusterQueues are teams, with exactly their groups.",
 }
+_KAI_COMMENTS: Final = {
+    **_COMMENTS,
+    "muster:pools": "Nodes that are all alike, as they were counted.",
+    "muster:scheduler": "KAI places the work of this cluster.",
+    "muster:kai": "The KAI of this cluster stays as it is. Shard and topologies are exactly the cluster's.",
+    "muster:gangAdmission": "Gang admission is not switched on: KAI places gangs as before.",
+    "muster:priorities": "KAI's own PriorityClasses.",
+    "muster:departments": "Queues with others below them are departments, the rest are teams, with exactly "
+    "their figures.",
+}
+_WITHOUT_KAI_POOLS: Final = "No pools, so the report of a change shows no quotas."
 _WITHOUT_POOLS: Final = (
     "No flavor selects nodes that are all alike, so the report of a change shows no quotas."
 )
@@ -29,8 +40,11 @@ _WIDTH: Final = 110
 def format_stack_file(file: StackFile) -> str:
     """YAML that says what `file` has, in its order."""
     parts = [_HEAD, "config:\n"]
+    is_kai = "muster:scheduler" in file.values
+    comments = _KAI_COMMENTS if is_kai else _COMMENTS
+    without = _WITHOUT_KAI_POOLS if is_kai else _WITHOUT_POOLS
     for key, value in file.values.items():
-        comment = _WITHOUT_POOLS if key == "muster:pools" and not value else _COMMENTS[key]
+        comment = comments[key] if value or key != "muster:pools" else without
         parts += [f"  # {comment}\n", _indented(_dumped({key: value}))]
     return "".join(parts)
 

@@ -30,7 +30,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),
-    "adopt": Entry("Write the stack file of a cluster that runs Kueue already."),
+    "adopt": Entry("Write the stack file of a cluster that runs Kueue or KAI already."),
     "why": Entry("Explain what a job is waiting for."),
     "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
     "doctor": Entry("Check everything that a first `pulumi up` needs, and change nothing."),

@@ -16,7 +16,7 @@ def parse_department(section: Section, name: str, pools: Pools) -> Department:
     allowance = parse_allowance(section, pools)
     departments = section.each("departments", lambda child, key: parse_department(child, key, pools))
     teams = section.each("teams", lambda child, key: parse_team(child, key, pools))
-    kai = parse_kai_queue(section.section("kai"))
+    kai = parse_kai_queue(section.section("kai"), is_team=False)
     kueue = parse_cohort(section.section("kueue"))
     section.close()
     return Department(
@@ -41,7 +41,7 @@ def parse_team(section: Section, name: str, pools: Pools) -> Team:
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,
         preemption=_preemption(section.section("preemption")),
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
-        kai=parse_kai_queue(section.section("kai")),
+        kai=parse_kai_queue(section.section("kai"), is_team=True),
         kueue=parse_queue(section.section("kueue")),
         access=parse_access(section),
     )

@@ -17,15 +17,24 @@ from muster.model.violations import at
 Amount = TypeVar("Amount", bound=int)
 
 _WORD: Final = UNLIMITED.value
+_NONE: Final = "none"
 
 
-def parse_queue(section: Section) -> QueueSettings:
-    """The settings. Those of an absent section are all unset."""
+def parse_queue(section: Section, *, is_team: bool) -> QueueSettings:
+    """The settings. Those of an absent section are all unset. `queue` is a name, or `none` for a department
+    without a Queue.
+    """
     if section.is_empty:
         return QueueSettings()
     pools = section.section("pools")
     priority = section.integer("priority", -1, least=0)
+    queue = section.text("queue")
+    if queue == _NONE and is_team:
+        fix = "remove it, or write the name of the Queue."
+        section.note("queue", "is for departments: a team's work needs a Queue.", fix)
     settings = QueueSettings(
+        queue=None if queue == _NONE else queue,
+        exists=queue != _NONE,
         display_name=section.text("displayName"),
         priority=None if priority == -1 else priority,
         preempt_min_runtime=section.seconds("preemptMinRuntime"),

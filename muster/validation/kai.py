@@ -38,6 +38,8 @@ _LABEL: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z"
 )
 _MOST_LEVELS: Final = 16
+# Work names its Queue in a label.
+_LONGEST_NAME: Final = 63
 
 
 def kai_rules(stack: Stack) -> list[Violation]:
@@ -148,12 +150,22 @@ def _names(queues: list[Node]) -> Iterator[Violation]:
     seen: dict[str, str] = {}
     for node in queues:
         path = _path(node)
-        if node.part.pool is not None and is_dns_label(node.owner.name):
+        if node.owner.kai.queue is not None:
+            yield from _own_name(at(path, "kai", "queue"), node.name)
+        elif node.part.pool is not None and is_dns_label(node.owner.name):
             yield from bad_name(path, node.name, "Queue")
         if node.name in seen:
             message = f"its Queue {node.name!r} is that of {seen[node.name]} as well."
             yield Violation(path, message, "give the team, the department or the pool another name.")
         seen.setdefault(node.name, path)
+
+
+def _own_name(path: str, name: str) -> Iterator[Violation]:
+    """A Queue of another tool may have dots in its name."""
+    if len(name) > _LONGEST_NAME or not all(map(is_dns_label, name.split("."))):
+        message = f"{name!r} cannot be the name of a Queue."
+        fix = f"use at most {_LONGEST_NAME} of a-z, 0-9, - and ., with one of a-z, 0-9 at each end of a part."
+        yield Violation(path, message, fix)
 
 
 def _figures(node: Node) -> Iterator[Violation]:
@@ -190,8 +202,8 @@ def _parents(queues: list[Node]) -> Iterator[Violation]:
 
 
 def _sums(stack: Stack, queues: list[Node]) -> Iterator[Violation]:
-    """Quotas in `kai:` sections have to fit the pools, too. `unlimited` is allowed."""
-    for part in partitions(stack):
+    """Quotas in `kai:` sections have to fit the pools, too, where there are any. `unlimited` is allowed."""
+    for part in (each for each in partitions(stack) if each.pools):
         tops = [node for node in queues if node.part == part and node.parent is None]
         said = any(
             getattr(node.owner.kai.of(part.pool), key).quota is not None

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 
 from muster.model.members import AWS_PRINCIPAL
 from muster.model.providers import Provider
-from muster.model.stack import GangMode, Scheduler, Stack
+from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.explicit_fields import explicit_keys
@@ -31,9 +31,6 @@ def _existing_namespaces(stack: Stack) -> Iterator[Violation]:
     if stack.tenancy.mode is not TenancyMode.OFF:
         message = "Muster's policies find a team by labels of its namespace, which others make here."
         yield Violation(path, message, "write `mode: off` beside it, or `namespaces: managed`.")
-    if stack.scheduler is not Scheduler.KUEUE:
-        message = "is for teams of Kueue: KAI's need their namespace's labels."
-        yield Violation(path, message, "write `namespaces: managed`.")
     if stack.gang_admission.mode is GangMode.MUSTER:
         message = "Muster's gang admission finds a team by labels of its namespace, which others make here."
         fix = "write `muster:gangAdmission: off` or `builtin`, or `namespaces: managed`."

@@ -25,7 +25,7 @@ muster adopt --context prod --json
 _CODES = {
     ExitCode.DONE: "The stack file means what the cluster has.",
     ExitCode.FOUND: "Something of the cluster is not in the stack file, or would change.",
-    ExitCode.OUTSIDE: "The cluster cannot be read, or has no Kueue.",
+    ExitCode.OUTSIDE: "The cluster cannot be read, or has neither Kueue nor KAI.",
 }
 
 
@@ -38,10 +38,10 @@ _CODES = {
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @json_option
 def cli(*, kubeconfig: Path | None, context: str, out: Path | None, force: bool, as_json: bool) -> ExitCode:
-    """Write the stack file of a cluster that runs Kueue already.
+    """Write the stack file of a cluster that runs Kueue or KAI already.
 
-    Reads its queues, flavors, checks, priorities, nodes and programs, and writes the stack that means the
-    same, under the same names. The report lists what no stack can express, and what the first `pulumi up`
+    Reads its queues, flavors, checks, shards, priorities, nodes and programs, and writes the stack that means
+    the same, under the same names. The report lists what no stack can express, and what the first `pulumi up`
     would change. Only lists are read; nothing is written to the cluster.
     """
     if out is not None and out.exists() and not force:

@@ -70,6 +70,13 @@ def queue() -> Schema:
     pool = mapping(_shares())
     return mapping(
         {
+            "queue": key(
+                "The name of its Queue; `none` for a department without one, whose teams are a level higher. "
+                "Where each pool has a Queue, the pool's name is appended.",
+                text(),
+                otherwise="its name",
+                example="team.a",
+            ),
             "displayName": key("Its name in KAI's user interface.", text(), example="Vision"),
             "priority": key(
                 "Queues with a higher priority get capacity beyond all quotas first.",
@@ -257,3 +264,7 @@ def _topology() -> Schema:
     return mapping(
         {"levels": key("From the widest level to the narrowest.", each(level, least=1))}, required=("levels",)
     )
+
+
+SHARD_KEYS: Final = tuple(_shard()["properties"])
+"""The keys of `shard`."""

@@ -13,7 +13,7 @@ from muster.model.kai.settings import Sharding
 from muster.model.pools import Pool
 from muster.model.stack import Stack
 
-_WHOLE: Final = "default"
+DEFAULT_SHARD: Final = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +40,5 @@ def sharding(stack: Stack) -> Sharding:
 def partitions(stack: Stack) -> tuple[Partition, ...]:
     """The partitions of the stack, in the order of its pools."""
     if sharding(stack) is Sharding.ONE:
-        return (Partition(name=_WHOLE, pool=None, pools=stack.pools),)
+        return (Partition(name=DEFAULT_SHARD, pool=None, pools=stack.pools),)
     return tuple(Partition(name=pool.name, pool=pool.name, pools=(pool,)) for pool in stack.pools)

@@ -41,8 +41,13 @@ class QueueSettings:
 
     A queue with a higher `priority` gets capacity over all quotas first and is reclaimed from last; it does
     not affect jobs. `shares` are for the one Queue of a stack with one shard, `pools` for each pool's Queue.
+
+    `queue` is the Queue's name, the owner's when None. With `exists=False` (`queue: none`) a department has
+    no Queue, and those below it have the parent that it would have.
     """
 
+    queue: str | None = None
+    exists: bool = field(default=True, metadata={"key": "queue"})
     display_name: str | None = None
     priority: int | None = None
     preempt_min_runtime: int | None = None

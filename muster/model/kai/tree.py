@@ -47,13 +47,14 @@ class Node:
 
     @property
     def name(self) -> str:
-        return self.part.queue(self.owner.name)
+        return self.part.queue(_queue(self.owner))
 
     @property
     def parent(self) -> str | None:
         """The Queue above, None at the top."""
         chain = self.above[:-1] if self.team is None else self.above
-        return self.part.queue(chain[-1].name) if chain else None
+        above = [each for each in chain if each.kai.exists]
+        return self.part.queue(_queue(above[-1])) if above else None
 
     @property
     def is_open(self) -> bool:
@@ -61,11 +62,16 @@ class Node:
         return self.figures["cpu"].limit != 0
 
 
+def _queue(owner: Department | Team) -> str:
+    return owner.kai.queue or owner.name
+
+
 def nodes(stack: Stack) -> Iterator[Node]:
     """Every Queue, each behind its parent, a department's teams right behind it.
 
     A team has none in a partition where it may hold nothing, and a department none where none of its teams
-    has: only queues without children take work, and it would be one.
+    has: only queues without children take work, and it would be one. A department with `queue: none` has none
+    anywhere.
     """
     rest = unnamed(stack)
     for part in partitions(stack):
@@ -77,8 +83,10 @@ def _department_nodes(rest: Unnamed, part: Partition, chain: tuple[Department, .
     department = chain[-1]
     if not any(_team(rest, part, team)["cpu"].limit for team in _everybody(department)):
         return
-    figures = _department(rest, part, department, is_top=len(chain) == 1)
-    yield Node(part=part, above=chain, team=None, figures=figures)
+    if department.kai.exists:
+        is_top = not any(each.kai.exists for each in chain[:-1])
+        figures = _department(rest, part, department, is_top=is_top)
+        yield Node(part=part, above=chain, team=None, figures=figures)
     for team in department.teams:
         node = Node(part=part, above=chain, team=team, figures=_team(rest, part, team))
         if node.is_open:

@@ -25,6 +25,8 @@ def priority_classes(stack: Stack) -> list[Manifest]:
 
 
 def _description(priority: Priority) -> str:
+    if priority.description:
+        return priority.description
     bounds = (
         "may go over quota, and then be reclaimed"
         if is_preemptible(priority)

@@ -11,6 +11,7 @@ from muster.model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.queues import Team
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.render import tenancy
 from muster.render.kai.shards import duration
 from muster.render.manifest import Manifest, manifest
@@ -54,9 +55,12 @@ def by_department(stack: Stack) -> Tree:
     """department -> team -> objects, parents first; a department's own Queues are under the team ""."""
     found: Tree = {department.name: {"": []} for _, department in stack.walk()}
     leaves = leaf_queues(stack)
+    is_managed = stack.tenancy.namespaces is Namespaces.MANAGED
     for chain, team in stack.teams():
         queues = tuple(leaves[team.name].values())
-        found[chain[-1].name][team.name] = tenancy.team_objects(stack, chain[-1], team, queues=queues)
+        found[chain[-1].name][team.name] = (
+            tenancy.team_objects(stack, chain[-1], team, queues=queues) if is_managed else []
+        )
     for node in nodes(stack):
         found[node.above[-1].name][node.team.name if node.team else ""].append(_queue(node))
     return found

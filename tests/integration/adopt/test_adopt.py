@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +15,13 @@ from muster.cli import main
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
-from muster.local.envtest import path_of
 from muster.model.stack import Stack
 from muster.provider.meaning import same_meaning
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests import built
 from tests.clouds.engine import ROOT, workspace
 from tests.integration.adopt.shapes import SHAPES, TREE
-from tests.integration.adopt.world import JOBS, KUEUE, World
+from tests.integration.adopt.world import JOBS, KUEUE, World, adopter
 from tests.kai.definitions import data
 from tests.waiting import eventually
 
@@ -244,29 +242,5 @@ def test_the_engine_takes_the_queues_over_while_work_runs(world: World, tmp_path
 
 def test_adoption_needs_the_rights_that_its_page_lists_and_no_more(world: World, tmp_path: Path) -> None:
     world.create(SHAPES["priorities"])
-    page = (ROOT / "docs" / "adopt.md").read_text()
-    (role,) = [each for each in _blocks(page) if each.get("kind") == "ClusterRole"]
-    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
-    name = role["metadata"]["name"]
-    account = {"kind": "ServiceAccount", "name": "adopter", "namespace": "default"}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [account],
-    }
-    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "adopter"}}
-    accounts = "/api/v1/namespaces/default/serviceaccounts"
-    world.plane.call("POST", accounts, body)
-    for each in (role, binding):
-        world.plane.call("POST", path_of(each).rpartition("/")[0], each)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = world.plane.call("POST", f"{accounts}/adopter/token", request)["status"]["token"]
-    kubeconfig = world.plane.kubeconfig(token, name="adopter")
+    kubeconfig = adopter(world.plane)
     assert main(["adopt", "--kubeconfig", str(kubeconfig), "--out", str(tmp_path / "Pulumi.a.yaml")]) == 0
-
-
-def _blocks(page: str) -> list[dict[str, Any]]:
-    found = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    return [each for block in found for each in yaml.safe_load_all(block) if isinstance(each, dict)]

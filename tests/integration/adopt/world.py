@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.error
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from muster.adopt.cluster import LiveCluster, fetch_cluster
 from muster.components.bundle import text
@@ -19,6 +23,7 @@ from muster.provider.deadline import Deadline
 from muster.provider.kubeconfig import load
 from muster.provider.resource import Written, write
 from muster.render import queues
+from tests.clouds.engine import ROOT
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -62,20 +67,7 @@ class World:
     def take_over(self, stack: Stack) -> Written:
         """The queues of the stack, applied by the provider as the first `pulumi up` does."""
         ours = [each for each in queues.objects(stack) if each["apiVersion"].startswith(_OURS)]
-
-        async def applied() -> Written:
-            access = load(self.plane.kubeconfig().read_text(), "bare")
-            async with ProviderCluster(access) as cluster:
-                return await write(
-                    cluster,
-                    {"queues": text(ours)},
-                    before={},
-                    state={},
-                    deadline=Deadline(60),
-                    log_status=lambda _: None,
-                )
-
-        return asyncio.run(applied())
+        return apply(self.plane, ours)
 
     def clear(self) -> None:
         """What queues use goes after them: Kueue holds it until then. Namespaces stay, because nothing here
@@ -108,3 +100,50 @@ class World:
                 raise
             return None
         return found
+
+
+def apply(plane: ControlPlane, objects: list[Object]) -> Written:
+    """The objects, applied by the provider as the first `pulumi up` does."""
+
+    async def applied() -> Written:
+        access = load(plane.kubeconfig().read_text(), "bare")
+        async with ProviderCluster(access) as cluster:
+            return await write(
+                cluster,
+                {"queues": text(objects)},
+                before={},
+                state={},
+                deadline=Deadline(60),
+                log_status=lambda _: None,
+            )
+
+    return asyncio.run(applied())
+
+
+def adopter(plane: ControlPlane) -> Path:
+    """A kubeconfig with the rights that docs/adopt.md lists, and no others."""
+    page = (ROOT / "docs" / "adopt.md").read_text()
+    (role,) = [each for each in _blocks(page) if each.get("kind") == "ClusterRole"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
+    name = role["metadata"]["name"]
+    account = {"kind": "ServiceAccount", "name": "adopter", "namespace": "default"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [account],
+    }
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "adopter"}}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    plane.call("POST", accounts, body)
+    for each in (role, binding):
+        plane.call("POST", path_of(each).rpartition("/")[0], each)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.call("POST", f"{accounts}/adopter/token", request)["status"]["token"]
+    return plane.kubeconfig(token, name="adopter")
+
+
+def _blocks(page: str) -> list[Object]:
+    found = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [each for block in found for each in yaml.safe_load_all(block) if isinstance(each, dict)]

@@ -12,6 +12,7 @@ from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.model.stack import Scheduler
 from muster.model.violations import Violation
+from muster.render import queues
 from muster.validation.scheduler_support import unsupported_fields
 
 _STACK = """
@@ -223,3 +224,38 @@ def test_mistakes_have_their_line(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match=r"Pulumi.x.yaml:10: muster:departments.r.teams.a.kai.prority"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("team", "path", "word"),
+    [
+        ("{kai: {queue: none}}", "kai.queue", "a team's work needs a Queue"),
+        ("{kai: {queue: Team_A}}", "kai.queue", "cannot be the name of a Queue"),
+        (f"{{kai: {{queue: {'a' * 64}}}}}", "kai.queue", "cannot be the name of a Queue"),
+        ("{kai: {queue: research}}", "", "is that of muster:departments.research as well"),
+    ],
+)
+def test_a_name_of_a_queue_is_one_that_work_can_use(team: str, path: str, word: str) -> None:
+    found = _found(team=team)
+    assert word in found[f"{_TEAM}.{path}".rstrip(".")].message
+
+
+def test_a_name_with_dots_and_a_department_without_a_queue_are_allowed() -> None:
+    found = _found(team="{kai: {queue: team.a}}", department="      kai: {queue: none}")
+    assert [each for each in found.values() if each.level == "error"] == []
+
+
+def test_existing_namespaces_get_kais_queues_and_nothing_else() -> None:
+    top = "  muster:gangAdmission: 'off'\n  muster:tenancy: {mode: 'off', namespaces: existing}"
+    text = _STACK.format(
+        scheduler="kai", team="{}", department="", top=top, pools="", priorities="{train: 50}"
+    )
+    stack, found = examine(parse_text(text, source="test"))
+    assert stack is not None
+    assert [each for each in found if each.level == "error"] == []
+    made = queues.by_department(stack)["research"]
+    assert {team: [each["kind"] for each in objects] for team, objects in made.items()} == {
+        "": ["Queue"],
+        "team-a": ["Queue"],
+        "team-b": ["Queue"],
+    }

@@ -133,3 +133,33 @@ def test_kais_own_classes_exist_beside_the_stacks() -> None:
         "build-preemptible": 75,
         "train": 50,
     }
+
+
+def _named(**queues: QueueSettings) -> Stack:
+    inner = Department(name="inner", teams=(replace(team("a"), kai=queues.get("a", QueueSettings())),))
+    tops = Department(name="top", departments=(inner,), teams=(team("b"),))
+    of = {name: settings for name, settings in queues.items() if name != "a"}
+    inner = replace(inner, kai=of.get("inner", QueueSettings()))
+    return _kai(replace(tops, departments=(inner,), kai=of.get("top", QueueSettings())))
+
+
+def _parents(some: Stack) -> dict[str, str | None]:
+    return {each["metadata"]["name"]: each["spec"].get("parentQueue") for each in kai.queues(some)}
+
+
+def test_a_queue_may_have_another_name_than_its_owner() -> None:
+    some = _named(a=QueueSettings(queue="team.a"), inner=QueueSettings(queue="research"))
+    assert _parents(some) == {"top": None, "b": "top", "research": "top", "team.a": "research"}
+    assert kai.names_by_team(some) == {"a": "team.a", "b": "b"}
+
+
+def test_a_department_without_a_queue_passes_its_parent_on() -> None:
+    assert _parents(_named(inner=QueueSettings(exists=False))) == {"top": None, "b": "top", "a": "top"}
+    assert _parents(_named(top=QueueSettings(exists=False))) == {"b": None, "inner": None, "a": "inner"}
+
+
+def test_a_named_queue_of_each_pool_has_the_pools_name_behind_it() -> None:
+    owned = team("a", Allowance(quota={"l4": gpus(1), "h100": gpus(8)}))
+    named = replace(owned, kai=QueueSettings(queue="research"))
+    some = _kai(Department(name="top", teams=(named,)), pools=(L4, H100))
+    assert kai.names_by_team(some)["a"] == {"l4": "research-l4", "h100": "research-h100"}
