@@ -1,7 +1,7 @@
 """The summary of a report: one line that says how careful to be, and what there is to see.
 
 Responsible for what counts as grave: something refused, a team that loses quota, a resource replaced or
-deleted, a team that uses more than its new quota.
+deleted, a team that uses more than its new quota, namespaces that Muster stops guarding.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,6 +64,8 @@ def _grave(diff: StackDiff) -> Iterator[str]:
         gone = diff.changes.removed_teams
         if gone:
             yield f"{_many(len(gone), 'team')} removed"
+        if diff.changes.releases_namespaces:
+            yield "namespaces no longer guarded"
         losing = _movers(diff.changes, -1)
         if losing:
             yield f"{_many(len(losing), 'team')} {_verb(losing, 'loses')} quota"
@@ -124,6 +126,11 @@ def _for_whom(changes: Changes) -> Iterator[Text]:
     gone = changes.removed_teams
     if gone:
         yield (*join_names(gone), " removed, with namespace and all that is in it.")
+    if changes.releases_namespaces:
+        yield (
+            "The namespaces stay with their work and data; what Muster guards them with (limits, roles, "
+            "network rules, accounts) is deleted.",
+        )
     for verb, sign in (("gains", 1), ("loses", -1)):
         found = _movers(changes, sign)
         if found:

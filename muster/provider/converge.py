@@ -6,7 +6,7 @@ what is waited for after an apply is in `readiness.py`.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,9 @@ FORCE = "muster.dev/force-conflicts"
 
 # Namespaces that a cluster cannot be without: the API server refuses to delete them.
 PERMANENT_NAMESPACES = frozenset({"default"})
+
+# Objects that go with data.
+_DATA = frozenset({"PersistentVolumeClaim"})
 
 _EXPECTED_ERRORS = (ApiError, UnknownKindError, UnreachableError, DeadlineError, KubeconfigError)
 _POLL = 0.25
@@ -84,7 +87,14 @@ async def converge(
         if identity not in {item.ref.identity for item in wanted}
     ]
     if gone:
-        removed = await remove(cluster, gone, deadline=deadline, log_status=log_status, wait_for_shared=False)
+        removed = await remove(
+            cluster,
+            gone,
+            deadline=deadline,
+            log_status=log_status,
+            wait_for_shared=False,
+            in_use={item.ref.namespace for item in wanted},
+        )
         outcome.failures += removed.failures
         for ref in gone:
             if ref.identity not in removed.present:
@@ -146,21 +156,34 @@ async def remove(
     deadline: Deadline,
     log_status: LogStatus,
     wait_for_shared: bool = True,
+    in_use: Collection[str] = (),
 ) -> Outcome:
     """Delete and wait until each object is gone. An object that stays is reported with its finalizers.
 
     With `wait_for_shared` off, the deletion of what other queues still use (the flavor of a pool that left
     the stack) is requested and not awaited: those queues are updated after this bundle, and the last one
     releases it. It stays in `present` until it is gone.
+
+    Namespaces `in_use` hold objects that stay, and PERMANENT_NAMESPACES cannot go: both are released, and
+    what this bundle has in them is deleted one by one. The data of a namespace that is released with
+    `in_use` stays as well.
     """
     outcome = Outcome(present={ref.identity: ref for ref in refs})
-    spaces = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"} - PERMANENT_NAMESPACES
+    released = PERMANENT_NAMESPACES.union(in_use)
+    gone = {ref.name for ref in outcome.present.values() if ref.kind == "Namespace"}
+    spaces = gone - released
+    _drop_contents(outcome, gone.intersection(in_use), kinds=_DATA)
     for wave in delete_waves(outcome.present.values()):
         # A namespace takes its contents with it: one request a team, not one an object.
         own = [ref for ref in wave if ref.namespace not in spaces]
         waiting = [wait_for_shared or ref.kind not in SHARED for ref in own]
         failures = await asyncio.gather(
-            *(_remove(cluster, ref, deadline, wait=wait) for ref, wait in zip(own, waiting, strict=True))
+            *(
+                _release_fields(cluster, ref, deadline)
+                if ref.kind == "Namespace" and ref.name in released
+                else _remove(cluster, ref, deadline, wait=wait)
+                for ref, wait in zip(own, waiting, strict=True)
+            )
         )
         for ref, failure, wait in zip(own, failures, waiting, strict=True):
             if failure:
@@ -170,14 +193,16 @@ async def remove(
         if any(failures):
             # Later waves may need what is still here (a Kueue that removes its finalizers, a namespace).
             break
-        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"} - PERMANENT_NAMESPACES)
+        _drop_contents(outcome, {ref.name for ref in own if ref.kind == "Namespace"} - released)
         log_status(f"{len(outcome.present)} left to delete")
     return outcome
 
 
-def _drop_contents(outcome: Outcome, spaces: set[str]) -> None:
-    for identity in [each for each, ref in outcome.present.items() if ref.namespace in spaces]:
-        del outcome.present[identity]
+def _drop_contents(outcome: Outcome, spaces: set[str], *, kinds: Collection[str] | None = None) -> None:
+    """Of all kinds where none are named."""
+    for identity, ref in list(outcome.present.items()):
+        if ref.namespace in spaces and (kinds is None or ref.kind in kinds):
+            del outcome.present[identity]
 
 
 async def _apply(
@@ -271,9 +296,6 @@ async def _means_the_same(cluster: Cluster, item: Item, error: ApiError, deadlin
 
 async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:
     try:
-        if ref.kind == "Namespace" and ref.name in PERMANENT_NAMESPACES:
-            await _release_fields(cluster, ref, deadline)
-            return None
         going = await cluster.delete(
             ref, deadline, propagation="Foreground" if _has_children(ref) else "Background"
         )
@@ -284,10 +306,16 @@ async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool)
     return None
 
 
-async def _release_fields(cluster: Cluster, ref: Ref, deadline: Deadline) -> None:
+async def _release_fields(cluster: Cluster, ref: Ref, deadline: Deadline) -> str | None:
     """An apply without fields removes our labels and leaves the object."""
-    body = {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name}}
-    await cluster.apply(ref, body, deadline, manager=MANAGER, force=False)
+    try:
+        if await cluster.get(ref, deadline) is None:
+            return None
+        body = {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name}}
+        await cluster.apply(ref, body, deadline, manager=MANAGER, force=False)
+    except _EXPECTED_ERRORS as error:
+        return str(error)
+    return None
 
 
 def _has_children(ref: Ref) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
 from muster.preview.compare.pools import PoolChange, pool_changes
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
@@ -44,6 +45,14 @@ class Changes:
         """Teams that head does not have, by name."""
         teams = (node.name for node in self.before.teams())
         return tuple(sorted(name for name in teams if name not in self.after.nodes))
+
+    @property
+    def releases_namespaces(self) -> bool:
+        """Whether head leaves the namespaces alone that base makes and guards."""
+        return any(
+            each.place == "tenancy: namespaces" and each.after == Namespaces.EXISTING.value
+            for each in self.settings
+        )
 
     def borrowing(self) -> Iterator[tuple[QuotaChange, int, int]]:
         """Teams whose borrowing of a pool became possible or impossible, with the most they could borrow."""

@@ -17,6 +17,7 @@ KINDS = {
         ("secrets", "Secret", True),
         ("pods", "Pod", True),
         ("resourcequotas", "ResourceQuota", True),
+        ("persistentvolumeclaims", "PersistentVolumeClaim", True),
     ],
     "ray.io/v1": [("rayjobs", "RayJob", True)],
     "apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],

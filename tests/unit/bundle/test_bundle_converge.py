@@ -284,3 +284,29 @@ async def test_a_namespace_that_the_cluster_needs_is_let_go_of_and_what_we_put_t
     assert "labels" not in api.objects[default]["metadata"]
     assert f"{default}/configmaps/ours" not in api.objects
     assert "DELETE namespaces/default" not in api.log
+
+
+async def test_a_namespace_that_left_the_bundle_stays_for_the_queue_that_did_not(
+    api: FakeApi, cluster: Cluster
+) -> None:
+    """`muster:tenancy.namespaces` went from `managed` to `existing`."""
+    space = "/api/v1/namespaces/team"
+    ours = (("ConfigMap", "ours"), ("PersistentVolumeClaim", "data"))
+    guarded = [*json.loads(team()), *(body(kind, name, namespace="team") for kind, name in ours)]
+    guarded[2]["metadata"]["labels"] = {"muster.dev/team": "team"}
+    first = await put(cluster, {"team": json.dumps(guarded)})
+    api.objects[f"{space}/pods/work"] = body("Pod", "work", namespace="team")
+    queues = {"team": json.dumps(json.loads(team())[:2])}
+
+    second = await put(cluster, queues, state=first.state)
+
+    assert second.failures == ()
+    assert "labels" not in api.objects[space]["metadata"]
+    assert f"{space}/pods/work" in api.objects
+    assert f"{space}/persistentvolumeclaims/data" in api.objects
+    assert f"{space}/configmaps/ours" not in api.objects
+    assert "DELETE namespaces/team" not in api.log
+    assert [ref.kind for ref in inventory(second.state)] == ["ClusterQueue", "LocalQueue"]
+
+    assert (await drop(cluster, second.state)).failures == ()
+    assert space in api.objects

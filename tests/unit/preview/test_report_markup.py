@@ -14,6 +14,7 @@ from muster import config
 from muster.live.sanitize import sanitize_line
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.preview.compare.changes import Changes, compare
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Report, UntrustedText
@@ -235,6 +236,15 @@ def test_quota_comes_before_resources_and_grave_resources_first() -> None:
         "| created | `muster:k8s:Bundle` | `team-d` |",
     ]
     assert sorted(order, key=text.index) == order
+
+
+def test_namespaces_that_muster_stops_guarding_are_looked_at_closely() -> None:
+    base = config.load(LOCAL)
+    head = replace(base, tenancy=replace(base.tenancy, namespaces=Namespaces.EXISTING))
+    text = format_comment(report(base, head))
+    assert "**Look closely: namespaces no longer guarded.**" in text
+    assert "The namespaces stay with their work and data" in text
+    assert "no longer guarded" not in format_comment(report(head, base))
 
 
 def test_the_page_needs_nothing_else_and_tells_the_tree_to_a_screen_reader() -> None:
