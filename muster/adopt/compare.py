@@ -101,7 +101,7 @@ def _sorted(listed: list[Any], key: str) -> list[Any]:
 
 
 def _below(path: str, live: Any, written: Any) -> Iterator[FieldChange]:
-    if same_meaning(live, written) or (path in _FOR_PEOPLE and not live):
+    if same_meaning(live, written, field=path.rpartition(".")[2]) or (path in _FOR_PEOPLE and not live):
         return
     if isinstance(live, Mapping) and isinstance(written, Mapping):
         for key in sorted({*live, *written}):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.model.names import KUEUE_API_VERSION
 from muster.provider.api import ApiError, Cluster, Conflict, UnknownKindError, UnreachableError
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.fields import holds, value_at
@@ -25,6 +26,8 @@ FORCE = "muster.dev/force-conflicts"
 
 # Namespaces that a cluster cannot be without: the API server refuses to delete them.
 PERMANENT_NAMESPACES = frozenset({"default"})
+
+_KUEUE_GROUP = KUEUE_API_VERSION.partition("/")[0]
 
 # Objects that go with data.
 _DATA = frozenset({"PersistentVolumeClaim"})
@@ -273,25 +276,45 @@ async def _apply_once(
 ) -> dict[str, Any]:
     annotations = item.body["metadata"].get("annotations") or {}
     force = annotations.get(FORCE) == "true"
-    try:
-        return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=force)
-    except ApiError as error:
-        ours = before is not None and all(holds(before, conflict.path) for conflict in error.conflicts)
-        if not error.conflicts or not (ours or await _means_the_same(cluster, item, error, deadline)):
-            raise
-    return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=True)
+    while True:
+        try:
+            return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=force)
+        except ApiError as error:
+            if not error.conflicts:
+                raise
+            refusal = error
+        if before is not None and all(holds(before, conflict.path) for conflict in refusal.conflicts):
+            return await cluster.apply(item.ref, item.body, deadline, manager=MANAGER, force=True)
+        live = await cluster.get(item.ref, deadline)
+        if live is None or not _means_the_same(item, live, refusal.conflicts):
+            raise refusal
+        try:
+            return await cluster.apply(item.ref, _as_read(item, live), deadline, manager=MANAGER, force=True)
+        except ApiError as error:
+            if error.status != 409 or error.conflicts:
+                raise
+        await deadline.sleep(_POLL)  # It has changed since it was read: what it means now is looked at again.
 
 
-async def _means_the_same(cluster: Cluster, item: Item, error: ApiError, deadline: Deadline) -> bool:
+def _means_the_same(item: Item, live: Mapping[str, Any], conflicts: Iterable[Conflict]) -> bool:
     """Whether every field in conflict has the meaning already that we would give it: then only its spelling
-    changes, and taking it over changes nothing for anyone.
+    changes, and taking it over changes nothing for anyone. In Kueue's API alone we know what a field means.
     """
-    live = await cluster.get(item.ref, deadline)
-    return live is not None and all(
+    return item.ref.group == _KUEUE_GROUP and all(
         not is_verbatim(conflict.path)
-        and same_meaning(value_at(live, conflict.path), value_at(item.body, conflict.path))
-        for conflict in error.conflicts
+        and same_meaning(
+            value_at(live, conflict.path),
+            value_at(item.body, conflict.path),
+            field=conflict.path.rpartition(".")[2],
+        )
+        for conflict in conflicts
     )
+
+
+def _as_read(item: Item, live: Mapping[str, Any]) -> dict[str, Any]:
+    """What the API server only takes while the object is as it was read."""
+    version = {"resourceVersion": live["metadata"]["resourceVersion"]}
+    return {**item.body, "metadata": {**item.body["metadata"], **version}}
 
 
 async def _remove(cluster: Cluster, ref: Ref, deadline: Deadline, *, wait: bool) -> str | None:

@@ -1,7 +1,8 @@
-"""Whether two values of a field mean the same, however they are written. Pure.
+"""Whether two values of a field of Kueue's API mean the same, however they are written. Pure.
 
-`9` and "9", 1000m and 1 are one quantity; an empty map, an empty list and null are what a missing field is;
-a toleration without an operator compares its value.
+In an amount `9` and "9", 1000m and 1 are one quantity; other text is what it is. An empty map, an empty list
+and null are what a missing field is; a toleration without an operator compares its value. In other APIs an
+empty map can be the opposite of a missing one: the `namespaceSelector: {}` of a NetworkPolicy's peer.
 """
 
 from collections.abc import Mapping
@@ -10,29 +11,29 @@ from typing import Any, Final
 from muster.provider.drift import VERBATIM
 from muster.provider.quantities import same_amount
 
+# Kueue's fields that are quantities.
+_AMOUNTS: Final = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
 _EMPTY: Final[tuple[Any, ...]] = ({}, [], None, "")
 # What a field means where it is missing, in every object that has a field of this name.
 _DEFAULTS: Final[Mapping[str, Any]] = {"operator": "Equal"}
 
 
-def same_meaning(one: Any, other: Any) -> bool:
-    """Whether the API server would act on both in the same way."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return all(_same_field(key, _field(one, key), _field(other, key)) for key in {*one, *other})
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_meaning, one, other))
+def same_meaning(one: Any, other: Any, *, field: str = "") -> bool:
+    """Whether Kueue would act on both in the same way. `field`: the name under which they are, if any."""
     if _is_empty(one) or _is_empty(other):
         return _is_empty(one) and _is_empty(other)
-    return bool(one == other and type(one) is type(other)) or same_amount(one, other)
+    if field in VERBATIM:
+        return bool(one == other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return all(same_meaning(_field(one, key), _field(other, key), field=key) for key in {*one, *other})
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_meaning, one, other))
+    return bool(one == other and type(one) is type(other)) or (field in _AMOUNTS and same_amount(one, other))
 
 
 def is_verbatim(path: str) -> bool:
     """Whether the field at a path is text, in which "1.0" is not "1"."""
     return any(f".{name}" in path for name in VERBATIM)
-
-
-def _same_field(key: str, one: Any, other: Any) -> bool:
-    return bool(one == other) if key in VERBATIM else same_meaning(one, other)
 
 
 def _field(body: Mapping[str, Any], key: str) -> Any:

@@ -124,6 +124,9 @@ class FakeApi:
             return web.json_response(
                 {"reason": "Conflict", "message": "conflict", "details": {"causes": [cause]}}, status=409
             )
+        version = body["metadata"].get("resourceVersion")
+        if version and version != self.objects[path]["metadata"]["resourceVersion"]:
+            return web.json_response({"reason": "Conflict", "message": "it has been modified"}, status=409)
         self.uids += 1
         old = self.objects.get(path, {}).get("metadata", {})
         live = copy.deepcopy(body)

@@ -9,6 +9,8 @@ import pytest
 
 from muster.provider.api import Cluster
 from muster.provider.deadline import Deadline
+from muster.provider.manifests import Ref
+from muster.provider.meaning import same_meaning
 from muster.provider.resource import Written, delete, inventory, read_live, write
 from tests.unit.bundle.fake_api import FakeApi
 
@@ -115,6 +117,7 @@ async def test_a_field_that_others_hold_is_reported_with_their_name(api: FakeApi
 async def test_a_field_of_others_that_means_the_same_is_taken_over(api: FakeApi, cluster: Cluster) -> None:
     live = {"resources": [{"name": "cpu", "nominalQuota": 9}, {"name": "memory", "nominalQuota": "1024Mi"}]}
     (theirs,) = [each for each in json.loads(team(**live)) if each["kind"] == "ClusterQueue"]
+    theirs["metadata"]["resourceVersion"] = "1"
     api.objects[QUEUE] = theirs | {"metadata": {**theirs["metadata"], "uid": "theirs"}}
     api.holders[QUEUE] = ("kubectl", ".spec.resources")
     same = {"resources": [{"name": "cpu", "nominalQuota": "9"}, {"name": "memory", "nominalQuota": "1Gi"}]}
@@ -124,6 +127,59 @@ async def test_a_field_of_others_that_means_the_same_is_taken_over(api: FakeApi,
     api.objects[QUEUE] = theirs
     other = {"resources": [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "1Gi"}]}
     assert "kubectl holds .spec.resources" in (await put(cluster, {"team": team(**other)})).failures[0]
+
+
+async def test_a_write_between_reading_and_taking_over_is_not_overwritten(
+    api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.objects[QUEUE] = body(
+        "ClusterQueue", "team", version="kueue.x-k8s.io/v1beta2", spec={"fairSharing": {"weight": "1"}}
+    )
+    api.objects[QUEUE]["metadata"]["resourceVersion"] = "1"
+    api.holders[QUEUE] = ("kubectl", ".spec.fairSharing.weight")
+    read = cluster.get
+
+    async def get(ref: Ref, deadline: Deadline) -> dict[str, Any] | None:
+        found = await read(ref, deadline)
+        if api.objects[QUEUE]["metadata"]["resourceVersion"] == "1":
+            api.objects[QUEUE]["spec"] = {"fairSharing": {"weight": "7"}}
+            api.objects[QUEUE]["metadata"]["resourceVersion"] = "2"
+        return found
+
+    monkeypatch.setattr(cluster, "get", get)
+    written = await put(cluster, {"team": team(fairSharing={"weight": 1})})
+    assert "kubectl holds .spec.fairSharing.weight" in written.failures[0]
+    assert api.objects[QUEUE]["spec"] == {"fairSharing": {"weight": "7"}}
+
+
+async def test_text_of_others_is_never_taken_for_an_amount(api: FakeApi, cluster: Cluster) -> None:
+    """In other APIs than Kueue's, no field is taken over for what it means."""
+    path = "/api/v1/namespaces/team/pods/work"
+    theirs, ours = (
+        body("Pod", "work", namespace="team", spec={"containers": [{"env": [{"name": "V", "value": value}]}]})
+        for value in ("1.0", "1")
+    )
+    theirs["metadata"]["resourceVersion"] = "1"
+    api.objects[path] = theirs
+    api.holders[path] = ("kubectl", ".spec.containers")
+    assert "kubectl holds .spec.containers" in (await put(cluster, {"team": json.dumps(ours)})).failures[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "other", "expected"),
+    [
+        ("nominalQuota", "1k", 1000, True),
+        ("weight", "1", 1, True),
+        ("provisioningClassName", "1k", "1000", False),
+        ("nodeLabels", {"v": "1.0"}, {"v": "1"}, False),
+        ("nodeLabels", {}, None, True),
+    ],
+)
+def test_only_amounts_of_kueue_have_several_spellings(
+    field: str, one: object, other: object, *, expected: bool
+) -> None:
+    assert same_meaning(one, other, field=field) is expected
+    assert same_meaning({field: one}, {field: other}) is expected
 
 
 async def test_a_field_that_was_ours_is_taken_back(api: FakeApi, cluster: Cluster) -> None:
