@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 WRITES: Final = ("create", "update", "patch")
+LEASES: Final = "leases"
 # https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/: the body of what is written, and of everything
 # else that it happened. One line a call, when it was answered.
 POLICY: Final = {

@@ -32,8 +32,6 @@ _OURS: Final = Contender(GangMode.MUSTER, is_tuned=False)
 _REQUESTS: Final = f"/apis/{names.PROVISIONING_API_VERSION}/provisioningrequests"
 _POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 _FIRST_TOLD: Final = ("admissionchecks/status", f"{names.GANG_POLICY_PLURAL}/status")
-_LEASE: Final = "leases"
-"""Renewed every two seconds, whatever happens."""
 _START_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 1.0
 _MIB: Final = 2**20
@@ -101,7 +99,7 @@ def _resync(stage: Stage, pid: int) -> dict[str, float]:
 def _ours(stage: Stage, since: datetime) -> list[Call]:
     with stage.log.open("rb") as lines:
         calls = (each for each in audit.calls(lines) if each.agent == OURS and each.at >= since)
-        return [each for each in calls if each.resource != _LEASE]
+        return [each for each in calls if each.resource != audit.LEASES]
 
 
 def needless(calls: Iterable[Call]) -> list[Call]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from bench.gangs.audit import Call
+from bench.gangs.audit import LEASES, Call
 from bench.gangs.timeline import Gang, Moment, Timeline
 
 # User agents of the controllers under comparison; all others are the bench itself.
@@ -71,10 +71,12 @@ def percentile(values: Iterable[float], percent: int) -> float:
 
 
 def agents(calls: Iterable[Call]) -> dict[str, Agent]:
-    """Of the programs under comparison, by name."""
+    """Of the programs under comparison, by name. Without their leases, which are renewed every two seconds
+    whatever happens.
+    """
     found: dict[str, Agent] = {}
     for call in calls:
-        if call.agent not in AGENTS:
+        if call.agent not in AGENTS or call.resource == LEASES:
             continue
         so_far = found.get(call.agent, Agent(0, 0, 0, 0))
         found[call.agent] = Agent(
