@@ -52,23 +52,44 @@ def google_address(cluster: GkeCluster, team: Team) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A ServiceAccount of a namespace and the cloud identity that its pods act as; None is the team's own.
-    `suffix` distinguishes its cloud resource from that of `default` in the team's first namespace.
+
+    `suffix` ends the name of its cloud resource. It follows from the names of team, namespace and account
+    alone, so that another list of namespaces moves no binding. `formerly` is the suffix that a team's only
+    namespace had whatever its name; None where it is the same.
     """
 
     suffix: str
     namespace: str
     account: str
     identity: str | None = None
+    formerly: str | None = None
 
 
 def bound_accounts(team: Team) -> Iterator[Bound]:
     """Every ServiceAccount of the team that acts as an identity, `default` of its first namespace first."""
-    for index, namespace in enumerate(team.namespaces):
-        of = f"-{namespace}" if index else ""
-        yield Bound(of, namespace, POD_ACCOUNT)
+    for namespace in team.namespaces:
+        is_moved = namespace == team.namespace and team.name not in team.namespaces
+        yield Bound(
+            binding_suffix(team.name, namespace), namespace, POD_ACCOUNT, formerly="" if is_moved else None
+        )
         for account, identity in sorted(team.access.accounts.items()):
             if identity is not None:
-                yield Bound(f"{of}-account-{account}", namespace, account, identity)
+                yield Bound(
+                    binding_suffix(team.name, namespace, account),
+                    namespace,
+                    account,
+                    identity,
+                    formerly=binding_suffix(team.name, team.name, account) if is_moved else None,
+                )
+
+
+def binding_suffix(team: str, namespace: str, account: str = POD_ACCOUNT) -> str:
+    """No name of a team, a namespace or an account has a dot, so suffixes with one are never alike. That of
+    the namespace with the team's own name has none: validation/identities.py refuses names that are alike.
+    """
+    if namespace == team:
+        return "" if account == POD_ACCOUNT else f"-account-{account}"
+    return f".{namespace}" if account == POD_ACCOUNT else f".{namespace}.account.{account}"
 
 
 def google_project(cluster: GkeCluster, identity: str | None) -> str:

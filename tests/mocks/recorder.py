@@ -20,7 +20,7 @@ from pulumi.runtime.stack import run_pulumi_func
 @dataclass(frozen=True, slots=True)
 class Registered:
     """One resource. `parent` and `depends_on` are URNs, `read` those that inputs come from, once an input;
-    `provider` is `urn::id` of its provider.
+    `provider` is `urn::id` of its provider; `formerly` are the names of its aliases.
     """
 
     type: str
@@ -35,6 +35,7 @@ class Registered:
     protect: bool
     ignore_changes: frozenset[str]
     replace_on_changes: frozenset[str]
+    formerly: tuple[str, ...] = ()
 
 
 class Program:
@@ -138,6 +139,11 @@ def _matches(selector: str, body: Mapping[str, Any]) -> bool:
     return all(labels.get(key) in values.split(",") for key, values in wanted)
 
 
+def _former_names(request: Any) -> tuple[str, ...]:
+    """The names of a resource's aliases. A provider's own alias of another type has none."""
+    return tuple(each.spec.name for each in request.aliases if each.spec.name)
+
+
 @dataclass(slots=True)
 class _Log:
     resources: list[Registered] = field(default_factory=list)
@@ -166,6 +172,7 @@ class _Monitor(mocks.MockMonitor):
                     protect=request.protect,
                     ignore_changes=frozenset(request.ignoreChanges),
                     replace_on_changes=frozenset(request.replaceOnChanges),
+                    formerly=_former_names(request),
                 )
             )
         register: Callable[[Any], Any] = super().RegisterResource

@@ -16,7 +16,7 @@ from muster.components.identities import Identities, IdentitiesArgs
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.charts import ImageSource
-from muster.model.queues import Department
+from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Access, BucketRight
 from tests.mocks.recorder import Program, Registered, run
@@ -157,6 +157,76 @@ def test_an_account_of_a_team_acts_as_its_own_identity(gke: Program, eks: Progra
     assert binding["member"] == "serviceAccount:my-project.svc.id.goog[speech/trainer]"
     association = eks.one(ASSOCIATION, name).inputs
     assert (association["serviceAccount"], association["roleArn"]) == ("trainer", TRAINER_ROLE)
+
+
+def bound(*teams: Team, cloud: str) -> list[Registered]:
+    described = load(ROOT / "stacks" / f"Pulumi.{cloud}-prod.yaml")
+    described = replace(described, departments=(Department(name="research", teams=teams),))
+    opts = pulumi.ResourceOptions()
+    program = run(
+        lambda: Identities(
+            "identities", IdentitiesArgs(stack=described, cloud=cluster_of(described, opts=opts).cloud)
+        )
+    )
+    return [*of_teams(program, BINDING), *of_teams(program, ASSOCIATION)]
+
+
+def bindings(*teams: Team, cloud: str) -> dict[str, str]:
+    """Name -> namespace and account of every binding. The engine refuses two resources of one name."""
+    found: dict[str, str] = {}
+    for each in bound(*teams, cloud=cloud):
+        assert each.name not in found
+        given = each.inputs
+        found[each.name] = (
+            f"{given['namespace']}/{given['serviceAccount']}"
+            if cloud == "eks"
+            else given["member"].partition("[")[2].rstrip("]")
+        )
+    return found
+
+
+def named(name: str, *namespaces: str, cloud: str) -> Team:
+    identity, own = (ADDRESS, TRAINER) if cloud == "gke" else (ARN, TRAINER_ROLE)
+    first, *further = namespaces
+    return Team(
+        name=name,
+        namespace=first,
+        further_namespaces=tuple(further),
+        access=Access(identity=identity, accounts={"trainer": own}),
+    )
+
+
+@pytest.mark.parametrize("cloud", ["gke", "eks"])
+def test_a_team_with_two_namespaces_and_a_team_of_both_names_are_bound_apart(cloud: str) -> None:
+    both = named("a", "a", "ci", cloud=cloud), named("a-ci", "a-ci", cloud=cloud)
+    found = bindings(*both, cloud=cloud)
+    assert found["ml-prod-team-a"] == "a/default"
+    assert found["ml-prod-team-a-ci"] == "a-ci/default"
+    assert sorted(found.values()) == sorted(
+        f"{namespace}/{account}" for namespace in ("a", "ci", "a-ci") for account in ("default", "trainer")
+    )
+
+
+@pytest.mark.parametrize("cloud", ["gke", "eks"])
+@pytest.mark.parametrize("before", [("a",), ("b",), ("a", "b"), ("a", "b", "c")])
+@pytest.mark.parametrize("after", [("b",), ("b", "a"), ("c", "a", "b")])
+def test_a_binding_keeps_its_name_in_every_other_list_of_namespaces(
+    before: tuple[str, ...], after: tuple[str, ...], cloud: str
+) -> None:
+    """The engine creates before it deletes: the binding of a namespace under two names would be lost."""
+    old, new = (bindings(named("a", *each, cloud=cloud), cloud=cloud) for each in (before, after))
+    for name, account in old.items():
+        assert account not in new.values() or new[name] == account
+
+
+@pytest.mark.parametrize("cloud", ["gke", "eks"])
+def test_the_binding_of_a_namespace_of_another_name_is_known_by_its_former_name(cloud: str) -> None:
+    only = bound(named("a", "work", cloud=cloud), cloud=cloud)
+    assert {each.name: each.formerly for each in only} == {
+        "ml-prod-team-a.work": ("ml-prod-team-a",),
+        "ml-prod-team-a.work.account.trainer": ("ml-prod-team-a-account-trainer",),
+    }
+    assert not any(each.formerly for each in bound(named("a", "work", "a", cloud=cloud), cloud=cloud))
 
 
 def test_an_identity_is_there_before_its_team_and_is_made_in_the_cluster_s_own_cloud(

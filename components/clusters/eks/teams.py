@@ -11,6 +11,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
+from muster.components.clusters.bindings import renamed
 from muster.components.clusters.eks import roles
 from muster.model.clusters import EksCluster
 from muster.model.identities import amazon_role, bound_accounts, is_made
@@ -52,17 +53,18 @@ def team_identity(
         role, grant = _made(team, prefix, cluster, opts)
         role_arn, found = role.arn, [role, grant]
     after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=list(found)))
+    name = f"{prefix}-team-{team.name}"
     for each in bound_accounts(team):
         arn = each.identity or role_arn
         if arn is not None:
             association = aws.eks.PodIdentityAssociation(
-                f"{prefix}-team-{team.name}{each.suffix}",
+                f"{name}{each.suffix}",
                 cluster_name=cluster.name,
                 namespace=each.namespace,
                 service_account=each.account,
                 role_arn=arn,
                 tags=dict(cluster.tags) or None,
-                opts=after,
+                opts=renamed(name, each, after),
             )
             found.append(association)
     return found

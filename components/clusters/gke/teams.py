@@ -10,6 +10,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from muster.components.clusters.bindings import renamed
 from muster.model.clusters import GkeCluster
 from muster.model.google_names import team_account
 from muster.model.identities import bound_accounts, google_address, google_project, is_made
@@ -46,7 +47,7 @@ def team_identity(
                 service_account_id=f"projects/{home}/serviceAccounts/{address}",
                 role=ACT_AS,
                 member=f"serviceAccount:{cluster.project}.svc.id.goog[{each.namespace}/{each.account}]",
-                opts=opts,
+                opts=renamed(name, each, opts),
             )
             found.append(binding)
     return found

@@ -33,7 +33,11 @@ def broken(
     cluster: Cluster, *, identity: str | None = None, buckets: tuple[str, ...] = ()
 ) -> list[Violation]:
     rights: Mapping[str, BucketRight] = dict.fromkeys(buckets, BucketRight.READ)
-    research = Department(name="research", teams=(team(Access(identity=identity, buckets=rights)),))
+    return broken_teams(cluster, team(Access(identity=identity, buckets=rights)))
+
+
+def broken_teams(cluster: Cluster, *teams: Team) -> list[Violation]:
+    research = Department(name="research", teams=teams)
     return cloud_identity_rules(Stack(cluster=cluster, pools=(CPU,), departments=(research,)))
 
 
@@ -116,3 +120,38 @@ def test_an_existing_cluster_gets_a_warning_that_nothing_is_made(
     (violation,) = broken(EXISTING, identity=identity, buckets=buckets)
     assert (violation.path.rpartition(".")[2], violation.level) == (key, "warning")
     assert "ServiceAccount default of namespace vision" in violation.fix
+
+
+def test_an_existing_cluster_gets_a_warning_of_an_account_whose_identity_is_not_bound() -> None:
+    several = replace(
+        team(Access(accounts={"trainer": ADDRESS, "viewer": None})), further_namespaces=("vision-ci",)
+    )
+    (violation,) = broken_teams(EXISTING, several)
+    assert violation.path == "muster:departments.research.teams.vision.serviceAccounts.trainer"
+    assert violation.level == "warning"
+    assert "ServiceAccount trainer of namespace vision and vision-ci" in violation.fix
+
+
+_READS: Mapping[str, BucketRight] = dict.fromkeys(("data",), BucketRight.READ)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Access(accounts={"b": ADDRESS}), ("a-account-b", Access(identity=ADDRESS))),
+        (Access(buckets={"b-data": BucketRight.READ}), ("a-b", Access(buckets=_READS))),
+    ],
+)
+def test_two_teams_whose_resources_would_have_one_name_are_refused(
+    one: Access, other: tuple[str, Access]
+) -> None:
+    name, access = other
+    both = Team(name="a", namespace="a", access=one), Team(name=name, namespace=name, access=access)
+    (violation,) = broken_teams(GKE, *both)
+    assert violation.path.startswith(f"muster:departments.research.teams.{name}")
+    assert "muster:departments.research.teams.a" in violation.message
+
+
+def test_teams_whose_names_only_begin_alike_are_not_refused() -> None:
+    ci = Team(name="a", namespace="a", further_namespaces=("ci",), access=Access(identity=ADDRESS))
+    assert not broken_teams(GKE, ci, Team(name="a-ci", namespace="a-ci", access=Access(identity=ADDRESS)))
