@@ -33,8 +33,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KaiProfile:
-    """Everything of a team that eviction depends on. `above` are the departments from the team's own to the
-    top. `steps`, by pool, go from the team to the top.
+    """Everything of a team that eviction depends on. `above` are the departments with a Queue, from the
+    team's own to the top. `steps`, by pool, go from the team to the top.
     """
 
     above: tuple[str, ...]
@@ -83,7 +83,7 @@ def _profiles(stack: Stack) -> dict[str, KaiProfile]:
             steps[node.team.name] |= _steps(queues, node)
     return {
         team.name: KaiProfile(
-            above=tuple(department.name for department in reversed(chain)),
+            above=tuple(department.name for department in reversed(chain) if department.kai.exists),
             steps=tuple(steps[team.name].items()),
             **_ranks(stack, team),
         )

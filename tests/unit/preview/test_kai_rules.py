@@ -61,6 +61,13 @@ def test_departments_at_the_top_take_nothing_from_each_other_unless_one_is_opene
     assert _rights(_kai(one, replace(two, kai=opened))) is Right.RECLAIM
 
 
+def test_a_department_without_a_queue_is_no_step_of_a_chain() -> None:
+    """The quota of the queue that both teams are below does not count as one of them."""
+    missing = Department(name="inner", teams=(team("team-a", _GUEST),), kai=QueueSettings(exists=False))
+    found = Department(name="top", departments=(missing,), teams=(team("team-b", _BORROWER),))
+    assert _rights(_kai(found)) is Right.FAIR
+
+
 def test_an_unlimited_quota_is_never_exceeded() -> None:
     endless = QueueSettings(shares=Shares(gpu=Share(quota=UNLIMITED)))
     teams: tuple[Team, ...] = (team("team-a", _OWNER), replace(team("team-b"), kai=endless))
