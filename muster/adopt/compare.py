@@ -12,12 +12,14 @@ from typing import Any, Final
 from muster.adopt.cluster import LiveCluster, address, title
 from muster.adopt.defaults import completed
 from muster.adopt.kai.kinds import KINDS
+from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Scheduler, Stack
 from muster.provider.meaning import same_meaning
 from muster.render import queues
 from muster.render.manifest import Manifest
 
+LABELS: Final = "metadata.labels."
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")
 # Lists whose order means nothing, with the field that names an item.
 _UNORDERED: Final = {"admissionChecks": "name", "nodeSelector": "key"}
@@ -75,8 +77,16 @@ def compare_objects(stack: Stack, live: LiveCluster) -> tuple[ObjectChange, ...]
 
 
 def _differences(kind: str, live: Manifest, written: Manifest) -> Iterator[FieldChange]:
+    yield from _labels(live, written)
     one, two = (_content(kind, each) for each in (live, written))
-    yield from _below("", one, two)
+    yield from _below("", one, two, said=written)
+
+
+def _labels(live: Manifest, written: Manifest) -> Iterator[FieldChange]:
+    there = texts(live, "metadata", "labels")
+    for key, value in texts(written, "metadata", "labels").items():
+        if there.get(key, value) != value:
+            yield FieldChange(f"{LABELS}{key}", there[key], value)
 
 
 def _content(kind: str, body: Manifest) -> dict[str, Any]:
@@ -100,11 +110,15 @@ def _sorted(listed: list[Any], key: str) -> list[Any]:
     return sorted(listed, key=lambda each: str(each.get(key)) if isinstance(each, Mapping) else "")
 
 
-def _below(path: str, live: Any, written: Any) -> Iterator[FieldChange]:
+def _below(path: str, live: Any, written: Any, *, said: Any) -> Iterator[FieldChange]:
+    """`written` is completed with Kueue's defaults; what `said` does not have of it is not written."""
     if same_meaning(live, written, field=path.rpartition(".")[2]) or (path in _FOR_PEOPLE and not live):
         return
     if isinstance(live, Mapping) and isinstance(written, Mapping):
+        below = said if isinstance(said, Mapping) else {}
         for key in sorted({*live, *written}):
-            yield from _below(f"{path}.{key}".lstrip("."), live.get(key), written.get(key))
+            yield from _below(
+                f"{path}.{key}".lstrip("."), live.get(key), written.get(key), said=below.get(key)
+            )
         return
-    yield FieldChange(path, live, written)
+    yield FieldChange(path, live, None if said is None else written)

@@ -119,6 +119,8 @@ def _doors(
             if _door(queue, other) != settings:
                 reason = f"differs from {title(alike[0])}, and a stack says LocalQueues of one name once."
                 findings.lost(title(other), "spec", reason, "gets the settings of the first")
+        for each in alike:
+            _judge_weight(queue, each, findings)
         spaces = [text(each, "metadata", "namespace") for each in alike]
         if spaces != [namespace]:
             settings = {"namespaces": spaces, **settings}
@@ -131,8 +133,24 @@ def _door(queue: Manifest, door: Manifest) -> dict[str, Any]:
     spec = mapping(door, "spec")
     stop = _unless(text(spec, "stopPolicy"), "None")
     weight = to_weight(door)
-    is_usage = text(queue, "spec", "admissionScope", "admissionMode") == _USAGE
-    return _present({"stopPolicy": stop, "weight": weight if is_usage and weight != 1 else None})
+    return _present({"stopPolicy": stop, "weight": weight if _has_weights(queue) and weight != 1 else None})
+
+
+def _has_weights(queue: Manifest) -> bool:
+    """Whether the weights of its LocalQueues mean anything; only then a stack can have them."""
+    return text(queue, "spec", "admissionScope", "admissionMode") == _USAGE
+
+
+def _judge_weight(queue: Manifest, door: Manifest, findings: Findings) -> None:
+    said, weight = mapping(door, "spec", "fairSharing").get("weight"), to_weight(door)
+    if said is None or weight == 1 or (_has_weights(queue) and weight is not None):
+        return
+    reason = (
+        f"{said!r} is no whole number from 1, which a stack's weights are."
+        if _has_weights(queue)
+        else f"{title(queue)} does not admit by usage, and then a stack gives its LocalQueues no weight."
+    )
+    findings.lost(title(door), "spec.fairSharing.weight", reason, "left out; it stays on the object")
 
 
 def _fungibility(queue: Manifest) -> dict[str, str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from muster.adopt.adoption import Adoption
-from muster.adopt.compare import Fate, ObjectChange
+from muster.adopt.compare import LABELS, Fate, FieldChange, ObjectChange
 from muster.adopt.findings import Finding
 from muster.live.sanitize import sanitize_line
 
@@ -131,5 +131,19 @@ def _objects(heading: str, objects: tuple[ObjectChange, ...], fate: Fate) -> Ite
     for each in found:
         yield f"  {each.object}"
         for field in each.fields:
-            written = "not in the stack; it stays" if field.written is None else json.dumps(field.written)
-            yield f"    {field.path}: {json.dumps(field.live)} -> {written}"
+            yield f"    {_field(each, field)}"
+
+
+def _field(change: ObjectChange, field: FieldChange) -> str:
+    written = "not in the stack; it stays" if field.written is None else json.dumps(field.written)
+    line = f"{field.path}: {json.dumps(field.live)} -> {written}"
+    if not field.path.startswith(LABELS):
+        return line
+    kind, _, name = change.object.partition(" ")
+    namespace, _, own = name.rpartition("/")
+    label = field.path.removeprefix(LABELS)
+    scope = f" -n {namespace}" if namespace else ""
+    return (
+        f"{line}. `pulumi up` writes nothing of this object while another client holds the label. Fix: take "
+        f"the object out of that client's hands, then `kubectl label {kind.lower()} {own}{scope} {label}-`"
+    )

@@ -13,11 +13,12 @@ from muster.adopt.pools import to_pools
 from muster.adopt.priorities import to_priorities
 from muster.adopt.programs import to_programs
 from muster.errors import MusterError
-from muster.live.fields import text
+from muster.live.fields import text, texts
 from muster.model.stack import Scheduler
 from muster.render.manifest import MANAGED_BY_LABEL
 
 _LEFT_ALONE: Final = "left out; the object stays as it is"
+_QUEUES: Final = ("Cohort", "ClusterQueue", "LocalQueue")
 _ELSEWHERE: Final = ("MultiKueueConfig", "MultiKueueCluster")
 
 
@@ -40,8 +41,8 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
     """`cluster`: how the stack reaches the cluster. `unfit`: why the nodes of a cluster with KAI cannot be
     pools, "" where they are. MusterError where a stack of Muster's made the queues.
     """
-    _refuse_ours(live)
     findings = Findings()
+    _refuse_ours(live, findings)
     programs = to_programs(live, findings)
     if live.scheduler is Scheduler.KAI:
         tree, own = None, to_values(live, findings, with_pools=not unfit)
@@ -100,16 +101,23 @@ def _kueue(live: LiveCluster, findings: Findings) -> tuple[QueueTree, dict[str, 
     }
 
 
-def _refuse_ours(live: LiveCluster) -> None:
-    for queue in (*live.of("ClusterQueue"), *live.kai.get("Queue", ())):
-        labels = queue["metadata"].get("labels") or {}
-        if labels.get(MANAGED_BY_LABEL) == "muster":
-            raise MusterError(
-                f"{title(queue)} is a Muster stack's already: a second stack would fight over it.",
-                fix="use the stack that made it; `muster snapshot` records what runs.",
-            )
-    if not live.of("ClusterQueue") and live.scheduler is Scheduler.KUEUE:
+def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
+    """Some queues are Muster's where a first `pulumi up` stopped at a conflict."""
+    is_kai = live.scheduler is Scheduler.KAI
+    if not is_kai and not live.of("ClusterQueue"):
         raise MusterError(
             "the cluster has Kueue's kinds and no ClusterQueue, so there is nothing to take over.",
             fix="write a stack with `muster new`.",
         )
+    queues = live.kai.get("Queue", ()) if is_kai else [each for kind in _QUEUES for each in live.of(kind)]
+    ours = [each for each in queues if texts(each, "metadata", "labels").get(MANAGED_BY_LABEL) == "muster"]
+    if ours and len(ours) == len(queues):
+        raise MusterError(
+            f"{title(ours[0])} is a Muster stack's already, and so are all others: a second stack would "
+            "fight over them.",
+            fix="use the stack that made them; `muster snapshot` records what runs.",
+        )
+    for each in ours:
+        reason = "is a Muster stack's already."
+        effect = "use this file with that stack alone: a second one would fight over the object"
+        findings.reworded(title(each), "", reason, effect)

@@ -28,7 +28,9 @@ def same_meaning(one: Any, other: Any, *, field: str = "") -> bool:
         return all(same_meaning(_field(one, key), _field(other, key), field=key) for key in {*one, *other})
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_meaning, one, other))
-    return bool(one == other and type(one) is type(other)) or (field in _AMOUNTS and same_amount(one, other))
+    if field in _AMOUNTS or (_is_number(one) and _is_number(other)):
+        return bool(one == other) or same_amount(one, other)
+    return bool(one == other and type(one) is type(other))
 
 
 def is_verbatim(path: str) -> bool:
@@ -43,3 +45,7 @@ def _field(body: Mapping[str, Any], key: str) -> Any:
 
 def _is_empty(value: Any) -> bool:
     return any(value == each and type(value) is type(each) for each in _EMPTY)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

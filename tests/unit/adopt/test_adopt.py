@@ -19,6 +19,7 @@ from muster.errors import MusterError
 from muster.model.stack import Stack
 from muster.preview.compare.diff import diff_stack
 from muster.preview.compare.side import LoadedSide
+from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.shapes import PRIORITIES, RAY_GUIDE, SHAPES, TREE
 from tests.unit.adopt.clusters import CLUSTER, EXAMPLE, Object, cluster_of, example
 
@@ -184,3 +185,51 @@ def test_texts_of_the_cluster_do_not_reach_the_terminal_or_the_file_as_they_are(
     adopted = _adopted(objects)
     assert "\x1b" not in format_report(adopted) + adopted.text
     assert all(each.description.startswith("\x1b[31mred\n") for each in _stack(adopted).priorities)
+
+
+def _labelled(objects: list[Object], value: str, *kinds: str) -> list[Object]:
+    found = copy.deepcopy(objects)
+    for each in found:
+        if each["kind"] in kinds:
+            each["metadata"].setdefault("labels", {})[MANAGED_BY_LABEL] = value
+    return found
+
+
+def test_a_label_that_another_client_holds_is_named_before_the_api_server_refuses_it() -> None:
+    adopted = _adopted(_labelled(PRIORITIES, "Helm", "ClusterQueue", "LocalQueue"))
+    assert not adopted.is_exact
+    changed = [each for each in adopted.objects if each.fate is Fate.DIFFERENT]
+    assert [(each.path, each.live, each.written) for one in changed for each in one.fields] == [
+        (f"metadata.labels.{MANAGED_BY_LABEL}", "Helm", "muster")
+    ] * len(changed)
+    report = format_report(adopted)
+    assert f"kubectl label clusterqueue cluster-queue {MANAGED_BY_LABEL}-" in report
+    assert f"kubectl label localqueue user-queue -n default {MANAGED_BY_LABEL}-" in report
+
+
+def test_a_first_update_that_stopped_half_way_can_be_adopted_again() -> None:
+    adopted = _adopted(_labelled(PRIORITIES, "muster", "ClusterQueue"))
+    assert adopted.is_exact
+    assert "ClusterQueue cluster-queue: is a Muster stack's already." in format_report(adopted)
+
+
+def test_a_cluster_whose_queues_are_all_a_stacks_is_refused() -> None:
+    with pytest.raises(MusterError, match="a second stack would fight"):
+        _adopted(_labelled(PRIORITIES, "muster", "ClusterQueue", "LocalQueue"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "weight"),
+    [("ClusterQueue", "cluster-queue", "0"), ("LocalQueue", "user-queue", "2")],
+)
+def test_a_weight_that_stays_on_its_object_is_not_reported_as_changed(
+    kind: str, name: str, weight: str
+) -> None:
+    adopted = _adopted(_with(PRIORITIES, kind, name, fairSharing={"weight": weight}))
+    assert not adopted.is_exact
+    changed = [each for one in adopted.objects for each in one.fields]
+    assert [(each.path, each.live, each.written) for each in changed] == [
+        ("spec.fairSharing.weight", weight, None)
+    ]
+    (lost,) = _lost(adopted)
+    assert lost[1] == "spec.fairSharing.weight"

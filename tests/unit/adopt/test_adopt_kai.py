@@ -200,8 +200,9 @@ def test_where_kueue_has_queues_kai_is_left_alone() -> None:
 
 def test_queues_of_a_stack_are_not_taken_over_again() -> None:
     objects = copy.deepcopy(GUIDE)
-    objects[1]["metadata"]["labels"] = {MANAGED_BY_LABEL: "muster"}
-    with pytest.raises(MusterError, match="Queue department-1 is a Muster stack's already"):
+    for each in objects:
+        each["metadata"]["labels"] = {MANAGED_BY_LABEL: "muster"}
+    with pytest.raises(MusterError, match="Queue default-parent-queue is a Muster stack's already"):
         _adopted(objects)
 
 
