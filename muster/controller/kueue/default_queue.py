@@ -67,9 +67,11 @@ def _containers(template: Json) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
-def requests_device(template: Json, resource: str) -> bool:
-    """Whether a pod requests this kind of device; a part of a GPU counts."""
-    if resource == names.GPU_RESOURCE and _part(template):
+def requests_device(template: Json, resource: str, *, parts: bool) -> bool:
+    """Whether a pod requests this kind of device. `parts`: a part of a GPU counts, as it does with KAI. Kueue
+    counts no GPU for it, so a queued pool would get no node for such a pod.
+    """
+    if parts and resource == names.GPU_RESOURCE and _part(template):
         return True
     return any(_count(each, (resource,)) for each in _containers(template))
 

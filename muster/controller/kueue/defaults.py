@@ -83,7 +83,7 @@ class Defaults:
         _upgrade(patch, kind, tree)
         _ending(patch, kind)
         for template in _all_templates(patch.body, kind):
-            _pods(patch, template)
+            _pods(patch, template, tree)
         cluster = _cluster(patch.body, kind)
         if cluster is not None:
             _ray(patch, cluster, tree)
@@ -200,17 +200,18 @@ def _ending(patch: _Patch, kind: str) -> None:
         patch.put(True, "spec", "shutdownAfterJobFinishes")
 
 
-def _pods(patch: _Patch, template: _Template) -> None:
-    _tolerations(patch, template)
+def _pods(patch: _Patch, template: _Template, tree: QueueTree) -> None:
+    _tolerations(patch, template, tree)
     _undisturbed(patch, template)
 
 
-def _tolerations(patch: _Patch, template: _Template) -> None:
+def _tolerations(patch: _Patch, template: _Template, tree: QueueTree) -> None:
     """Of the taint of nodes with GPUs or TPUs, for pods that request one: without it no queue assigns them a
     pool.
     """
     for resource, taint in _TAINTS.items():
-        if requests_device(template.body, resource) and not template.tolerates(taint):
+        asks = requests_device(template.body, resource, parts=tree.kai)
+        if asks and not template.tolerates(taint):
             toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
             held = template.pod.get("tolerations")
             if held:
@@ -227,10 +228,10 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
     for template in _all_templates(patch.body, kind):
         old = held.get(template.name)
         if old is None or any(
-            requests_device(old.body, resource) and old.tolerates(taint)
+            requests_device(old.body, resource, parts=tree.kai) and old.tolerates(taint)
             for resource, taint in _TAINTS.items()
         ):
-            _tolerations(patch, template)
+            _tolerations(patch, template, tree)
         if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():
             _undisturbed(patch, template)
         if tree.gated and template.is_ray and (old is None or old.is_gated):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from msgspec import field
+from msgspec.structs import replace
 
 from muster.controller.gangs.demand import amounts_once
-from muster.controller.gangs.objects import PodTemplateSpec, Taint
+from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds, Taint
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import (
@@ -27,6 +28,9 @@ from muster.model.quantities import read_count
 
 _GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
 _TPU_TAINT: Final = Taint(key=TPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
+# What KubeRay gives to the container that submits, and Kueue counts, where a RayJob leaves it out
+# (ray-operator/controllers/ray/common/job.go, pkg/controller/jobs/rayjob/rayjob_controller.go).
+_SUBMITTER: Final = Container(resources=ResourceNeeds(requests={"cpu": "500m", "memory": "200Mi"}))
 
 
 class HeadGroup(Partial, frozen=True):
@@ -53,7 +57,7 @@ class RayJobSpec(Partial, frozen=True):
     submission_mode: str = ""
     cluster_selector: dict[str, str] = field(default_factory=dict)
     ray_cluster_spec: RayClusterSpec | None = None
-    submitter_pod_template: PodTemplateSpec = PodTemplateSpec()
+    submitter_pod_template: PodTemplateSpec | None = None
 
 
 class RayJob(Object, frozen=True):
@@ -109,10 +113,12 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
     """
     match obj:
         case RayJob(spec=spec) if not spec.cluster_selector:
-            yield from _ray(spec.ray_cluster_spec)
-            # The pod that submits is a PodSet of its own in one mode, which is KubeRay's default.
+            # In one mode it is the head's pod that submits; in another, KubeRay's default, a pod of its own.
+            beside = (_SUBMITTER,) if spec.submission_mode == "SidecarMode" else ()
+            yield from _ray(spec.ray_cluster_spec, beside)
             if spec.submission_mode in ("", "K8sJobMode"):
-                yield _job_pod_set("submitter", 1, spec.submitter_pod_template)
+                alone = PodTemplateSpec(spec=PodSpec(containers=(_SUBMITTER,)))
+                yield _job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
         case RayCluster(spec=cluster):
             yield from _ray(cluster)
         case RayService(spec=service):
@@ -123,11 +129,13 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield _job(cron.job_template)
 
 
-def _ray(spec: RayClusterSpec | None) -> Iterator[JobPodSet]:
-    """The head and every worker group."""
+def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:
+    """The head and every worker group. `beside`: containers that KubeRay adds to the head's own."""
     if spec is None:
         return
-    yield _job_pod_set("head", 1, spec.head_group_spec.template)
+    head = spec.head_group_spec.template.spec
+    whole = replace(head, containers=(*head.containers, *beside))
+    yield _job_pod_set("head", 1, PodTemplateSpec(spec=whole))
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
         yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)

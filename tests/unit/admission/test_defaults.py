@@ -387,6 +387,15 @@ def test_a_part_of_a_gpu_is_of_one() -> None:
     assert isinstance(default(SHARDED, "raycluster", obj), Deny)
 
 
+def test_only_with_kai_a_part_of_a_gpu_opens_the_nodes_that_have_one() -> None:
+    """Kueue counts no GPU for it, so a queued pool that it was sent to would get no node, for ever."""
+    obj = body("job")
+    obj["spec"]["template"] = pod() | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    assert "tolerations" not in patched(obj, default(KUEUE, "job", obj))["spec"]["template"]["spec"]
+    with_kai = patched(obj, default(KAI, "job", obj))["spec"]["template"]["spec"]
+    assert with_kai["tolerations"] == [GPU_TOLERATION]
+
+
 @pytest.mark.parametrize(
     "obj", [_of(1), _of(9), _of(1, pool="t4"), _of(1, pool="l4", **{names.POOL_LABEL: "h100"})]
 )

@@ -137,6 +137,20 @@ def test_a_gang_larger_than_what_its_queue_can_hold_is_refused(kind: str) -> Non
     assert "ask for less, or have its quota raised" in message
 
 
+@pytest.mark.parametrize("mode", ["", "K8sJobMode", "SidecarMode"])
+def test_the_container_that_submits_counts_as_kueue_counts_it(mode: str) -> None:
+    """KubeRay gives it half a CPU where the RayJob has no template of its own for it."""
+    allowance = Allowance(quota={"cpu": Amount(cpu=Millicores(2400))}, borrow=Limit(otherwise=Bound.NONE))
+    stack = two_teams(allowance)
+    spec = {"rayClusterSpec": ray((1, pod(cpu="1"))), "shutdownAfterJobFinishes": True}
+    assert review("rayjob", spec | {"submissionMode": "HTTPMode"}, stack) == Allow()
+    message = refusal(review("rayjob", spec | ({"submissionMode": mode} if mode else {}), stack))
+    assert "it asks for cpu 2500m of pool cpu at a time and queue default holds at most cpu 2400m" in message
+    if mode != "SidecarMode":
+        small = {"submitterPodTemplate": pod(cpu="400m")}
+        assert review("rayjob", spec | small, stack) == Allow()
+
+
 def test_gpus_of_one_group_come_from_one_pool() -> None:
     """8 of l4 and 16 of h100 are 24, and yet there is nowhere to put one group of 20."""
     assert review("raycluster", ray((16, pod(gpu="1")), (8, pod("l4", gpu="1")))) == Allow()

@@ -71,7 +71,7 @@ def test_a_published_job_is_admitted_with_what_admission_fills_in(
     assert "filled in spec.rayClusterSpec.rayVersion: 2.55.0" in out
     assert "filled in spec.shutdownAfterJobFinishes: true" in out
     assert "workerGroupSpecs[0].template.spec.tolerations" in out
-    assert "asks for 2 GPUs and cpu 1 and memory 1Gi at a time of queue default" in out
+    assert "asks for 2 GPUs and cpu 1500m and memory 1224Mi at a time of queue default" in out
 
 
 def test_every_pool_says_whether_it_fits(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
