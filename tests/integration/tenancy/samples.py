@@ -44,9 +44,10 @@ _HEAD: Final = """\
 What admission answers to the sample manifests of KubeRay, Kueue and KAI in the namespace of a team, whose
 queue is named on the command line:
 
-    kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o json | kubectl -n TEAM create -f -
+    kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o json \\
+      | kubectl -n TEAM create -f -
 
-(`-o yaml` would print several objects without a line between them. Where a file names a namespace, remove it.)
+(`-o yaml` prints several objects without a line between them. A namespace that the file names is removed.)
 Written by a program from what `muster check` finds. Tests compare it with the answers of a real API server.
 
 - *filled in*: nothing has to be written. Admission [adds what is missing](submission.md#what-is-filled-in).
@@ -61,20 +62,20 @@ describes them.
 _RUN: Final = """\
 ## Run on the local cluster
 
-`MUSTER_SAMPLES=1 python -m pytest tests/e2e/test_samples.py` creates each sample for which stack `local` has room, as a
-member of team-a and with the label alone. The local cluster has no registry, so the images are its own: Ray 2.54.1,
-a program that waits in place of Fluent Bit, and a Python with a shell in place of agnhost.
+`MUSTER_SAMPLES=1 python -m pytest tests/e2e/test_samples.py` creates each sample for which stack `local` has
+room, as a member of team-a and with the label alone. The local cluster has no registry, so the images are its
+own: Ray 2.54.1, a program that waits in place of Fluent Bit, and a Python with a shell in place of agnhost.
 
 | Sample | what has to happen |
 |---|---|
 | a RayCluster | it is ready |
-| `ray-cluster.gke-bucket.yaml` | it is ready; the test makes what GKE's guide prepares: the account `my-ksa` and the label of the node |
-| `ray-job.modin.yaml` | Ray takes the job; its packages and its data are on the internet, which the local cluster cannot reach |
+| `ray-cluster.gke-bucket.yaml` | it is ready, with the account and the node label that GKE prepares |
+| `ray-job.modin.yaml` | Ray takes the job; its packages and data are on the internet |
 | `jobs/sample-scalable-job.yaml` | it runs with three pods, and three of its 100 pods have succeeded |
 
-Not among them is `ray-job.sample.yaml`: with the pod that submits it asks for 1700m CPU, and the queue holds at
-most 1500m. In `ray-cluster.kai-gpu-sharing.yaml` the workers ask for parts of a GPU, which only KAI counts, and
-so for more CPU than there is without a GPU.
+Not among them is `ray-job.sample.yaml`: with the pod that submits it asks for 1700m CPU, and the queue holds
+at most 1500m. Nor is `ray-cluster.kai-gpu-sharing.yaml`: its workers ask for parts of a GPU, which only KAI
+counts, and so for more CPU than the nodes without a GPU have.
 
 {result}
 """
