@@ -18,6 +18,7 @@ import msgspec
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
+from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Review, Verdict, question
@@ -25,6 +26,7 @@ from muster.errors import MusterError
 from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
+from muster.model.tenancy import Namespaces
 from muster.render import gang, queues, ray, tenancy
 from muster.render.queuetree import queue_tree
 
@@ -54,7 +56,7 @@ class Answer:
 
 
 class Admission:
-    """The admission of one team's namespace in a stack."""
+    """The admission of one team's namespaces in a stack. An object that names none is for the first."""
 
     def __init__(self, stack: Stack, team: str) -> None:
         known = {each.name: each for _, each in stack.teams()}
@@ -63,15 +65,22 @@ class Admission:
                 f"the stack has no team {team!r}.",
                 fix=f"name one of: {', '.join(known) or '(there is none)'}.",
             )
-        self.stack, self.team, self.namespace = stack, team, known[team].namespace
+        if stack.tenancy.namespaces is Namespaces.EXISTING:
+            raise MusterError(
+                "no policy and no webhook of Muster's is in force in the namespaces of this stack, which has "
+                "`muster:tenancy: {namespaces: existing}`.",
+                fix="ask the cluster: kubectl create --dry-run=server -f FILE.",
+            )
+        self.stack, self.team, self.namespaces = stack, team, known[team].namespaces
         self.tree: QueueTree = queue_tree(stack)
-        self.space: Space = self.tree.spaces[self.namespace]
+        # Its namespaces share their queues and priorities.
+        self.space: Space = self.tree.spaces[self.namespaces[0]]
         self.policy: GangPolicy = gang.gang_policy(stack)
         self._is_ours = stack.gang_admission.mode is GangMode.MUSTER
         self._defaults = Defaults(lambda: self.tree)
         self._reviews = Reviews(lambda: self.policy, lambda: self.tree)
         self._rules = tenancy.member_role(stack)["rules"]
-        self._namespace_object = _namespace_object(stack, self.namespace)
+        self._namespace_objects = _namespace_objects(stack)
         found = [ray.admission(stack.ray), *tenancy.policies(stack)]
         self._policies = Policies(each for listed in found for each in listed)
 
@@ -80,7 +89,8 @@ class Admission:
         group, version, resource = resource_of(body)
         now = copy.deepcopy(body)
         findings = list(self._rights(now, group, resource))
-        now["metadata"]["namespace"] = self.namespace
+        if now["metadata"].get("namespace") not in self.namespaces:
+            now["metadata"]["namespace"] = self.namespaces[0]
         complete(now)
         if any(each.by == ROLE for each in findings):
             return Answer(object=now, filled=(), findings=tuple(findings))
@@ -108,17 +118,23 @@ class Admission:
 
     def fixed(self, body: Json) -> Json:
         """The object with what an author may leave out: its namespace, and all that admission fills in, also
-        in the jobs of a CronJob, in which admission fills nothing in.
+        in the jobs of a CronJob, in which admission fills nothing in. A namespace that it names stays.
         """
         found = copy.deepcopy(body)
-        found["metadata"]["namespace"] = self.namespace
-        of_jobs = found.get("spec", {}).get("jobTemplate") if found["kind"] == "CronJob" else None
-        if isinstance(of_jobs, dict):
+        namespace = found["metadata"].get("namespace") or self.namespaces[0]
+        found["metadata"]["namespace"] = namespace
+        if found["kind"] == "CronJob":
+            of_jobs = mapping(found, "spec", "jobTemplate")
+            if not isinstance(of_jobs.get("metadata"), dict | None):
+                return found  # Malformed, which the API server says.
             job = {"apiVersion": "batch/v1", "kind": "Job", **of_jobs}
-            job["metadata"] = {**(job.get("metadata") or {}), "namespace": self.namespace}
+            job["metadata"] = {**(job.get("metadata") or {}), "namespace": namespace}
             self._fill(job)
             del job["metadata"]["namespace"]
-            found["spec"]["jobTemplate"] = {key: job[key] for key in job if key not in ("apiVersion", "kind")}
+            if of_jobs:
+                found["spec"]["jobTemplate"] = {
+                    key: job[key] for key in job if key not in ("apiVersion", "kind")
+                }
         else:
             self._fill(found)
         return found
@@ -132,13 +148,17 @@ class Admission:
         kind = body["kind"].lower()
         if f"/default-{kind}" not in {each.path for each in self._defaults.listed()}:
             return Allow()
-        return self._defaults.review(kind, _review(body, Object))
+        try:
+            return self._defaults.review(kind, _review(body, Object))
+        except msgspec.MsgspecError as error:
+            return Deny(f"{body['kind']} cannot be read: {error}")
 
     def _rights(self, body: Json, group: str, resource: str) -> Iterator[Finding]:
-        named = body["metadata"].get("namespace", self.namespace)
-        if named != self.namespace:
-            message = f"metadata.namespace is {named}, and work of team {self.team} is in {self.namespace}"
-            yield Finding(Level.REFUSED, NAMESPACE, f"{message}; remove it, or write {self.namespace}")
+        named = body["metadata"].get("namespace") or self.namespaces[0]
+        if named not in self.namespaces:
+            theirs = " or ".join(self.namespaces)
+            message = f"metadata.namespace is {named}, and work of team {self.team} is in {theirs}"
+            yield Finding(Level.REFUSED, NAMESPACE, f"{message}; remove it, or write {theirs}")
         may = {
             each
             for rule in self._rules
@@ -155,16 +175,17 @@ class Admission:
 
     def _variables(self, body: Json, group: str, version: str, resource: str) -> Json:
         groups = ["system:authenticated"]
+        namespace = body["metadata"]["namespace"]
         return {
             "object": body,
             "oldObject": None,
-            "namespaceObject": self._namespace_object,
+            "namespaceObject": self._namespace_objects[namespace],
             "authorizer": {},
             "request": {
                 "kind": {"group": group, "version": version, "kind": body["kind"]},
                 "resource": {"group": group, "version": version, "resource": resource},
                 "name": body["metadata"].get("name", ""),
-                "namespace": self.namespace,
+                "namespace": namespace,
                 "operation": "CREATE",
                 "dryRun": False,
                 "userInfo": {"username": f"a member of {self.team}", "groups": groups},
@@ -243,10 +264,11 @@ def _review(body: Json, kind: type[Any]) -> Review[Any]:
     return question(asked, kind)
 
 
-def _namespace_object(stack: Stack, name: str) -> Json:
-    for teams in queues.by_department(stack).values():
-        for objects in teams.values():
-            for each in objects:
-                if each["kind"] == "Namespace" and each["metadata"]["name"] == name:
-                    return each
-    raise AssertionError(f"no Namespace {name} is rendered")
+def _namespace_objects(stack: Stack) -> dict[str, Json]:
+    return {
+        each["metadata"]["name"]: each
+        for teams in queues.by_department(stack).values()
+        for objects in teams.values()
+        for each in objects
+        if each["kind"] == "Namespace"
+    }

@@ -7,7 +7,7 @@ cluster.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -17,12 +17,17 @@ import msgspec
 from muster.check.admission import Admission
 from muster.check.manifests import Json
 from muster.controller.gangs.limits import is_part_of_slice, nodes_needed, too_large, too_many_nodes
+from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy
 from muster.model.pods import Amounts, add, describe
+from muster.model.pools import Pool
 from muster.model.queuetree import ANY_POOL, Queue
+from muster.model.quotas import is_unlimited
 
+# None: without a bound.
+Bounds = Mapping[str, Fraction | None]
 _KINDS: Final = {kind.__name__: kind for kind in KINDS}
 
 
@@ -79,14 +84,28 @@ def gang(found: Sequence[Demand]) -> Amounts:
 
 def queue_name(admission: Admission, body: Json) -> str:
     label = names.KAI_QUEUE_LABEL if admission.tree.kai else names.QUEUE_LABEL
-    held = body["spec"]["jobTemplate"] if body["kind"] == "CronJob" else body
-    return str((held.get("metadata", {}).get("labels") or {}).get(label) or "")
+    way = ("spec", "jobTemplate") if body["kind"] == "CronJob" else ()
+    return str(mapping(body, *way, "metadata", "labels").get(label) or "")
 
 
-def bounds(admission: Admission, body: Json) -> dict[str, Amounts]:
+def bounds(admission: Admission, body: Json) -> dict[str, Bounds]:
     """What the queue of an object can hold at a time, by pool; empty where that is unknown."""
     queue = _queue(admission, body)
-    return {} if queue is None else dict(queue.groups[0])
+    if queue is None:
+        return {}
+    pools = {pool.name: pool for pool in admission.stack.pools}
+    return {
+        name: dict.fromkeys(held) if _is_unlimited(pools.get(name), held) else held
+        for name, held in queue.groups[0].items()
+    }
+
+
+def _is_unlimited(pool: Pool | None, held: Amounts) -> bool:
+    """Whether the figures are those that stand for a quota without a bound."""
+    if pool is None:
+        return False
+    amount = held.get(pool.device, 0) if pool.is_gpu else held.get("cpu", 0) * 1000
+    return is_unlimited(pool, int(amount))
 
 
 def _queue(admission: Admission, body: Json) -> Queue | None:

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.check.admission import Admission, Answer
-from muster.check.demands import Demand, bounds, demands, gang, queue_name
+from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name
 from muster.check.manifests import Json, title
 from muster.check.policies import Finding, Level
 from muster.model.pods import Amounts, describe, figure
+from muster.model.queuetree import ANY_POOL
 
 NOT_CHECKED: Final = (
     "the fields' names and types, which the API server compares with the definitions",
     "what Kueue's and the cloud's own webhooks refuse",
     "how many objects the namespace may hold, and what runs or waits there now",
 )
+UNLIMITED: Final = "unlimited"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class Result:
     answer: Answer
     queue: str
     demands: tuple[Demand, ...]
-    bounds: dict[str, Amounts]
+    bounds: dict[str, Bounds]
 
 
 def result(admission: Admission, body: Json) -> Result:
@@ -80,11 +82,17 @@ def _lines(result: Result, *, stack: str, team: str) -> Iterator[str]:
             yield f"      pool {place.pool}: {place.reason or fits}"
     for pool, held in result.bounds.items():
         if held:
-            yield f"  queue {result.queue} can hold in pool {pool}: {_described(held)}"
+            where = "in all pools together" if pool == ANY_POOL else f"in pool {pool}"
+            yield f"  queue {result.queue} can hold {where}: {_bound(held)}"
 
 
 def _described(amounts: Amounts) -> str:
     return describe({name: amount for name, amount in amounts.items() if amount}) or "no resources"
+
+
+def _bound(held: Bounds) -> str:
+    amounts = {name: amount for name, amount in held.items() if amount is not None}
+    return _described(amounts) if amounts else UNLIMITED
 
 
 def _of(findings: Sequence[Finding], level: Level) -> list[Finding]:
@@ -123,7 +131,12 @@ def _record(result: Result) -> dict[str, Any]:
             }
             for demand in result.demands
         ],
-        "queueHolds": {pool: _amounts(held) for pool, held in result.bounds.items()},
+        "queueHolds": {
+            pool: {
+                name: UNLIMITED if amount is None else figure(name, amount) for name, amount in held.items()
+            }
+            for pool, held in result.bounds.items()
+        },
     }
 
 

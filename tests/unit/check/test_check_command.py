@@ -229,3 +229,105 @@ def test_work_of_a_kai_stack_gets_its_gate(
     _, found = checked(capsys, job, "--stack", kai, "--team", "training")
     assert not any("submissionMode" in each["message"] for each in found["refused"])
     assert any("schedulingGates" in each["path"] for each in found["filled"])
+
+
+_SEVERAL = """\
+config:
+  muster:cluster: {provider: existing, name: own, context: own}
+  muster:scheduler: %s
+  muster:pools:
+    cpu: {machine: e2-standard-4, maxNodes: 10}
+    l4: {machine: g2-standard-8, maxNodes: 8}
+  muster:departments:
+    company:
+      teams:
+        open: {quota: {l4: unlimited}, namespaces: [open, open-ci]}
+        team-a: {quota: {l4: 4}}
+"""
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    file = tmp_path / "Pulumi.several.yaml"
+    file.write_text(_SEVERAL % "kueue")
+    return file
+
+
+def in_namespace(job: Path, name: str) -> None:
+    body = yaml.safe_load(PUBLISHED)
+    body["metadata"]["namespace"] = name
+    job.write_text(yaml.safe_dump(body))
+
+
+def test_each_namespace_of_a_team_takes_its_work(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("open", "open-ci"):
+        in_namespace(job, name)
+        code, found = checked(capsys, job, "--stack", several, "--team", "open")
+        assert (code, found["refused"]) == (0, [])
+        code, out, _ = run(capsys, job, "--stack", several, "--team", "open", "--fix")
+        assert (code, yaml.safe_load(out)["metadata"]["namespace"]) == (0, name)
+
+
+def test_the_namespace_of_another_team_is_refused_and_not_rewritten(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_namespace(job, "team-a")
+    code, found = checked(capsys, job, "--stack", several, "--team", "open")
+    (refusal,) = found["refused"]
+    assert (code, refusal["by"]) == (1, "the namespace")
+    assert "remove it, or write open or open-ci" in refusal["message"]
+    code, out, _ = run(capsys, job, "--stack", several, "--team", "open", "--fix")
+    assert (code, yaml.safe_load(out)["metadata"]["namespace"]) == (1, "team-a")
+
+
+def test_namespaces_that_are_not_musters_are_answered_with_what_does_check_there(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adopted = Path(__file__).parents[3] / "examples" / "adopted" / "Pulumi.adopted.yaml"
+    code, out, err = run(capsys, job, "--stack", adopted, "--team", "vision")
+    assert (code, out) == (2, "")
+    assert "namespaces: existing" in err
+    assert "--dry-run=server" in err
+
+
+def test_a_quota_without_a_bound_has_no_figure(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, job, "--stack", several, "--team", "open")
+    assert "queue default can hold in pool l4: unlimited\n" in out
+    _, found = checked(capsys, job, "--stack", several, "--team", "open")
+    assert set(found["queueHolds"]["l4"].values()) == {"unlimited"}
+    _, out, _ = run(capsys, job, "--stack", several, "--team", "team-a")
+    assert "queue default can hold in pool l4: 4 GPUs and " in out
+
+
+def test_a_bound_over_all_pools_of_kai_names_them_so(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several.write_text(_SEVERAL.replace("l4: unlimited", "l4: 4") % "kai")
+    _, out, _ = run(capsys, job, "--stack", several, "--team", "team-a")
+    assert "pool *" not in out
+    assert "can hold in all pools together: " in out
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {"schedule": "0 3 * * *"},
+        {"jobTemplate": None},
+        {"jobTemplate": {"metadata": 3, "spec": {}}},
+        {"jobTemplate": {"metadata": {"labels": 3}, "spec": {"template": 3}}},
+    ],
+)
+def test_a_malformed_cron_job_is_answered_without_a_traceback(
+    job: Path, spec: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
+    job.write_text(yaml.safe_dump(body))
+    for options in ((), ("--fix",)):
+        code, _, err = run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)
+        assert code in (0, 1)
+        assert "Traceback" not in err
