@@ -4,7 +4,7 @@ Responsible for how a version and a source are written. Not responsible for whet
 (muster/validation).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -14,7 +14,7 @@ from muster.config.section import Section
 from muster.model.charts import ChartOrigin, ChartSource, ImageSource
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.programs import Program
-from muster.model.violations import suggestion
+from muster.model.violations import Violation, at, suggestion
 
 _ONE: Final = "write one of `mirror:` and `path:`, or neither for each project's own repository."
 
@@ -52,6 +52,16 @@ def with_kubernetes(cluster: Cluster | None, version: str | None, *, root: Secti
         section.note(KUBERNETES, "is written beside `muster:cluster.version`.", "remove one of them.")
         return cluster
     return replace(cluster, version=version)
+
+
+def as_written(violations: Iterable[Violation], root: Section) -> Iterator[Violation]:
+    """The violations, those of the cluster's version at the key that has it."""
+    for each in violations:
+        is_version = each.path == "muster:cluster.version" and not root.section("cluster").has("version")
+        if is_version and (section := root.section("versions")).has(KUBERNETES):
+            yield replace(each, path=at(section.path, KUBERNETES))
+        else:
+            yield each
 
 
 def parse_charts(section: Section) -> ChartSource:

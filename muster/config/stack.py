@@ -11,7 +11,7 @@ from types import MappingProxyType
 from muster.config import bounds
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
-from muster.config.charts import parse_charts, parse_images, parse_versions, with_kubernetes
+from muster.config.charts import as_written, parse_charts, parse_images, parse_versions, with_kubernetes
 from muster.config.clusters import parse_cluster
 from muster.config.departments import parse_department
 from muster.config.document import NAMESPACE, Document, decode_value
@@ -66,9 +66,9 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     stack, is_sound = _read(root)
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
-        found.extend(check(stack, adjacent=adjacent, today=today()))
+        found.extend(as_written(check(stack, adjacent=adjacent, today=today()), root))
         return stack, found
-    found.extend(check_incomplete(stack))
+    found.extend(as_written(check_incomplete(stack), root))
     return None, found
 
 

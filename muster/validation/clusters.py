@@ -15,10 +15,9 @@ from muster.model.clusters import (
     SystemPool,
 )
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
-from muster.model.minimum_versions import MINIMUM_VERSIONS
+from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.promises import NOT_PROMISED
 from muster.model.stack import GangMode, Stack
-from muster.model.versions import Version
 from muster.model.violations import Violation, suggestion
 from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
 from muster.validation.regions import region_rules, single_zone_rules, zone_rules
@@ -51,7 +50,7 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
     yield from _where(cluster)
     if cluster.version is not None and cluster.version not in _ALIASES:
-        yield from _minimum(cluster.version)
+        yield from _supported(cluster.version)
     yield from _system(cluster.system_pool)
     if cluster.system_pool.min_nodes == 0:
         # https://cloud.google.com/kubernetes-engine/docs/concepts/cluster-autoscaler, "Minimum and maximum
@@ -83,7 +82,7 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
     if not _EKS_VERSION.match(cluster.version):
         yield Violation(f"{_PATH}.version", f"{cluster.version!r} is no version.", 'write it like "1.36".')
     else:
-        yield from _minimum(cluster.version)
+        yield from _supported(cluster.version)
     yield from _where(cluster)
     if len(set(cluster.zones)) < 2:
         place = "network.existing.privateSubnets" if cluster.network.existing else "zones"
@@ -146,17 +145,17 @@ def _existing(cluster: ExistingCluster, stack: Stack) -> Iterator[Violation]:
     yield Violation(f"{_PATH}.autoscaler", NOT_PROMISED, fix, level="warning")
 
 
-def _minimum(version: str) -> Iterator[Violation]:
-    minimum = MINIMUM_VERSIONS["kubernetes"]
-    oldest = f"{minimum.version.major}.{minimum.version.minor}"
+def _supported(version: str) -> Iterator[Violation]:
+    oldest, unknown = MINIMUM_VERSIONS["kubernetes"].version, FIRST_UNKNOWN["kubernetes"]
+    known = f'"{oldest.major}.{oldest.minor}" to "{unknown.major}.{unknown.minor - 1}"'
     try:
-        is_old = Version.of(version) < minimum.version
+        problem = out_of_range("kubernetes", version)
     except ValueError:
-        yield Violation(f"{_PATH}.version", f"{version!r} is no version.", f'write it like "{oldest}".')
+        yield Violation(f"{_PATH}.version", f"{version!r} is no version.", f"write one of {known}.")
         return
-    if is_old:
-        message = f"Kubernetes {version} is below {oldest}: {minimum.reason}."
-        yield Violation(f"{_PATH}.version", message, f'write "{oldest}" or a newer one.')
+    if problem is not None:
+        fix = f"write one of {known}."
+        yield Violation(f"{_PATH}.version", f"Kubernetes {problem.message}", fix)
 
 
 def _where(cluster: GkeCluster | EksCluster) -> Iterator[Violation]:

@@ -4,6 +4,7 @@ chart and its image.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from muster.model.minimum_versions import out_of_range
@@ -59,8 +60,15 @@ def _pinned(stack: Stack, program: Program, text: str, path: str) -> Iterator[Vi
     key = at("muster:images", _IMAGES[program])
     fix = f"remove `{key}` and run `muster image pin STACK`, which writes the digest of {text}."
     tag = _TAG.search(reference)
-    if tag is None:
-        message = f"is {text}, and `{key}` pins an image whose version nothing tells."
+    pinned = _read(tag[1]) if tag else None
+    if tag is None or pinned is None:
+        message = f"is {text}, and `{key}` pins an image whose tag is no version."
         yield Violation(path, message, f"if it is older, {fix}", level="warning")
-    elif Version.of(tag[1]) != Version.of(text):
+    elif pinned != Version.of(text):
         yield Violation(path, f"is {text}, and `{key}` pins the image of {tag[1]}.", fix)
+
+
+def _read(tag: str) -> Version | None:
+    with suppress(ValueError):
+        return Version.of(tag)
+    return None

@@ -9,8 +9,10 @@ import yaml
 from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
+from muster.config.document import parse_text
 from muster.config.errors import ConfigError
 from muster.config.scaffold import template
+from muster.config.stack import examine
 from muster.model.clusters import EksCluster, Provider
 from muster.model.stack import Stack
 
@@ -69,7 +71,28 @@ def test_kubernetes_is_the_version_of_the_cluster_said_once() -> None:
     twice = mistakes(versions={"kubernetes": "1.35"}, cluster=eks(version="1.35"))
     assert "remove one of them" in twice["muster:versions.kubernetes"]
     old = mistakes(versions={"kubernetes": "1.28"}, cluster=eks(version=None))
-    assert "below 1.30" in old["muster:cluster.version"]
+    assert "below 1.30" in old["muster:versions.kubernetes"]
+    written = mistakes(cluster=eks(version="1.28"))
+    assert "below 1.30" in written["muster:cluster.version"]
+
+
+@pytest.mark.parametrize("provider", [Provider.EKS, Provider.GKE])
+def test_a_kubernetes_that_muster_was_not_compared_with_is_refused(provider: Provider) -> None:
+    values = yaml.safe_load(template("here", provider))["config"]["muster:cluster"]
+    values.pop("version", None)
+    found = mistakes(provider, versions={"kubernetes": "1.44"}, cluster=values)
+    assert 'write one of "1.30" to "1.37"' in found["muster:versions.kubernetes"]
+    stack(provider, versions={"kubernetes": "1.37"}, cluster=values)
+
+
+def test_a_version_is_reported_at_the_line_where_it_is_written() -> None:
+    values = yaml.safe_load(template("here", Provider.EKS))["config"]
+    values["muster:cluster"] = eks(version=None)
+    text = yaml.safe_dump({"config": {**values, "muster:versions": {"kubernetes": "1.29"}}})
+    document = parse_text(text, source="x")
+    found = ConfigError(examine(document)[1], document)
+    (line,) = [number for number, line in enumerate(text.splitlines(), 1) if "1.29" in line]
+    assert f"x:{line}: muster:versions.kubernetes: " in str(found)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +118,19 @@ def test_a_pinned_image_of_another_version_is_refused() -> None:
     found = mistakes(versions={"kuberay": "1.6.1"}, images={"kuberay": pinned})
     assert "pins the image of v1.6.2" in found["muster:versions.kuberay"]
     stack(versions={"kuberay": "1.6.2"}, images={"kuberay": pinned})
+
+
+@pytest.mark.parametrize("tag", ["v1.6.2_patched", "v1.6.2.1", "1.6.2.dev0", "nightly"])
+def test_a_pinned_image_whose_tag_is_no_version_is_warned_of(tag: str) -> None:
+    values = yaml.safe_load(template("here", Provider.EKS))["config"]
+    values |= {
+        "muster:versions": {"kuberay": "1.6.2"},
+        "muster:images": {"kuberay": f"m.example/operator:{tag}@{DIGEST}"},
+    }
+    read, found = examine(parse_text(yaml.safe_dump({"config": values}), source="x"))
+    assert read is not None
+    (warned,) = [str(each) for each in found if "muster:versions.kuberay" in str(each)]
+    assert "an image whose tag is no version" in warned
 
 
 def test_a_local_cluster_takes_what_was_built() -> None:
