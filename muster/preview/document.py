@@ -27,10 +27,13 @@ Text = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`head` is text of Muster. Every row has as many cells."""
+    """`head` is text of Muster. Every row has as many cells. `figures` names the columns of figures, which
+    are right-aligned.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
+    figures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +84,14 @@ Block = Table | Items | TreeDiagram
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a report. A comment that is too long leaves out whole sections, the smallest `weight`
-    first.
+    first. `is_folded` on the page and in a comment, `is_detail` in a comment alone.
     """
 
     title: str
     weight: int
     blocks: tuple[Block, ...]
     is_folded: bool = False
+    is_detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +119,8 @@ def join_names(found: tuple[str, ...], *, most: int = 5) -> Text:
     if len(found) > most:
         spans.append(f" and {len(found) - most} more")
     return tuple(spans)
+
+
+def many(count: int, noun: str) -> str:
+    """1 team, 2 teams."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

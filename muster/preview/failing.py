@@ -52,7 +52,7 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
 
 
 def _losses(diff: StackDiff) -> Iterator[str]:
-    """Teams that are removed, and teams whose guaranteed quota shrinks."""
+    """Teams that are removed, and teams whose guaranteed quota shrinks. A derived share is no guarantee."""
     if diff.changes is None:
         yield from _not_compared(diff, "quota")
         return
@@ -60,8 +60,8 @@ def _losses(diff: StackDiff) -> Iterator[str]:
     for team in removed:
         yield f"team {team} is removed."
     for change in diff.changes.quotas:
-        lost = -change.difference
-        if change.is_team and lost > 0 and change.name not in removed:
+        lost = change.loss
+        if change.is_team and lost and change.name not in removed:
             amount = f"{format_amount(change.pool, lost)} {format_unit(change.pool)}"
             yield f"team {change.name} loses {amount} of quota in pool {change.pool.name}."
 

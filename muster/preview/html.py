@@ -102,12 +102,14 @@ def _block(block: Block, title: str) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
+    marks = [" class=figure" if head in table.figures else "" for head in table.head]
     heads = "".join(
-        f"<th scope=col><button type=button>{escape(head) or 'Change'}</button></th>" for head in table.head
+        f"<th scope=col{mark}><button type=button>{escape(head)}</button></th>"
+        for head, mark in zip(table.head, marks, strict=True)
     )
     yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
     for row in table.rows:
-        cells = "".join(f"<td>{_text(cell)}</td>" for cell in row)
+        cells = "".join(f"<td{mark}>{_text(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
         mark = _MARKS.get(row[0][0]) if row[0] and isinstance(row[0][0], str) else None
         yield f"<tr class={mark}>{cells}</tr>" if mark else f"<tr>{cells}</tr>"
     yield "</tbody></table>"

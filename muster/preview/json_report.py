@@ -13,6 +13,7 @@ from muster.model.kai.tree import Figures
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
+from muster.preview.banner import plain, to_banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.kai import KaiDiff
@@ -34,6 +35,7 @@ def _stack(diff: StackDiff) -> Record:
     found: Record = {
         "stack": diff.name,
         "changed": not diff.is_empty,
+        "banner": _banner(diff),
         "mistakes": list(diff.mistakes),
         "errors": list(diff.failures),
         "warnings": [asdict(each) for each in diff.warnings],
@@ -46,6 +48,15 @@ def _stack(diff: StackDiff) -> Record:
         return found
     kai = {} if diff.kai is None else _kai(diff.kai)
     return found | _changes(diff.changes) | _pools(diff) | _running(diff) | kai
+
+
+def _banner(diff: StackDiff) -> Record:
+    """The line that every report begins with, and its parts."""
+    banner = to_banner(diff)
+    parts = ("refusals", "losses", "gains", "others")
+    return {"text": plain(banner.text)} | {
+        part: [plain(text) for text in getattr(banner, part)] for part in parts
+    }
 
 
 def _policy_violation(violation: PolicyViolation) -> Record:
@@ -131,6 +142,8 @@ def _changes(changes: Changes) -> Record:
             {"team": each.name, "pool": each.pool.name, "before": before, "after": after}
             for each, before, after in changes.borrowing()
         ],
+        "priorities": [asdict(each) for each in changes.priorities],
+        "priorityAccess": [asdict(each) for each in changes.access],
         "settings": [asdict(each) for each in changes.settings],
         "unsaid": list(changes.not_compared),
     }
@@ -142,6 +155,7 @@ def _quota(change: QuotaChange) -> Record:
         "path": list(change.path),
         "kind": "team" if change.is_team else "department",
         "pool": change.pool.name,
+        "derived": change.is_derived,
         "before": _side(change.before),
         "after": _side(change.after),
     }

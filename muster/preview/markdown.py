@@ -100,14 +100,14 @@ def _summary(stack: StackReport) -> Iterator[str]:
 
 def _section(section: Section) -> str:
     body = "\n\n".join(_block(block) for block in section.blocks)
-    if section.is_folded:
+    if section.is_folded or section.is_detail:
         return f"<details><summary>{section.title}</summary>\n\n{body}\n\n</details>\n"
     return f"### {section.title}\n\n{body}\n"
 
 
 def _block(block: Block) -> str:
     if isinstance(block, Table):
-        rows = [block.head, tuple("---" for _ in block.head)]
+        rows = [block.head, tuple("---:" if head in block.figures else "---" for head in block.head)]
         rows += [tuple(_text(cell) for cell in row) for row in block.rows]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
     if isinstance(block, Items):

@@ -5,6 +5,7 @@ for the first lines (summary.py) and for the output format (markdown.py, html.py
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
@@ -21,7 +22,8 @@ def to_report(stacks: Sequence[StackDiff]) -> Report:
 
 def to_stack_report(diff: StackDiff) -> StackReport:
     """The report of one stack."""
-    return StackReport(UntrustedText(diff.name), tuple(summarize(diff)), tuple(_sections(diff)))
+    sections = (*_lead(diff), *(replace(each, is_detail=True) for each in _details(diff)))
+    return StackReport(UntrustedText(diff.name), tuple(summarize(diff)), sections)
 
 
 def _headline(stacks: Sequence[StackDiff]) -> Text:
@@ -32,12 +34,18 @@ def _headline(stacks: Sequence[StackDiff]) -> Text:
     return (f"{len(stacks)} stacks: {', '.join(f'{count} {what}' for count, what in counts if count)}.",)
 
 
-def _sections(diff: StackDiff) -> Iterator[Section]:
+def _lead(diff: StackDiff) -> Iterator[Section]:
+    """What a comment shows below its first lines: why the change is refused, and the quota of teams."""
     if diff.mistakes:
         yield Section("Mistakes in the description", 100, (_list(diff.mistakes),))
     if diff.failures:
         yield Section("Errors of the preview", 98, (_list(diff.failures),))
     yield from policies.sections(diff)
+    if diff.changes is not None:
+        yield from quotas.teams(diff.changes, is_kai=diff.kai is not None)
+
+
+def _details(diff: StackDiff) -> Iterator[Section]:
     yield from versions.sections(diff)
     yield from live.sections(diff)
     if diff.changes is not None:

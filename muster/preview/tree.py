@@ -4,13 +4,16 @@ Responsible for reading a rendered ClusterQueue or Cohort, and for how much quot
 rendered objects avoids a second implementation of the quota rules. Not responsible for comparing (compare/).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
+from muster.model.kueue import Group
 from muster.model.pools import Pool
 from muster.model.quantities import Bytes, Gpus, Millicores, parse_cpu, parse_memory, parse_quantity
+from muster.model.queues import Department, Team
 from muster.model.quotas import NOTHING, Resources
 from muster.model.stack import Stack
 from muster.render import kueue
@@ -31,7 +34,9 @@ class Holding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A ClusterQueue (a team) or a Cohort (a department). `within` and `reclaim` are Kueue's values, "" for a
-    Cohort. `highest` and `lowest` are the values of the priorities that a team may use.
+    Cohort. `highest` and `lowest` are the values of the priorities that a team may use. `written` are the
+    pools of which the stack file names its quota. `department` is the team's, also where that department has
+    no Cohort (`cohort: none`).
     """
 
     name: str
@@ -42,6 +47,13 @@ class Node:
     reclaim: str = ""
     highest: int = 0
     lowest: int = 0
+    written: frozenset[str] = frozenset()
+    department: str = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the team shares with no other, because its department has no Cohort."""
+        return self.is_team and self.parent is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +62,23 @@ class Reach:
 
     `subtree`: the quota of the node and of everything below it, less what a child does not lend. `lent`: the
     part of that which other nodes may use. `most`: what the node could use if every other queue were idle and
-    lent everything.
+    lent everything. `private`: quota of queues below the node that only the queue that owns it can use.
     """
 
     subtree: int
     lent: int
     most: int
+    private: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All nodes, parents before children. `is_weighted`: fair sharing is on."""
+    """All nodes, parents before children. `is_weighted`: fair sharing is on. `priorities`: value -> name."""
 
     pools: Mapping[str, Pool]
     nodes: Mapping[str, Node]
     is_weighted: bool
+    priorities: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def chain(self, name: str) -> tuple[Node, ...]:
         """The node, its parent, and so on to the top."""
@@ -88,15 +102,17 @@ class Tree:
             for name, node in self.nodes.items()
         }
         lent: dict[str, int] = {}
+        private = dict.fromkeys(self.nodes, 0)
         for name, node in reversed(list(self.nodes.items())):
             limit = _limit(self.pools[pool], node, pool, "lend")
             lent[name] = subtree[name] if limit is None else min(subtree[name], limit)
             if node.parent is not None:
                 subtree[node.parent] += lent[name]
+                private[node.parent] += private[name] + subtree[name] - lent[name]
         most: dict[str, int] = {}
         for name, node in self.nodes.items():
             most[name] = self._most(node, pool, subtree[name], lent[name], most)
-        return {name: Reach(subtree[name], lent[name], most[name]) for name in self.nodes}
+        return {name: Reach(subtree[name], lent[name], most[name], private[name]) for name in self.nodes}
 
     def _most(self, node: Node, pool: str, subtree: int, lent: int, above: Mapping[str, int]) -> int:
         if node.is_team and pool not in node.holdings:
@@ -122,11 +138,14 @@ def to_tree(stack: Stack, rendered: Rendered | None = None) -> Tree:
         cohort = cohorts.get(department.name)
         if cohort is not None:
             parent = above[-1].name if above else None
-            nodes[department.name] = _to_department(department.name, parent, cohort, pools)
+            nodes[department.name] = _to_department(department, parent, cohort, pools)
         for team in department.teams:
             parent = None if cohort is None else department.name
-            nodes[team.name] = _to_team(team.name, parent, queues[team.name], allowed[team.name], pools)
-    return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted)
+            found = _to_team(team, parent, queues[team.name], allowed[team.name], pools)
+            holdings = found.holdings if parent is not None else _closed(found.holdings)
+            nodes[team.name] = replace(found, department=department.name, holdings=holdings)
+    ranks = {value: name for name, value in values.items()}
+    return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted, ranks)
 
 
 def nominal_quota(node: Node, pool: str) -> Resources:
@@ -151,16 +170,24 @@ def _limit(pool: Pool, node: Node, name: str, key: str) -> int | None:
     return None if limit is None else in_pool_unit(pool, limit)
 
 
-def _to_department(name: str, parent: str | None, cohort: Manifest, pools: Mapping[str, str]) -> Node:
-    return Node(name=name, parent=parent, is_team=False, holdings=_to_holdings(cohort["spec"], pools))
+def _to_department(
+    department: Department, parent: str | None, cohort: Manifest, pools: Mapping[str, str]
+) -> Node:
+    return Node(
+        name=department.name,
+        parent=parent,
+        is_team=False,
+        holdings=_to_holdings(cohort["spec"], pools),
+        written=frozenset(department.allowance.quota) | _grouped(department.kueue.resource_groups, pools),
+    )
 
 
 def _to_team(
-    name: str, parent: str | None, queue: Manifest, priorities: list[int], pools: Mapping[str, str]
+    team: Team, parent: str | None, queue: Manifest, priorities: list[int], pools: Mapping[str, str]
 ) -> Node:
     spec = queue["spec"]
     return Node(
-        name=name,
+        name=team.name,
         parent=parent,
         is_team=True,
         holdings=_to_holdings(spec, pools),
@@ -168,7 +195,20 @@ def _to_team(
         reclaim=spec["preemption"]["reclaimWithinCohort"],
         highest=max(priorities, default=0),
         lowest=min(priorities, default=0),
+        written=frozenset(team.allowance.quota) | _grouped(team.kueue.resource_groups, pools),
     )
+
+
+def _grouped(groups: Iterable[Group], pools: Mapping[str, str]) -> frozenset[str]:
+    """The pools of which `resourceGroups` name the quota."""
+    return frozenset(
+        pools[flavor.name] for group in groups for flavor in group.flavors if flavor.name in pools
+    )
+
+
+def _closed(holdings: Mapping[str, Holding]) -> dict[str, Holding]:
+    """Without a Cohort a team has no other team to borrow from or to lend to."""
+    return {pool: Holding(each.nominal, NOTHING, NOTHING) for pool, each in holdings.items()}
 
 
 def _to_holdings(spec: Manifest, pools: Mapping[str, str]) -> dict[str, Holding]:

@@ -5,13 +5,14 @@ responsible for drawing (markdown.py, svg.py).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from muster.live.sanitize import sanitize_line
 from muster.model.pools import Pool
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, TreeDiagram, TreeNode, UntrustedText
-from muster.preview.figures import format_amount, format_change
+from muster.preview.figures import format_amounts
 from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
 
 
@@ -59,22 +60,25 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
     before, after = changes.before.nodes.get(name), changes.after.nodes.get(name)
     if before is None or after is None:
         return Mark.NEW if before is None else Mark.GONE
-    differences = [change.difference for change in touched]
-    if any(each > 0 for each in differences) and not any(each < 0 for each in differences):
-        return Mark.MORE
-    if any(each < 0 for each in differences) and not any(each > 0 for each in differences):
-        return Mark.LESS
-    # What a node could use at most depends on other nodes, so a change of it alone is no change of the node.
-    return Mark.SAME if before == after else Mark.OTHER
+    gains, losses = any(change.gain for change in touched), any(change.loss for change in touched)
+    if gains is not losses:
+        return Mark.MORE if gains else Mark.LESS
+    # What a node could use at most, and a derived share, depend on other nodes: no change of the node.
+    own = any(not (change.is_derived or change.is_indirect) for change in touched if change.is_team)
+    rest = [replace(node, holdings={}) for node in (before, after)]
+    return Mark.OTHER if own or gains or rest[0] != rest[1] else Mark.SAME
 
 
 def _notes(changes: Changes, node: Node) -> Iterable[str]:
     """The quota in each GPU pool, and in CPU pools where it changes."""
     for name, pool in {**changes.before.pools, **changes.after.pools}.items():
         before, after = (_own(tree, node.name, name, pool) for tree in (changes.before, changes.after))
-        if (before or after) and (pool.is_gpu or before != after):
-            amounts = format_change(format_amount(pool, before), format_amount(pool, after))
-            yield f"{sanitize_line(name)} {amounts}"
+        is_written = any(
+            node.name in tree.nodes and name in tree.nodes[node.name].written
+            for tree in (changes.before, changes.after)
+        )
+        if (before or after) and (pool.is_gpu or (is_written and before != after)):
+            yield f"{sanitize_line(name)} {format_amounts(pool, before, after)}"
 
 
 def _own(tree: Tree, name: str, pool: str, kind: Pool) -> int:

@@ -12,6 +12,12 @@ from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
 from muster.preview.compare.pools import PoolChange, pool_changes
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
+from muster.preview.compare.priorities import (
+    AccessChange,
+    PriorityChange,
+    access_changes,
+    priority_changes,
+)
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
 from muster.preview.compare.settings import SettingChange, setting_changes
 from muster.preview.compare.versions import version_changes
@@ -33,6 +39,8 @@ class Changes:
     after: Tree
     not_compared: tuple[str, ...] = ()
     versions: tuple[Judgement, ...] = ()
+    priorities: tuple[PriorityChange, ...] = ()
+    access: tuple[AccessChange, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -76,6 +84,8 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         after=after,
         not_compared=not_compared,
         versions=version_changes(base, head),
+        priorities=priority_changes(base, head),
+        access=access_changes(base, head),
     )
 
 

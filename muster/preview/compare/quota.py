@@ -16,7 +16,8 @@ from muster.preview.tree import Holding, Node, Reach, Tree, in_pool_unit, nomina
 @dataclass(frozen=True, slots=True)
 class Quota:
     """One side of a row. `sums` is the quota of a node and of everything below it. `most` is what it could
-    use if every other queue were idle and lent everything, in the pool's unit.
+    use if every other queue were idle and lent everything, in the pool's unit; a department's includes what
+    a team below it lends to no other.
     """
 
     holding: Holding | None
@@ -28,7 +29,7 @@ class Quota:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaChange:
     """A team or department, and a pool. A side is None where the queue does not exist. `path`: top to
-    queue.
+    queue. `is_written`: a side's stack file names the queue's quota of the pool.
     """
 
     name: str
@@ -37,6 +38,7 @@ class QuotaChange:
     pool: Pool
     before: Quota | None
     after: Quota | None
+    is_written: bool
 
     @property
     def is_indirect(self) -> bool:
@@ -49,6 +51,31 @@ class QuotaChange:
         """The gain (positive) or loss (negative) of guaranteed quota, in the pool's unit."""
         before, after = (NOTHING if side is None else side.own for side in (self.before, self.after))
         return in_pool_unit(self.pool, after) - in_pool_unit(self.pool, before)
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether only figures change that Muster works out: the share of a CPU pool that no quota names, or
+        the CPU and memory that come with as many GPUs as before.
+        """
+        if self.before is not None and self.after is not None:
+            limits = [_limits(self.pool, side.holding) for side in (self.before, self.after)]
+            if None not in limits and limits[0] != limits[1]:
+                return False
+        if not self.pool.is_gpu:
+            return not self.is_written
+        if self.before is None or self.after is None:
+            return False
+        return _in_unit(self.pool, self.before) == _in_unit(self.pool, self.after)
+
+    @property
+    def loss(self) -> int:
+        """How much guaranteed quota the queue loses, in the pool's unit. A derived share is no guarantee."""
+        return 0 if self.is_derived else max(-self.difference, 0)
+
+    @property
+    def gain(self) -> int:
+        """How much guaranteed quota the queue gains, in the pool's unit."""
+        return 0 if self.is_derived else max(self.difference, 0)
 
     @property
     def borrowable(self) -> tuple[int, int]:
@@ -86,7 +113,16 @@ def _quota_changes(before: Tree, after: Tree) -> Iterator[QuotaChange]:
             if one == two or not (_has_quota(one) or _has_quota(two)):
                 continue
             yield QuotaChange(
-                name=node.name, path=path, is_team=node.is_team, pool=pools[pool], before=one, after=two
+                name=node.name,
+                path=path,
+                is_team=node.is_team,
+                pool=pools[pool],
+                before=one,
+                after=two,
+                is_written=any(
+                    node.name in tree.nodes and pool in tree.nodes[node.name].written
+                    for tree in (before, after)
+                ),
             )
 
 
@@ -112,7 +148,19 @@ def _side(tree: Tree, pool: str) -> dict[str, Quota]:
 
 
 def _quota(node: Node, pool: str, sums: Mapping[str, Resources], reach: Reach) -> Quota:
-    return Quota(node.holdings.get(pool), nominal_quota(node, pool), sums[node.name], reach.most)
+    most = reach.most if node.is_team else reach.most + reach.private
+    return Quota(node.holdings.get(pool), nominal_quota(node, pool), sums[node.name], most)
+
+
+def _limits(pool: Pool, holding: Holding | None) -> tuple[int | None, ...] | None:
+    if holding is None:
+        return None
+    limits = (holding.borrow, holding.lend)
+    return tuple(None if limit is None else in_pool_unit(pool, limit) for limit in limits)
+
+
+def _in_unit(pool: Pool, side: Quota) -> tuple[int, int, int]:
+    return in_pool_unit(pool, side.own), in_pool_unit(pool, side.sums), side.most
 
 
 def _summed(tree: Tree, pool: str) -> dict[str, Resources]:

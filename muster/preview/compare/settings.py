@@ -81,6 +81,11 @@ def owner_of(place: str) -> str | None:
 def _department(above: tuple[Department, ...], department: Department) -> dict[str, str]:
     place = f"department {department.name}"
     found = dict(_fields(place, department, without=_ALLOWANCE))
+    found.pop(f"{place}: kueue exists", None)
+    if not department.kueue.exists:
+        found[f"{place}: kueue cohort"] = "none"
+    elif (name := found.pop(f"{place}: kueue name", None)) is not None:
+        found[f"{place}: kueue cohort"] = name
     return found | {f"{place}: within": above[-1].name if above else "the top"} | _weight(place, department)
 
 

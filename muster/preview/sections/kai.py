@@ -10,6 +10,7 @@ from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.figures import format_change
 
 _HEAD: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight")
+_OVER: Final = ("Queue", "Resource", "Holds now", "New quota")
 _RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
 _RULE: Final = (
     f"Work of priority {NON_PREEMPTIBLE} and more stays within its queue's quota and is never evicted. "
@@ -23,12 +24,20 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         return
     changed = [*_priorities(diff.kai), *_evictions(diff.kai)]
     if diff.kai.queues:
-        rows = tuple(_row(each) for each in diff.kai.queues)
-        yield Section("KAI queues", 82, (Table(_HEAD, rows), Items(((_RULE,),))))
+        of_gpus = _table([each for each in diff.kai.queues if each.resource == "gpu"])
+        of_others = _table([each for each in diff.kai.queues if each.resource != "gpu"])
+        if of_gpus.rows:
+            yield Section("KAI queues", 82, (of_gpus, Items(((_RULE,),))))
+        if of_others.rows:
+            yield Section("KAI queues: CPU and memory", 52, (of_others,), is_folded=True)
     if changed:
         title = "Priorities and eviction with KAI"
         yield Section(title, 76, (Items(tuple(changed)),))
     yield from _over(diff)
+
+
+def _table(found: list[QueueChange]) -> Table:
+    return Table(_HEAD, tuple(_row(each) for each in found), _HEAD[3:])
 
 
 def _row(change: QueueChange) -> tuple[Text, ...]:
@@ -76,6 +85,6 @@ def _over(diff: StackDiff) -> Iterator[Section]:
             )
             for each in diff.kai.over_quota
         )
-        table = Table(("Queue", "Resource", "Holds now", "New quota"), rows)
+        table = Table(_OVER, rows, _OVER[2:])
         when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
         yield Section("Who holds more than the new quota now", 93, (table, Items(((when,),))))

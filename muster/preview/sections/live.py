@@ -9,7 +9,7 @@ from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.figures import format_amount, format_unit
 
 _HEAD: Final = (
-    "",
+    "Change",
     "Team",
     "Pool",
     "Uses now",
@@ -30,7 +30,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         return
     when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
     if diff.overuse:
-        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse))
+        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse), _HEAD[3:])
         yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
     if diff.queued:
         table = Table(
@@ -39,6 +39,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
                 ((UntrustedText(each.team),), (str(each.holding),), (str(each.pending),))
                 for each in diff.queued
             ),
+            _WAITING[1:],
         )
         yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
 

@@ -24,7 +24,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         return
     rows = tuple(_row(each) for each in diff.pools)
     sources = tuple(_sources(diff.pools))
-    blocks = (Table(_HEAD, rows), *((Items(sources),) if sources else ()))
+    blocks = (Table(_HEAD, rows, _HEAD[1:4]), *((Items(sources),) if sources else ()))
     yield Section("Pools, nodes, GPU-hours and money", 90, blocks)
 
 

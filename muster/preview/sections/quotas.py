@@ -8,35 +8,38 @@ from muster.preview.compare.changes import Changes
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
+from muster.preview.evictions import new_evictions
 from muster.preview.tree_diagram import to_diagram
 
 # A larger diagram is not readable, and GitHub does not draw a graph with more than 500 edges.
 _MAX_NODES: Final = 60
 
 
+def teams(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+    """The quotas that the stack file names: GPUs, and then CPUs of pools without GPUs, each in a table of its
+    own, so that a column has one unit.
+
+    KAI has other rules for borrowing and lending, so those columns are left out; see sections/kai.py.
+    """
+    found = [each for each in _of_teams(changes) if not each.is_derived]
+    for title, weight, rows in (
+        ("Quota of teams", 80, [each for each in found if each.pool.is_gpu]),
+        ("CPU quota of teams", 79, [each for each in found if not each.pool.is_gpu]),
+    ):
+        if rows:
+            yield Section(title, weight, (_team_table(changes, rows, is_kai=is_kai),))
+
+
 def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
-    """KAI has other rules for borrowing and lending, so those columns are left out; see sections/kai.py."""
-    columns = 4 if is_kai else 5
-    departments = tuple(_department(each)[:columns] for each in changes.quotas if not each.is_team)
-    shown = _OWN if is_kai else len(_TEAM)
-    teams = tuple(_team(each)[:shown] for each in changes.quotas if each.is_team and not each.is_indirect)
-    reached = tuple(_reached(each) for each in changes.quotas if each.is_team and each.is_indirect)
-    if teams:
-        yield Section("Quota of teams", 80, (Table(_TEAM[:shown], teams),))
-    if departments:
-        table = Table(_DEPARTMENT[:columns], departments)
-        yield Section("Quota of departments, with all below them", 85, (table,))
-    if changes.preemption or changes.not_compared:
-        blocks = [Table(_PREEMPTION, tuple(_preemption(row) for row in changes.preemption))]
-        unknown = [Items(tuple((each,) for each in changes.not_compared))]
-        parts = (*(blocks if changes.preemption else ()), *(unknown if changes.not_compared else ()))
-        yield Section("Who can preempt whom", 75, parts)
-    borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
-    if borrowing and not is_kai:
-        yield Section("Borrowing that became possible or impossible", 70, (Table(_BORROWING, borrowing),))
-    if reached and not is_kai:
-        title = "Teams affected by other teams' changes: the most that each could use"
-        yield Section(title, 55, (Table(("Team", "Pool", "Could use at most"), reached),), is_folded=True)
+    """What the quotas mean for departments, and for borrowing and preemption."""
+    yield from _departments(changes, is_kai=is_kai)
+    derived = [each for each in _of_teams(changes) if each.is_derived]
+    if derived:
+        table = _team_table(changes, derived, is_kai=is_kai)
+        yield Section("CPU and memory that follow from other figures", 51, (table,), is_folded=True)
+    yield from _preemptions(changes, is_kai=is_kai)
+    if not is_kai:
+        yield from _possibilities(changes)
     picture = None if changes.is_empty else to_diagram(changes, most=_MAX_NODES)
     if picture is not None:
         yield Section("The queue tree", 60, (picture,))
@@ -46,6 +49,47 @@ def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
             for each in changes.settings
         )
         yield Section("Other settings", 50, (Table(("Setting", "Before", "After"), settings),))
+
+
+def _departments(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+    found = [each for each in changes.quotas if not each.is_team]
+    of_gpus = _department_table([each for each in found if each.pool.is_gpu], is_kai=is_kai)
+    of_cpus = _department_table([each for each in found if not each.pool.is_gpu], is_kai=is_kai)
+    if of_gpus.rows:
+        yield Section("Quota of departments, with all below them", 85, (of_gpus,))
+    if of_cpus.rows:
+        yield Section("CPU of departments, with all below them", 52, (of_cpus,), is_folded=True)
+
+
+def _department_table(found: list[QuotaChange], *, is_kai: bool) -> Table:
+    head = _DEPARTMENT[: 4 if is_kai else 5]
+    return Table(head, tuple(_department(each)[: len(head)] for each in found), head[2:])
+
+
+def _preemptions(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+    sentences = tuple((*each, ".") for each in new_evictions(changes, is_kai=is_kai))
+    unknown = tuple((each,) for each in changes.not_compared)
+    rows = tuple(_preemption(row) for row in changes.preemption)
+    lists = tuple(Items(texts) for texts in (sentences, unknown) if texts)
+    if lists or rows:
+        yield Section("Who can preempt whom", 75, (*lists, *((Table(_PREEMPTION, rows),) if rows else ())))
+
+
+def _possibilities(changes: Changes) -> Iterator[Section]:
+    """What teams can borrow and reach because other teams change."""
+    borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
+    if borrowing:
+        table = Table(_BORROWING, borrowing, _BORROWING[2:])
+        yield Section("Borrowing that became possible or impossible", 70, (table,))
+    reached = [each for each in changes.quotas if each.is_team and each.is_indirect]
+    if reached:
+        title = "Teams affected by other teams' changes: the most that each could use"
+        tables = (
+            Table(_REACHED, tuple(_reached(each) for each in rows), _REACHED[2:])
+            for is_gpu in (True, False)
+            if (rows := [each for each in reached if each.pool.is_gpu is is_gpu])
+        )
+        yield Section(title, 55, tuple(tables), is_folded=True)
 
 
 _TEAM: Final = (
@@ -61,15 +105,26 @@ _TEAM: Final = (
 # The first columns concern the team's own quota, and apply to both schedulers.
 _OWN: Final = 5
 _DEPARTMENT: Final = ("Department", "Pool", "Own", "With all below", "Could use at most")
-_PREEMPTION: Final = ("", "Who", "Can preempt", "On pools", "Why")
+_REACHED: Final = ("Team", "Pool", "Could use at most")
+_PREEMPTION: Final = ("Change", "Who", "Can preempt", "On pools", "Why")
 _BORROWING: Final = ("Team", "Pool", "Could borrow", "Now")
 
 
-def _team(change: QuotaChange) -> tuple[Text, ...]:
+def _of_teams(changes: Changes) -> list[QuotaChange]:
+    """Quotas of teams that change in themselves."""
+    return [each for each in changes.quotas if each.is_team and not each.is_indirect]
+
+
+def _team_table(changes: Changes, rows: list[QuotaChange], *, is_kai: bool) -> Table:
+    shown = _OWN if is_kai else len(_TEAM)
+    return Table(_TEAM[:shown], tuple(_team(changes, each)[:shown] for each in rows), _TEAM[3:])
+
+
+def _team(changes: Changes, change: QuotaChange) -> tuple[Text, ...]:
     before, after = (None if side is None else side.own for side in (change.before, change.after))
     return (
         (UntrustedText(change.name),),
-        (UntrustedText(" / ".join(change.path[:-1])),),
+        _above(changes, change),
         _of(change),
         (figures.format_resources(change.pool, before, after),),
         (figures.format_signed(change.pool, change.difference),),
@@ -77,6 +132,14 @@ def _team(change: QuotaChange) -> tuple[Text, ...]:
         (figures.format_limits(change, "lend"),),
         (figures.format_reach(change),),
     )
+
+
+def _above(changes: Changes, change: QuotaChange) -> Text:
+    """The departments above a team, and that the team shares with no other where there is no Cohort."""
+    node = changes.after.nodes.get(change.name) or changes.before.nodes[change.name]
+    if node.is_alone:
+        return (UntrustedText(node.department), " (cohort: none)")
+    return (UntrustedText(" / ".join(change.path[:-1])),)
 
 
 def _of(change: QuotaChange) -> Text:

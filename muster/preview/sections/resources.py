@@ -24,7 +24,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         yield Section(title, 20, (Table(_RESOURCE, pending),), is_folded=True)
 
 
-_RESOURCE: Final = ("", "Type", "Name", "What")
+_RESOURCE: Final = ("Change", "Type", "Name", "What")
 
 
 def _resource(resource: Resource) -> tuple[Text, ...]:

@@ -85,7 +85,8 @@ def test_the_report_has_the_word() -> None:
     pool = _pool(stack, "l4")
     value = in_pool_unit(pool, nominal_quota(to_tree(stack).nodes["open"], "l4"))
     assert format_amount(pool, value) == format_amount(pool, 2 * value) == "unlimited"
-    assert format_signed(pool, value - 8) == "+unlimited"
+    assert format_signed(pool, value - 8) == "to unlimited"
+    assert format_signed(pool, 8 - value) == "from unlimited"
     assert format_amount(pool, 8) == "8"
 
 

@@ -67,7 +67,7 @@ def test_a_stream_of_events_gives_the_same_plan_as_a_digest() -> None:
 
 def test_a_broken_policy_refuses_and_a_warning_does_not() -> None:
     text = _comment(parse_plan(_stream(_policy()), source="x"))
-    assert "**Refused by the policy pack: 1 violation.**" in text
+    assert "**Refused by the policy pack: 1 violation." in text
     assert "| stops the update | `muster/quota` | `team-a` |" in text
     text = _comment(parse_plan(_stream(_policy("warning", resourceUrn="")), source="x"))
     assert "- Policies: 1 warning." in text

@@ -111,7 +111,10 @@ def test_overuse_has_the_same_rows_everywhere() -> None:
 def test_kai_has_the_same_rows_everywhere() -> None:
     found, record = _kai(), _json(_kai())
     queues = [(each["queue"], " / ".join(each["path"])) for each in record["kaiQueues"]]
-    assert [row[:2] for row in _tables(found, "KAI queues")] == queues
+    gpus = [each["resource"] == "gpu" for each in record["kaiQueues"]]
+    for title, is_gpu in (("KAI queues", True), ("KAI queues: CPU and memory", False)):
+        wanted = [queue for queue, kind in zip(queues, gpus, strict=True) if kind is is_gpu]
+        assert [row[:2] for row in _tables(found, title)] == wanted
     over = [(each["queue"], str(each["used"])) for each in record["kaiOver"]]
     assert [(row[0], row[2]) for row in _tables(found, "Who holds more than the new quota now")] == over
     assert queues

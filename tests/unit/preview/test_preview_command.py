@@ -39,7 +39,7 @@ def test_two_files_write_a_comment_to_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = _run(capsys, "--base", LOCAL, changed)
-    assert output.startswith("## Muster preview: `local`\n\n**Look closely: 1 team loses quota.**\n")
+    assert output.startswith("## Muster preview: `local`\n\n**`team-a` -1 L4**\n")
     assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in output
     assert "1 team loses quota: `team-a`." in output
 
@@ -62,14 +62,14 @@ def test_plans_alone_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[st
     base.write_text(json.dumps(document), encoding="utf-8")
     output = _run(capsys, "--base-plan", base, "--head-plan", PLAN)
     assert "| `priorities` | `1000 prod, 100 dev` | `1000 prod, 200 dev` |" in output
-    assert "### Resources replaced or deleted" in output
+    assert "<summary>Resources replaced or deleted</summary>" in output
 
 
 def test_what_base_would_change_as_well_is_listed_separately(capsys: pytest.CaptureFixture[str]) -> None:
     output = _run(capsys, "--base", LOCAL, LOCAL, "--base-plan", PLAN, "--head-plan", PLAN)
     assert "**Nothing changes.**" in output
     assert "<summary>Resources that change without this pull request</summary>" in output
-    assert "### Resources replaced" not in output
+    assert "<summary>Resources replaced" not in output
 
 
 def test_several_stacks_are_paired_by_name_and_listed_in_order(
@@ -87,12 +87,12 @@ def test_several_stacks_are_paired_by_name_and_listed_in_order(
         f"b={PLAN}",
     )
     assert re.findall(r"^## .*`(.*)`$", output, re.MULTILINE) == ["b", "gone", "new"]
-    assert output.index("### Resources replaced") < output.index("## Muster preview: `gone`")
+    assert output.index("<summary>Resources replaced") < output.index("## Muster preview: `gone`")
     assert output.count("removed, with namespace") == 1
 
 
 def test_a_new_stack_is_compared_with_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "3 teams gain quota" in _run(capsys, "--base", "none", LOCAL)
+    assert "2 teams gain quota: `team-a`, `team-b`" in _run(capsys, "--base", "none", LOCAL)
 
 
 def test_a_head_that_is_no_stack_is_reported_with_its_lines(
@@ -124,7 +124,7 @@ def test_an_engine_error_in_the_middle_is_reported_with_what_was_reached(
     output = _run(capsys, "--base", LOCAL, LOCAL, "--head-plan", path)
     assert "**The preview failed: the engine stopped" in output
     assert "- `cannot reach the cluster`\n" in output
-    assert "### Resources replaced or deleted" in output
+    assert "<summary>Resources replaced or deleted</summary>" in output
 
 
 def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:

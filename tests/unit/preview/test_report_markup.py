@@ -188,9 +188,10 @@ def test_ten_thousand_queues_fit_a_comment_by_dropping_whole_parts() -> None:
     text = format_comment(found)
     assert len(text.encode()) <= MAX_BYTES
     _check_markdown(text)
+    assert "4996 more gain quota**" in text
     assert "Left out, too long for a comment: Quota of teams" in text
     assert "Guaranteed `l4` GPU in sum: 10000 → 15000." in text
-    assert "### Quota of departments" in text
+    assert "<summary>Quota of departments" in text
     assert format_html(found).count("<tr") > 5_000
 
 
@@ -207,7 +208,7 @@ def test_the_least_important_section_is_left_out_first() -> None:
     whole = format_comment(found)
     shorter = format_comment(found, longest=len(whole.encode()) - 1)
     assert "Left out, too long for a comment: Resources created or updated." in shorter
-    assert "### Resources replaced or deleted" in shorter
+    assert "<summary>Resources replaced or deleted</summary>" in shorter
     assert format_comment(found, longest=len(whole.encode())) == whole
 
 
@@ -226,7 +227,7 @@ def test_quota_comes_before_resources_and_grave_resources_first() -> None:
     head = config.parse(load_plan(PLAN).config, source="stacks/none.yaml")
     text = format_comment(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     order = [
-        "**Look closely: 1 team removed, 1 team loses quota, new preemption, 1 resource deleted.**",
+        "**`team-b` -1 H100 and -1 L4 (removed); `team-a` +1 L4, `team-d` +1 H100 (new); ",
         "- `team-b` removed, with namespace and all that is in it.\n",
         "| `team-a` | `research` | `l4` GPU | 1 → 2 | +1 | 1 → 0 | all | 2 |",
         "| new | `team-d` | `team-a` | `cpu`, `h100` | reclaims its quota |",
@@ -242,7 +243,7 @@ def test_namespaces_that_muster_stops_guarding_are_looked_at_closely() -> None:
     base = config.load(LOCAL)
     head = replace(base, tenancy=replace(base.tenancy, namespaces=Namespaces.EXISTING))
     text = format_comment(report(base, head))
-    assert "**Look closely: namespaces no longer guarded.**" in text
+    assert "**namespaces no longer guarded**" in text
     assert "The namespaces stay with their work and data" in text
     assert "no longer guarded" not in format_comment(report(head, base))
 

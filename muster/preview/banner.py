@@ -1,0 +1,310 @@
+"""The banner of a stack: what a reviewer decides on, in one line, losses before gains.
+
+    vision -8 H100, notebooks -4 L4; robotics +8 H100 (new); new priority urgent, open to 3 teams; H100 in all
+    64 to 80
+
+Responsible for what belongs in it and in which order. Every format shows this banner. A quota counts where
+the stack file names it; what Muster derives (a share of a CPU pool, the CPU that comes with a GPU) does not.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from muster.model.pools import Pool
+from muster.model.quotas import is_unlimited
+from muster.model.transitions import Verdict
+from muster.preview.compare.changes import Changes
+from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.compare.quota import QuotaChange
+from muster.preview.document import Span, Text, UntrustedText, join_names, many
+from muster.preview.evictions import new_evictions
+from muster.preview.figures import format_amount, format_unit
+from muster.preview.tree import Holding, Tree, in_pool_unit
+
+_STOPPED: Final = "The preview failed: the engine stopped, so resources that it did not reach are not listed"
+_MAX_LOSSES: Final = 8
+_MAX_GAINS: Final = 4
+_MAX_OTHERS: Final = 3
+_ALONE: Final = {"removed": " removed", "new": " new, without a quota of its own"}
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """What is refused, who loses, who gains, and what else a reviewer decides on."""
+
+    refusals: tuple[Text, ...]
+    losses: tuple[Text, ...]
+    gains: tuple[Text, ...]
+    others: tuple[Text, ...]
+    is_change: bool
+
+    @property
+    def text(self) -> Text:
+        """All of it in one line."""
+        groups = [
+            _join(self.refusals, ". "),
+            _join(self.losses, ", "),
+            _join(self.gains, ", "),
+            _join(self.others, "; "),
+        ]
+        found = _join([group for group in groups if group], "; ")
+        if not found:
+            return ("Changes, and no team loses quota.",) if self.is_change else ("Nothing changes.",)
+        return (*found, ".") if self.refusals else found
+
+
+def plain(text: Text) -> str:
+    """Without markup, for a program."""
+    return "".join(span.text if isinstance(span, UntrustedText) else span for span in text)
+
+
+def to_banner(diff: StackDiff) -> Banner:
+    """The banner of one stack."""
+    refusals = tuple(_refusals(diff))
+    resources = tuple(_resources(diff))
+    changes = diff.changes
+    if changes is None:
+        return Banner(refusals, (), (), resources, not diff.is_empty)
+    return Banner(
+        refusals=refusals,
+        losses=_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose"),
+        gains=_bounded(_gains(changes), _MAX_GAINS, "gains", "gain"),
+        others=(*_others(changes, is_kai=diff.kai is not None), *resources),
+        is_change=not diff.is_empty,
+    )
+
+
+def _refusals(diff: StackDiff) -> Iterator[Text]:
+    if diff.mistakes:
+        yield (f"Refused: {many(len(diff.mistakes), 'mistake')} in the stack's description",)
+    mandatory = sum(each.is_mandatory for each in diff.policy_violations)
+    if mandatory:
+        yield (f"Refused by the policy pack: {many(mandatory, 'violation')}",)
+    for step in () if diff.changes is None else diff.changes.versions:
+        if step.verdict is Verdict.REFUSED:
+            before, after = UntrustedText(step.before), UntrustedText(step.after)
+            yield (f"Refused: {step.component} cannot go from ", before, " to ", after)
+    if diff.failures:
+        yield (_STOPPED,)
+
+
+# Quota
+
+
+def _losses(changes: Changes) -> list[Text]:
+    """Removed teams first, then by the number of GPUs, then CPUs."""
+    return _moves(changes, lambda change: change.loss, gone_from=changes.after, word="removed")
+
+
+def _gains(changes: Changes) -> list[Text]:
+    return _moves(changes, lambda change: change.gain, gone_from=changes.before, word="new")
+
+
+def _moves(
+    changes: Changes, amount: Callable[[QuotaChange], int], *, gone_from: Tree, word: str
+) -> list[Text]:
+    moved: dict[str, list[QuotaChange]] = {}
+    for change in changes.quotas:
+        if amount(change):
+            moved.setdefault(change.name, []).append(change)
+    other = changes.before if gone_from is changes.after else changes.after
+    absent = [node for node in other.teams() if node.name not in gone_from.nodes]
+    for node in absent:
+        moved.setdefault(node.name, [])
+    names = {node.name for node in absent}
+    first = names if word == "removed" else set[str]()
+
+    def order(name: str) -> tuple[bool, int, int, str]:
+        sizes = [
+            sum(amount(each) for each in moved[name] if each.pool.is_gpu is is_gpu)
+            for is_gpu in (True, False)
+        ]
+        return (name not in first, -sizes[0], -sizes[1], name)
+
+    return [
+        _mover(name, moved[name], is_team=name in names or any(each.is_team for each in moved[name]))
+        + ((f" ({word})" if moved[name] else _ALONE[word],) if name in names else ())
+        for name in sorted(moved, key=order)
+    ]
+
+
+def _mover(name: str, moved: list[QuotaChange], *, is_team: bool) -> Text:
+    spans: list[Span] = [] if is_team else ["department "]
+    spans.append(UntrustedText(name))
+    for index, change in enumerate(sorted(moved, key=lambda each: (not each.pool.is_gpu, each.pool.name))):
+        spans += [" and " if index else " ", *_move(change)]
+    return tuple(spans)
+
+
+def _move(change: QuotaChange) -> Text:
+    pool, kind = change.pool, _kind(change.pool)
+    if not is_unlimited(pool, change.difference):
+        return (
+            f"{'+' if change.difference > 0 else '-'}{format_amount(pool, abs(change.difference))} ",
+            *kind,
+        )
+    before, after = (
+        format_amount(pool, 0 if side is None else in_pool_unit(pool, side.own))
+        for side in (change.before, change.after)
+    )
+    return (*kind, f" {before} to {after}")
+
+
+def _kind(pool: Pool) -> Text:
+    """`H100` for a pool of H100s that is named so, else the pool's name and what it counts."""
+    device = "" if pool.accelerator is None else pool.accelerator.name
+    if pool.name in device.split("-"):
+        return (pool.name.upper(),)
+    if not pool.is_gpu and pool.name == "cpu":
+        return ("CPU",)
+    return (f"{format_unit(pool)} of ", UntrustedText(pool.name))
+
+
+# What else a reviewer decides on
+
+
+def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
+    if changes.releases_namespaces:
+        yield ("namespaces no longer guarded",)
+    yield from _priorities(changes)
+    yield from _capped(
+        list(_access(changes)), "more team with other priorities", "more teams with other priorities"
+    )
+    yield from _capped(list(_places(changes)), "more move", "more moves")
+    if not is_kai:
+        yield from _capped(list(_limits(changes)), "more limit", "more limits")
+    rights = list(new_evictions(changes, is_kai=is_kai, only_old=True))
+    yield from _capped(rights, "more right to evict", "more rights to evict")
+    if changes.not_compared:
+        yield ("preemption could not be compared",)
+    yield from _pools(changes)
+    ordered = sum(each.verdict is Verdict.ORDERED for each in changes.versions)
+    if ordered:
+        yield (f"{many(ordered, 'version')} that {'needs' if ordered == 1 else 'need'} an order",)
+
+
+def _priorities(changes: Changes) -> Iterator[Text]:
+    for each in changes.priorities:
+        name = UntrustedText(each.name)
+        if each.before is None and each.teams:
+            yield ("new priority ", name, f", open to {many(len(each.teams), 'team')}")
+        elif each.after is None:
+            yield ("priority ", name, f" removed, which {many(len(each.teams), 'team')} could use")
+        elif each.before is not None and each.is_reordered:
+            yield ("priority ", name, f" {each.before} to {each.after}, in another order than before")
+
+
+def _access(changes: Changes) -> Iterator[Text]:
+    for each in changes.access:
+        words: list[Span] = [UntrustedText(each.team)]
+        if each.gained:
+            words += [" may now use priority ", *join_names(each.gained)]
+        if each.lost:
+            words += [" and" if each.gained else "", " may no longer use priority ", *join_names(each.lost)]
+        yield tuple(words)
+
+
+def _places(changes: Changes) -> Iterator[Text]:
+    """Departments that stop or begin to share, and teams that move to another one."""
+    pairs = [
+        (node, changes.after.nodes[node.name])
+        for node in changes.before.teams()
+        if node.name in changes.after.nodes
+    ]
+    switched = {
+        (after.department, after.is_alone)
+        for before, after in pairs
+        if before.is_alone is not after.is_alone and before.department == after.department
+    }
+    for department, is_alone in sorted(switched):
+        what = "no longer share with anyone (cohort: none)" if is_alone else "share now"
+        yield ("teams of ", UntrustedText(department), f" {what}")
+    for before, after in pairs:
+        if before.department != after.department:
+            yield (
+                UntrustedText(after.name),
+                " moves from ",
+                UntrustedText(before.department),
+                " to ",
+                UntrustedText(after.department),
+            )
+
+
+def _limits(changes: Changes) -> Iterator[Text]:
+    """What a queue of both sides may borrow and lend of a GPU pool, the smaller limits first."""
+    found = [
+        (more, text)
+        for change in changes.quotas
+        if change.pool.is_gpu and change.before is not None and change.after is not None
+        if not any(tree.nodes[change.name].is_alone for tree in (changes.before, changes.after))
+        for more, text in _limit_changes(change, change.before.holding, change.after.holding)
+    ]
+    yield from (text for _, text in sorted(found, key=lambda each: each[0]))
+
+
+def _limit_changes(
+    change: QuotaChange, before: Holding | None, after: Holding | None
+) -> Iterator[tuple[bool, Text]]:
+    if before is None or after is None:
+        return
+    for verb, one, two in (
+        ("may borrow", before.borrow, after.borrow),
+        ("lends", before.lend, after.lend),
+    ):
+        sides = [None if side is None else in_pool_unit(change.pool, side) for side in (one, two)]
+        old, new = sides
+        if old == new:
+            continue
+        words = ["all" if side is None else format_amount(change.pool, side) for side in sides]
+        own = () if change.is_team else ("department ",)
+        now, then = words[1] if new != 0 else "no", words[0] if old != 0 else "none"
+        text = (*own, UntrustedText(change.name), f" {verb} {now} ", *_kind(change.pool))
+        yield old is not None and (new is None or new > old), (*text, f" ({then} before)")
+
+
+def _pools(changes: Changes) -> Iterator[Text]:
+    for each in changes.pools:
+        pool = each.after or each.before
+        if pool is None or not (changes.before.pools and changes.after.pools):
+            continue
+        before, after = (_size(pool, side) for side in (each.before, each.after))
+        if before != after:
+            yield (*_kind(pool), f" in all {format_amount(pool, before)} to {format_amount(pool, after)}")
+
+
+def _size(pool: Pool, side: Pool | None) -> int:
+    """All that the pool can have, in the pool's unit."""
+    return 0 if side is None else int(side.max_gpus if pool.is_gpu else side.max_cpu)
+
+
+def _resources(diff: StackDiff) -> Iterator[Text]:
+    counts = [(sum(each.verb == verb for each in diff.resources(pending=False)), verb) for verb in GRAVE]
+    for number, verb in counts:
+        if number:
+            yield (f"{many(number, 'resource')} {verb}",)
+
+
+# Wording
+
+
+def _bounded(found: list[Text], most: int, verb: str, plural: str) -> tuple[Text, ...]:
+    """At most `most` of the texts, and how many teams and departments there are beyond them."""
+    more = len(found) - most
+    if more <= 0:
+        return tuple(found)
+    return (*found[:most], (f"{more} more {verb if more == 1 else plural} quota",))
+
+
+def _capped(found: list[Text], one: str, several: str) -> Iterator[Text]:
+    yield from found[:_MAX_OTHERS]
+    more = len(found) - _MAX_OTHERS
+    if more > 0:
+        yield (f"{more} {one if more == 1 else several}",)
+
+
+def _join(texts: Iterable[Text], separator: str) -> Text:
+    spans: list[Span] = []
+    for text in texts:
+        spans += [separator, *text] if spans else text
+    return tuple(spans)
