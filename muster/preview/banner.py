@@ -167,7 +167,7 @@ def _kind(pool: Pool) -> Text:
 def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     if changes.releases_namespaces:
         yield ("namespaces no longer guarded",)
-    yield from _priorities(changes)
+    yield from _capped(list(_priorities(changes)), "more change of a priority", "more changes of priorities")
     yield from _capped(
         list(_access(changes)), "more team with other priorities", "more teams with other priorities"
     )
