@@ -47,6 +47,19 @@ def bad_name(path: str, name: str, noun: str) -> Iterator[Violation]:
         )
 
 
+def bad_object_name(path: str, name: str, noun: str, *, longest: int = _LONGEST) -> Iterator[Violation]:
+    """A name that the API server refuses for an object of Kueue's, where dots are allowed. Names that jobs
+    carry as a label are no longer than one.
+    """
+    if len(name) > longest or not all(map(_DNS_1123.match, name.split("."))):
+        message = f"{name!r} cannot be the name of a {noun}."
+        fix = (
+            f"use at most {longest} of a-z, 0-9, - and ., with a-z or 0-9 at both ends and on both sides "
+            "of each dot."
+        )
+        yield Violation(path, message, fix)
+
+
 def _labels(stack: Stack) -> Iterator[Violation]:
     for pool in stack.pools:
         yield from bad_name(f"muster:pools.{pool.name}", pool.name, "pool")
@@ -54,7 +67,7 @@ def _labels(stack: Stack) -> Iterator[Violation]:
         yield from bad_name(department_path((*above, department)), department.name, "department")
     for chain, team in stack.teams():
         yield from bad_name(team_path(chain, team), team.name, "team")
-        yield from bad_name(f"{team_path(chain, team)}.localQueue", team.local_queue, "LocalQueue")
+        yield from bad_object_name(f"{team_path(chain, team)}.localQueue", team.local_queue, "LocalQueue")
         for path, name in _namespace_paths(chain, team):
             if name != team.name:
                 yield from bad_name(path, name, "namespace")
@@ -79,7 +92,7 @@ def _namespaces(stack: Stack) -> Iterator[Violation]:
     seen: dict[str, str] = {}
     is_shared = stack.tenancy.namespaces is Namespaces.EXISTING
     for path, name in (each for chain, team in stack.teams() for each in _namespace_paths(chain, team)):
-        if name in RESERVED_NAMESPACES:
+        if name in RESERVED_NAMESPACES and not is_shared:
             message = f"namespace {name!r} belongs to the cluster."
             yield Violation(path, message, "rename the team, or give it another `namespace:`.")
         if name in seen and not is_shared:

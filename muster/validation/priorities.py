@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.identity import bad_name
+from muster.validation.identity import bad_object_name
 from muster.validation.paths import team_path
 
 
@@ -18,7 +18,7 @@ def _values(stack: Stack) -> Iterator[Violation]:
     seen: dict[int, str] = {}
     for priority in stack.priorities:
         path = f"muster:priorities.{priority.name}"
-        yield from bad_name(path, priority.name, "priority")
+        yield from bad_object_name(path, priority.name, "priority")
         if priority.value in seen:
             message = f"has the value of {seen[priority.value]!r}: neither goes before the other."
             fix = "give each priority a value of its own."

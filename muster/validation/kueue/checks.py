@@ -12,7 +12,7 @@ from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks
 from muster.render.kueue.queues import Tree, cluster_queue
-from muster.validation.identity import bad_name, is_dns_label
+from muster.validation.identity import bad_object_name, is_dns_label
 from muster.validation.kueue.config_paths import check_path, pool_path, queue_path
 
 # Kueue's limit of checks on one workload (Workload.status.admissionChecks).
@@ -63,7 +63,7 @@ def _configs(stack: Stack) -> Iterator[Violation]:
         brought = {builtin_config(stack, pool)["metadata"]["name"]: pool for pool in stack.queued_pools}
     for config in stack.kueue.request_configs:
         path = at("muster:kueue", "provisioningRequestConfigs", config.name)
-        yield from bad_name(path, config.name, "ProvisioningRequestConfig")
+        yield from bad_object_name(path, config.name, "ProvisioningRequestConfig", longest=253)
         if config.name in brought:
             message = f"is the name of pool {brought[config.name].name}'s own."
             yield Violation(path, message, "give one of the two another name.")

@@ -1,14 +1,18 @@
 """Names of Kueue's objects: that Kubernetes takes them, and that no two objects of a kind share one."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from muster.model import names
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at
 from muster.render.kueue.queues import local_queues
-from muster.validation.identity import bad_name
+from muster.validation.identity import bad_name, bad_object_name
 from muster.validation.kueue.config_paths import check_path, cohort_path, pool_path, queue_path
+
+# Of objects that no label names.
+_LONGEST: Final = 253
 
 _Title = tuple[str, str, bool]
 """A name, the config path where it is written, and whether it is written as the object's: otherwise it is
@@ -35,7 +39,7 @@ def _kind(kind: str, titles: Iterable[_Title]) -> Iterator[Violation]:
     seen: dict[str, str] = {}
     for name, path, is_own in titles:
         if is_own:
-            yield from bad_name(path, name, kind)
+            yield from bad_object_name(path, name, kind, longest=_LONGEST)
         if name in seen:
             yield Violation(path, f"the {kind} {name!r} is also {seen[name]}'s.", "give one another name.")
         seen.setdefault(name, path)
@@ -73,7 +77,7 @@ def _local_queues(stack: Stack) -> Iterator[Violation]:
     for chain, team in stack.teams():
         for queue in team.kueue.local_queues:
             path = at(queue_path(chain, team, "localQueues"), queue.name)
-            yield from bad_name(path, queue.name, "LocalQueue")
+            yield from bad_object_name(path, queue.name, "LocalQueue")
             for index, namespace in enumerate(queue.namespaces or ()):
                 yield from bad_name(at(path, "namespaces", index), namespace, "namespace")
             if queue.namespaces is not None and stack.tenancy.namespaces is Namespaces.MANAGED:

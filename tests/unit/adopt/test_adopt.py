@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,24 @@ def test_a_weight_that_stays_on_its_object_is_not_reported_as_changed(
     ]
     (lost,) = _lost(adopted)
     assert lost[1] == "spec.fairSharing.weight"
+
+
+def test_objects_keep_names_with_dots() -> None:
+    """Every reference to a name gets a dot as well; a namespace cannot have one."""
+    text = json.dumps(TREE + [each for each in PRIORITIES if each["kind"] == "WorkloadPriorityClass"])
+    kinds = ("ClusterQueue", "Cohort", "ResourceFlavor", "LocalQueue", "WorkloadPriorityClass")
+    named = {each["metadata"]["name"] for each in json.loads(text) if each["kind"] in kinds}
+    for name in named:
+        text = text.replace(f'"{name}"', f'"x.{name}"')
+    for key in ("namespace", "kubernetes.io/metadata.name"):
+        text = text.replace(f'"{key}": "x.', f'"{key}": "')
+    adopted = _adopted(json.loads(text))
+    assert adopted.mistakes == ()
+    assert adopted.is_exact, format_report(adopted)
+
+
+def test_a_queue_in_a_namespace_of_the_cluster_is_taken_over() -> None:
+    objects = copy.deepcopy(PRIORITIES)
+    (door,) = [each for each in objects if each["kind"] == "LocalQueue"]
+    door["metadata"]["namespace"] = "kube-system"
+    assert _adopted(objects).is_exact
