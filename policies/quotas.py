@@ -26,7 +26,7 @@ def sums(case: Case) -> Iterator[Finding]:
     """
     if case.stack is None:
         return
-    pools = {pool.name: pool for pool in case.stack.pools}
+    pools = {pool.flavor: pool for pool in case.stack.pools}
     guaranteed: dict[str, float] = defaultdict(float)
     for item in case.registered.items("ClusterQueue", "Cohort"):
         for flavor, gpus in _gpus(item).items():
@@ -35,8 +35,8 @@ def sums(case: Case) -> Iterator[Finding]:
                 guaranteed[flavor] += nominal
     for pool in case.stack.pools:
         most = pool.max_gpus * case.settings["overcommit"]
-        if pool.is_gpu and guaranteed[pool.name] > most:
-            had = f"{guaranteed[pool.name]:g} GPUs, it has {pool.max_gpus} (allowed {most:g})"
+        if pool.is_gpu and guaranteed[pool.flavor] > most:
+            had = f"{guaranteed[pool.flavor]:g} GPUs, it has {pool.max_gpus} (allowed {most:g})"
             yield Finding(f"pool {pool.name}: queues are guaranteed {had}.")
 
 
@@ -62,7 +62,7 @@ def _both_sums(case: Case) -> Iterator[Finding]:
 
 def share(case: Case) -> Iterator[Finding]:
     """How much of a pool one queue is guaranteed."""
-    pools = {pool.name: pool for pool in case.stack.pools} if case.stack else {}
+    pools = {pool.flavor: pool for pool in case.stack.pools} if case.stack else {}
     for item in case.registered.items("ClusterQueue"):
         for flavor, gpus in _gpus(item).items():
             pool, nominal = pools.get(flavor), gpus.get("nominalQuota", 0)
@@ -81,7 +81,7 @@ def borrowing(case: Case) -> Iterator[Finding]:
     """A queue in a cohort that may borrow GPUs without limit takes all that is idle, and others wait to
     reclaim. A CPU pool has none to lend: Kueue wants every resource of a group for each of its flavors.
     """
-    without = {pool.name for pool in case.stack.pools if not pool.is_gpu} if case.stack else set()
+    without = {pool.flavor for pool in case.stack.pools if not pool.is_gpu} if case.stack else set()
     for item in case.registered.items("ClusterQueue"):
         if not item.spec.get("cohortName"):
             continue

@@ -17,6 +17,10 @@ _TYPE: Final = "node.kubernetes.io/instance-type"
 # Labels that name the GPU: GKE's and EKS' own, and those of NVIDIA's feature discovery.
 _ACCELERATOR: Final = ("cloud.google.com/gke-accelerator", names.EKS_GPU_LABEL)
 _PRODUCT: Final = "nvidia.com/gpu.product"
+# GKE's label of nodes whose GPUs are cut into slices.
+_SLICE: Final = "cloud.google.com/gke-gpu-partition-size"
+# The same of NVIDIA's product names, and of GPUs that several containers share.
+_PART: Final = re.compile(r"-(mig-|shared$)")
 _MEMORY: Final = "nvidia.com/gpu.memory"
 # NVIDIA's product names, as its feature discovery writes them, and the accelerators of a stack.
 _PRODUCTS: Final = (
@@ -87,12 +91,15 @@ def described(shape: NodeShape, nodes: Iterable[Manifest]) -> dict[str, Any] | N
 
 
 def _accelerator(labels: dict[str, str]) -> str:
+    """A part of a GPU is another accelerator than the whole card."""
+    product = labels.get(_PRODUCT, "").lower().replace(".", "-")
+    is_part = _PART.search(product) is not None
     for label in _ACCELERATOR:
-        if labels.get(label):
-            return labels[label]
-    product = labels.get(_PRODUCT, "").lower()
+        if labels.get(label) and not is_part:
+            size = labels.get(_SLICE, "").replace(".", "-")
+            return f"{labels[label]}-mig-{size}" if size else labels[label]
     for pattern, name in _PRODUCTS:
-        if re.fullmatch(pattern, product):
+        if re.fullmatch(pattern, product) and not is_part:
             return name
     return product if not product or product.startswith("nvidia-") else f"nvidia-{product}"
 

@@ -1,5 +1,6 @@
 """The stack file as text, with a comment above each key."""
 
+import re
 from typing import Any, Final
 
 import yaml
@@ -64,3 +65,12 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+# PyYAML reads and writes YAML 1.1, in which these are text; a reader of YAML 1.2 takes them for numbers.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+\Z"), ["0"])

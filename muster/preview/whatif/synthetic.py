@@ -44,7 +44,7 @@ class _Maker:
         """Team by team, until the quota of every pool is used."""
         for _, team in self._stack.teams():
             for pool in self._pools[team.name]:
-                owned = nominal_quota(self._nodes[_queue(team)], pool.flavor).gpus
+                owned = nominal_quota(self._nodes[team.name], pool.name).gpus
                 left, index = min(int(owned), pool.max_gpus), 0
                 while left > 0:
                     gpus, index = min(self._dice.choice(_SHAPES), left), index + 1
@@ -60,8 +60,8 @@ class _Maker:
 
     def _pools_of(self, team: Team) -> list[Pool]:
         """The GPU pools in which a team has quota."""
-        node = self._nodes[_queue(team)]
-        return [pool for pool in self._stack.pools if pool.is_gpu and nominal_quota(node, pool.flavor).gpus]
+        node = self._nodes[team.name]
+        return [pool for pool in self._stack.pools if pool.is_gpu and nominal_quota(node, pool.name).gpus]
 
     def _workload(
         self, team: Team, pool: Pool, name: str, *, gpus: int, holds: bool, after: int = 0

@@ -12,6 +12,7 @@ import yaml
 
 from muster.adopt.adoption import Adoption, adopt
 from muster.adopt.compare import Fate
+from muster.adopt.nodes import shape_of
 from muster.adopt.report import format_report, to_json
 from muster.config import load
 from muster.config.document import parse_text
@@ -255,3 +256,36 @@ def test_a_queue_in_a_namespace_of_the_cluster_is_taken_over() -> None:
     (door,) = [each for each in objects if each["kind"] == "LocalQueue"]
     door["metadata"]["namespace"] = "kube-system"
     assert _adopted(objects).is_exact
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "nvidia-h100-80gb"),
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+            "nvidia-a100-sxm4-40gb-mig-1g-5gb",
+        ),
+        ({"nvidia.com/gpu.product": "Tesla-T4-SHARED"}, "nvidia-tesla-t4-shared"),
+        (
+            {
+                "cloud.google.com/gke-accelerator": "nvidia-tesla-a100",
+                "cloud.google.com/gke-gpu-partition-size": "1g.5gb",
+            },
+            "nvidia-tesla-a100-mig-1g-5gb",
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_is_not_the_whole_card(labels: dict[str, str], expected: str) -> None:
+    size = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "7"}
+    node = {"metadata": {"labels": labels}, "status": {"capacity": size, "allocatable": size}}
+    assert shape_of(node).accelerator == expected
+
+
+@pytest.mark.parametrize("text", ["12e5", "0o7", "1.", "007", "1_000", "0x1f", "yes"])
+def test_text_that_looks_like_a_number_is_quoted(text: str) -> None:
+    objects = copy.deepcopy(PRIORITIES)
+    for each in objects:
+        if each["kind"] == "ResourceFlavor":
+            each.setdefault("spec", {})["nodeLabels"] = {"rack": text}
+    assert f"rack: '{text}'" in _adopted(objects).text

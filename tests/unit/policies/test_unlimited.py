@@ -20,10 +20,10 @@ config:
 """
 
 
-def _found(quota: str, *, more: str = "") -> dict[str, list[str]]:
-    stack, _ = examine(parse_text(_STACK % quota, source="own"))
-    assert stack is not None
-    objects: list[dict[str, Any]] = json.loads(json.dumps(queues.objects(stack)))
+def _found(quota: str, *, more: str = "", stack: str = _STACK) -> dict[str, list[str]]:
+    own, _ = examine(parse_text(stack % quota, source="own"))
+    assert own is not None
+    objects: list[dict[str, Any]] = json.loads(json.dumps(queues.objects(own)))
     for each in objects:
         if more and each["kind"] == "ClusterQueue" and each["metadata"]["name"] == "team-a":
             (group,) = each["spec"]["resourceGroups"]
@@ -31,7 +31,7 @@ def _found(quota: str, *, more: str = "") -> dict[str, list[str]]:
     inputs = {"manifests": {str(index): json.dumps(each) for index, each in enumerate(objects)}}
     registered = Registered((Resource(urn="urn", type=BUNDLE, name="b", inputs=inputs),))
     return {
-        rule.name: [each.message for each in rule.judge(Case(registered, rule.settings({}), stack))]
+        rule.name: [each.message for each in rule.judge(Case(registered, rule.settings({}), own))]
         for rule in RULES
     }
 
@@ -44,3 +44,10 @@ def test_it_is_not_in_the_sum() -> None:
 def test_the_policy_of_shares_names_it() -> None:
     (message,) = _found("4")["quota-share"]
     assert "ClusterQueue/open has a quota without a bound of the 8 GPUs of l4" in message
+
+
+def test_a_pool_whose_flavor_has_another_name_is_judged() -> None:
+    renamed = _STACK.replace("maxNodes: 8}", "maxNodes: 8, kueue: {flavor: gpu-l4}}")
+    assert _found("8", stack=renamed)["quota-sums"] == []
+    assert "pool l4: queues are guaranteed 9 GPUs" in _found("8", more="9", stack=renamed)["quota-sums"][0]
+    assert "of the 8 GPUs of gpu-l4" in _found("8", stack=renamed)["quota-share"][0]

@@ -51,6 +51,22 @@ def test_made_up_work_is_the_same_each_time_and_runs_within_the_quotas() -> None
     assert sum(not each.is_holding for each in made.workloads) == 30
 
 
+def test_made_up_work_fills_queues_and_flavors_of_other_names() -> None:
+    (department,), pools = STACK.departments, STACK.pools
+    teams = tuple(
+        replace(team, kueue=replace(team.kueue, cluster_queue=f"{team.name}-cq")) for team in department.teams
+    )
+    named = replace(
+        STACK,
+        departments=(replace(department, teams=teams),),
+        pools=tuple(replace(pool, kueue=replace(pool.kueue, flavor=f"flavor-{pool.name}")) for pool in pools),
+    )
+    made = [each for each in synthetic_snapshot(named, running=100, pending=0).workloads if each.is_holding]
+    assert sum(each.pod_sets[0].usage["nvidia.com/gpu"] for each in made) == 8
+    assert {each.cluster_queue for each in made} == {"team-a-cq", "team-b-cq"}
+    assert {each.pod_sets[0].flavors["nvidia.com/gpu"] for each in made} == {"flavor-l4"}
+
+
 def test_a_stored_workload_is_read_back_as_what_it_was() -> None:
     for before in synthetic_snapshot(STACK, running=10, pending=10).workloads:
         after = kueue.to_workload(json.loads(stored.value(before)))
