@@ -37,12 +37,18 @@ _TAG: Final = re.compile(r":v?(\d+(?:\.\d+)+[^@/]*)(?:@|$)")
 
 def minimum_versions(case: Case) -> Iterator[Finding]:
     """Registered charts, images and Ray versions that are older than the minimum of their component."""
-    raised: Mapping[str, str] = case.settings["floors"]
+    raised: dict[str, Version] = {}
+    for component, text in case.settings["floors"].items():
+        floor = _version(text)
+        if floor is None:
+            yield Finding(f"the pack's config: floors.{component} is {text!r}, which is no version.")
+        else:
+            raised[component] = floor
     for component, said, urn in _found(case):
         minimum, version = MINIMUM_VERSIONS.get(component), _version(said)
         if minimum is None or version is None:
             continue
-        least = max(minimum.version, Version.of(raised.get(component, "0.0")))
+        least = max(minimum.version, raised.get(component, minimum.version))
         if version < least:
             reason = minimum.reason if least == minimum.version else "the pack's config requires it"
             yield Finding(f"{component} {version} is below {least}: {reason}.", urn)
@@ -50,6 +56,8 @@ def minimum_versions(case: Case) -> Iterator[Finding]:
 
 def supported_new(case: Case) -> Iterator[Finding]:
     """New clusters of a version whose support has ended. An existing one stays deployable."""
+    if _day(case) is None:
+        yield Finding(f"the pack's config: today is {case.settings['today']!r}, not a day like 2026-11-23.")
     for cluster, found in _outlooks(case):
         if found.refuses_new and not _exists(cluster):
             yield Finding(f"cluster {cluster.name}: {found.message}.", cluster.urn)
@@ -64,7 +72,7 @@ def support_ends(case: Case) -> Iterator[Finding]:
 
 
 def _outlooks(case: Case) -> Iterator[tuple[Resource, Outlook]]:
-    day = date.fromisoformat(case.settings["today"]) if case.settings["today"] else today()
+    day = _day(case) or today()
     for cluster in case.registered.of(*_CLUSTERS):
         provider, key = _CLUSTERS[cluster.type]
         version = cluster.at(key)
@@ -76,6 +84,13 @@ def _outlooks(case: Case) -> Iterator[tuple[Resource, Outlook]]:
             found = outlook(provider, version, today=day, extended=extended)
             if found is not None:
                 yield cluster, found
+
+
+def _day(case: Case) -> date | None:
+    """The day to judge by; None where the setting is no day."""
+    with suppress(ValueError):
+        return date.fromisoformat(case.settings["today"]) if case.settings["today"] else today()
+    return None
 
 
 def _exists(cluster: Resource) -> bool:

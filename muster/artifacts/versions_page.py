@@ -36,9 +36,11 @@ _STEPS: Final = """
 ## Steps from one version to another
 
 `muster diff` prints the verdict on each step between two stack files and calls a stack refused whose step is
-refused. `muster doctor STACK --context NAME` compares the stack with what the cluster runs, and `pulumi up`
-refuses a refused step and warns of one that needs an order. The policy pack sees what is registered and not
-what was there before: it refuses versions older than the table's `From`. The first line that applies counts.
+refused; `--fail-on refused` makes that its exit code. `muster doctor STACK --context NAME` compares the
+stack with the programs that the cluster runs, and `pulumi up` refuses a refused step of those and warns of
+one that needs an order. The cloud itself answers a step of `kubernetes`. The policy pack sees what is
+registered and not what was there before: it refuses versions older than the table's `From`. The first line
+that applies counts.
 """
 _CALENDAR: Final = """
 ## How long clouds support a Kubernetes version

@@ -165,10 +165,16 @@ def _ray(section: Section) -> Ray:
 def _release(section: Section, known: Version) -> Version:
     text = section.text("minimum")
     try:
-        return known if text is None else Version.of(text)
+        found = known if text is None else Version.of(text)
     except ValueError:
         section.note("minimum", f"{text!r} is no release of Ray.", 'write one in quotes, such as "2.54".')
         return known
+    if found.patch:
+        message = f"{text!r} has a patch, and the policies compare the minor release alone."
+        section.note(
+            "minimum", message, f'write "{found.major}.{found.minor}" or "{found.major}.{found.minor + 1}".'
+        )
+    return found
 
 
 def _program(section: Section) -> ProgramOptions:

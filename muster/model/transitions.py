@@ -140,8 +140,11 @@ def _rows() -> Iterator[Transition]:
     yield Transition(
         component="kubernetes",
         steps=frozenset({Step.LEAP}),
-        verdict=Verdict.REFUSED,
-        reason="a control plane is raised one minor version at a time: name the next one, run `pulumi up`",
+        verdict=Verdict.ORDERED,
+        reason=(
+            "a control plane is raised one minor version at a time, and the cloud refuses more: name the "
+            "next one, run `pulumi up`, and so on. If the cloud has raised it, name the version that it runs"
+        ),
         source=_EKS,
     )
     yield Transition(

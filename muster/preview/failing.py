@@ -11,6 +11,7 @@ from typing import Final
 
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
+from muster.model.transitions import Verdict
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.figures import format_amount, format_unit
 
@@ -21,6 +22,7 @@ class FailOn(StrEnum):
     LOSS = "loss"
     PREEMPTION = "preemption"
     REPLACE = "replace"
+    REFUSED = "refused"
 
 
 class HeadError(PreviewError):
@@ -96,6 +98,19 @@ def _replacements(diff: StackDiff) -> Iterator[str]:
             yield f"{resource.type} {resource.name} is {resource.verb}."
 
 
+def _refusals(diff: StackDiff) -> Iterator[str]:
+    """Steps of versions, policies and previews that keep the change from being deployed."""
+    if diff.changes is None:
+        yield from _not_compared(diff, "versions")
+    for step in diff.changes.versions if diff.changes else ():
+        if step.verdict is Verdict.REFUSED:
+            yield f"{step.component} cannot go from {step.before} to {step.after}: {step.reason}."
+    if any(each.is_mandatory for each in diff.policy_violations):
+        yield "the policy pack refuses it."
+    if diff.failures:
+        yield "the preview failed."
+
+
 def _not_compared(diff: StackDiff, what: str) -> Iterator[str]:
     yield f"cannot compare {what}: a stack file does not validate ({_count(diff.mistakes)})."
 
@@ -105,5 +120,10 @@ def _count(mistakes: tuple[str, ...]) -> str:
 
 
 _PREDICATES: Final[Mapping[FailOn, Callable[[StackDiff], Iterator[str]]]] = MappingProxyType(
-    {FailOn.LOSS: _losses, FailOn.PREEMPTION: _preemptions, FailOn.REPLACE: _replacements}
+    {
+        FailOn.LOSS: _losses,
+        FailOn.PREEMPTION: _preemptions,
+        FailOn.REPLACE: _replacements,
+        FailOn.REFUSED: _refusals,
+    }
 )

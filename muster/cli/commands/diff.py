@@ -59,8 +59,8 @@ _CODES = {
     "--fail-on",
     type=click.Choice([each.value for each in FailOn]),
     multiple=True,
-    help="Exit with 1 when a team loses quota, one team can newly preempt another, or the plan replaces or "
-    "deletes a resource. May be repeated.",
+    help="Exit with 1 when a team loses quota, one team can newly preempt another, the plan replaces or "
+    "deletes a resource, or the report calls the change refused. May be repeated.",
 )
 @click.option(
     "--snapshot",

@@ -133,6 +133,13 @@ def test_a_pinned_image_whose_tag_is_no_version_is_warned_of(tag: str) -> None:
     assert "an image whose tag is no version" in warned
 
 
+def test_a_patch_of_ray_is_refused_as_nothing_compares_it() -> None:
+    found = mistakes(ray={"minimum": "2.54.3"})
+    assert "compare the minor release alone" in found["muster:ray.minimum"]
+    assert 'write "2.54" or "2.55"' in found["muster:ray.minimum"]
+    stack(ray={"minimum": "2.54.0"})
+
+
 def test_a_local_cluster_takes_what_was_built() -> None:
     found = mistakes(versions={"kuberay": "1.6.1"}, artifacts="local")
     assert "muster:artifacts: upstream" in found["muster:versions"]

@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "reference" / "versions.md"
         ("kuberay", "1.6.2", "1.5.1", Verdict.REFUSED),
         ("gpu-operator", "25.3.1", "26.7.0", Verdict.ORDERED),
         ("kubernetes", "1.34", "1.35", Verdict.ORDERED),
-        ("kubernetes", "1.34", "1.36", Verdict.REFUSED),
+        ("kubernetes", "1.34", "1.36", Verdict.ORDERED),
         ("kubernetes", "1.35", "1.34", Verdict.REFUSED),
         ("kubernetes", "1.30", "1.29", Verdict.REFUSED),
     ],

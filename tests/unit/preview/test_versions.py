@@ -8,6 +8,7 @@ from muster import config
 from muster.config.scaffold import template
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
+from muster.preview.failing import FailOn, failures
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
@@ -33,6 +34,26 @@ def test_a_refused_step_makes_the_stack_refused() -> None:
     found = diff(stack(kuberay="1.6.2"), stack(kuberay="1.5.1"))
     assert found.is_refused
     assert "Refused: kuberay cannot go from `1.6.2` to `1.5.1`." in format_comment(to_report([found]))
+
+
+def test_a_refused_step_can_fail_the_command() -> None:
+    found = diff(stack(kuberay="1.6.2"), stack(kuberay="1.5.1"))
+    (reason,) = failures([found], [FailOn.REFUSED])
+    assert "kuberay cannot go from 1.6.2 to 1.5.1" in reason
+    assert failures([diff(stack(kuberay="1.5.1"), stack(kuberay="1.6.2"))], [FailOn.REFUSED]) == []
+
+
+def test_the_version_to_which_a_cloud_raised_the_cluster_is_not_refused() -> None:
+    values: dict[str, Any] = yaml.safe_load(template("here", Provider.EKS))["config"]
+    before, after = (
+        config.parse(
+            values | {"muster:cluster": {**values["muster:cluster"], "version": version}}, source="x"
+        )
+        for version in ("1.34", "1.36")
+    )
+    found = diff(before, after)
+    assert not found.is_refused
+    assert "name the version that it runs" in format_comment(to_report([found]))
 
 
 def test_the_same_versions_are_no_change() -> None:
