@@ -53,9 +53,7 @@ def _namespaces(section: Section) -> tuple[str, ...]:
     """One as `namespace`, or several as `namespaces`."""
     one, several = section.text("namespace"), section.words("namespaces")
     if one is not None and section.has("namespaces"):
-        section.note(
-            "namespaces", "is written beside `namespace`.", "keep one; the first of several has volumes."
-        )
+        section.note("namespaces", "is written beside `namespace`.", "keep one of the two.")
     return several or ((one,) if one is not None else ())
 
 

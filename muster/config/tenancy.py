@@ -86,6 +86,7 @@ def _volume(section: Section, name: str) -> Volume | None:
         storage_class=section.text("storageClass"),
         volume=section.text("volume"),
         shared=section.flag("shared", True),
+        namespace=section.text("namespace"),
     )
     section.close()
     return volume if size is not None else None

@@ -103,7 +103,7 @@ class Allowance:
 class Team:
     """`priorities` are the names that the team may use, all of the stack's when empty.
 
-    `namespace` is the first of its namespaces, which has its volumes. Work of all of them is in one queue.
+    `namespace` is the first of its namespaces. Work of all of them is in one queue.
     """
 
     name: str

@@ -110,10 +110,11 @@ class BucketRight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A PersistentVolumeClaim in the team's namespace, which Ray and batch pods mount by its name.
+    """A PersistentVolumeClaim in a namespace of the team, which Ray and batch pods mount by its name.
 
     `size` as Kubernetes writes it. `volume` binds one PersistentVolume that exists (a file store that others
-    share); otherwise the storage class makes one.
+    share); otherwise the storage class makes one. `namespace`: which of the team's it is in; None where the
+    team has one.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Volume:
     storage_class: str | None = None
     volume: str | None = None
     shared: bool = True
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

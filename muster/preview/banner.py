@@ -68,7 +68,7 @@ def to_banner(diff: StackDiff) -> Banner:
         return Banner(refusals, (), (), resources, not diff.is_empty)
     return Banner(
         refusals=refusals,
-        losses=_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose"),
+        losses=(*_data(changes), *_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose")),
         gains=_bounded(_gains(changes), _MAX_GAINS, "gains", "gain"),
         others=(*_others(changes, is_kai=diff.kai is not None), *resources),
         is_change=not diff.is_empty,
@@ -87,6 +87,16 @@ def _refusals(diff: StackDiff) -> Iterator[Text]:
             yield (f"Refused: {step.component} cannot go from ", before, " to ", after)
     if diff.failures:
         yield (_STOPPED,)
+
+
+# Data
+
+
+def _data(changes: Changes) -> Iterator[Text]:
+    if changes.namespaces:
+        yield (f"{many(len(changes.namespaces), 'namespace')} deleted",)
+    if changes.volumes:
+        yield (f"{many(len(changes.volumes), 'volume')} deleted with the data",)
 
 
 # Quota

@@ -54,13 +54,19 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
 
 
 def _losses(diff: StackDiff) -> Iterator[str]:
-    """Teams that are removed, and teams whose guaranteed quota shrinks. A derived share is no guarantee."""
+    """Teams that are removed, data that is deleted, and guaranteed quota that shrinks. A derived share is no
+    guarantee.
+    """
     if diff.changes is None:
         yield from _not_compared(diff, "quota")
         return
     removed = diff.changes.removed_teams
     for team in removed:
         yield f"team {team} is removed."
+    for space in diff.changes.namespaces:
+        yield f"namespace {space.name} of team {space.team} is deleted."
+    for volume in diff.changes.volumes:
+        yield f"volume {volume.name} of team {volume.team} in namespace {volume.before} is deleted."
     for change in diff.changes.quotas:
         lost = change.loss
         if change.is_team and lost and change.name not in removed:

@@ -145,6 +145,8 @@ def _changes(changes: Changes) -> Record:
         "priorities": [asdict(each) for each in changes.priorities],
         "priorityAccess": [asdict(each) for each in changes.access],
         "settings": [asdict(each) for each in changes.settings],
+        "namespaces": [asdict(each) for each in changes.namespaces],
+        "volumes": [asdict(each) for each in changes.volumes],
         "unsaid": list(changes.not_compared),
     }
 

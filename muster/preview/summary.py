@@ -12,6 +12,7 @@ from muster.preview.banner import to_banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.quota import QuotaChange
+from muster.preview.compare.spaces import LostVolume
 from muster.preview.document import Span, Text, UntrustedText, join_names, many
 from muster.preview.evictions import new_evictions
 
@@ -72,6 +73,11 @@ def _for_whom(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
             "The namespaces stay with their work and data; what Muster guards them with (limits, roles, "
             "network rules, accounts) is deleted.",
         )
+    for space in changes.namespaces:
+        name, team = UntrustedText(space.name), UntrustedText(space.team)
+        yield ("Namespace ", name, " of team ", team, " is deleted with all that is in it.")
+    for volume in changes.volumes:
+        yield _lost(volume)
     for verb, found in (
         ("loses", _teams(each for each in changes.quotas if each.loss)),
         ("gains", _teams(each for each in changes.quotas if each.gain)),
@@ -82,6 +88,13 @@ def _for_whom(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     old = _lost_pairs(changes)
     if old:
         yield (f"No longer: {many(old, 'pair')} of teams of which one could preempt the other.",)
+
+
+def _lost(volume: LostVolume) -> Text:
+    spans: list[Span] = ["The volume ", UntrustedText(volume.name), " of team ", UntrustedText(volume.team)]
+    if volume.after is not None:
+        spans += [" is made anew, empty, in ", UntrustedText(volume.after), "; the one"]
+    return (*spans, " in ", UntrustedText(volume.before), " is deleted with its data.")
 
 
 def _teams(changes: Iterable[QuotaChange]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ def tenancy_rules(stack: Stack) -> list[Violation]:
         *_reach(stack),
         *_grace(stack),
         *_existing_namespaces(stack),
+        *_volumes(stack),
     ]
 
 
@@ -39,6 +40,20 @@ def _existing_namespaces(stack: Stack) -> Iterator[Violation]:
         for key in explicit_keys(team.access, Access()):
             message = "needs a namespace that Muster makes, and `muster:tenancy.namespaces` is existing."
             yield Violation(at(team_path(chain, team), key), message, "remove it.")
+
+
+def _volumes(stack: Stack) -> Iterator[Violation]:
+    """Were its namespace the first of the list, another order would delete a volume and make an empty one."""
+    for chain, team in stack.teams():
+        for volume in team.access.volumes:
+            path = at(team_path(chain, team), "volumes", volume.name)
+            if volume.namespace is None and team.further_namespaces:
+                message = "the team has several namespaces, and the volume names none."
+                yield Violation(path, message, f"write the one that has it: namespace: {team.namespace}.")
+            elif volume.namespace is not None and volume.namespace not in team.namespaces:
+                message = f"{volume.namespace!r} is no namespace of the team."
+                fix = suggestion(volume.namespace, team.namespaces, noun="namespace")
+                yield Violation(at(path, "namespace"), message, fix)
 
 
 def _members(stack: Stack) -> Iterator[Violation]:

@@ -105,7 +105,7 @@ def _team() -> Schema:
             ),
             "namespace": key("The namespace of its work.", text(), otherwise="its name", example="vision"),
             "namespaces": key(
-                "Several namespaces of its work, in place of `namespace`: one queue, volumes in the first.",
+                "Several namespaces of its work, in place of `namespace`, with one queue.",
                 words(),
                 otherwise="one",
                 example=["vision", "vision-ci"],
@@ -172,7 +172,7 @@ def _access() -> dict[str, Schema]:
             "Secrets by which its pods pull images.", words(), otherwise="none", example=["registry"]
         ),
         "volumes": key(
-            "Volumes of its namespace, by name.",
+            "Volumes of its namespaces, by name.",
             by_name(_volume()),
             otherwise="none",
             example={"data": {"size": "1Ti"}},
@@ -190,6 +190,12 @@ def _volume() -> Schema:
             ),
             "volume": key("An existing PersistentVolume that it binds.", text(), example="datasets"),
             "shared": key("Whether several nodes mount it at once.", flag(), default=True),
+            "namespace": key(
+                "Which of the team's namespaces it is in; required where `namespaces` has several.",
+                text(),
+                otherwise="the only one",
+                example="vision",
+            ),
         },
         required=("size",),
     )

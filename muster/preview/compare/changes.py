@@ -20,6 +20,7 @@ from muster.preview.compare.priorities import (
 )
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
 from muster.preview.compare.settings import SettingChange, setting_changes
+from muster.preview.compare.spaces import LostNamespace, LostVolume, lost_namespaces, lost_volumes
 from muster.preview.compare.versions import version_changes
 from muster.preview.tree import Tree, to_tree
 
@@ -41,6 +42,8 @@ class Changes:
     versions: tuple[Judgement, ...] = ()
     priorities: tuple[PriorityChange, ...] = ()
     access: tuple[AccessChange, ...] = ()
+    namespaces: tuple[LostNamespace, ...] = ()
+    volumes: tuple[LostVolume, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -86,6 +89,8 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         versions=version_changes(base, head),
         priorities=priority_changes(base, head),
         access=access_changes(base, head),
+        namespaces=lost_namespaces(base, head),
+        volumes=lost_volumes(base, head),
     )
 
 

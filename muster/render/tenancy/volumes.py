@@ -21,6 +21,5 @@ def _claim(team: Team, volume: Volume, labels: Mapping[str, str]) -> Manifest:
         spec |= {"volumeName": volume.volume, "storageClassName": volume.storage_class or ""}
     elif volume.storage_class is not None:
         spec["storageClassName"] = volume.storage_class
-    return manifest(
-        "v1", "PersistentVolumeClaim", volume.name, namespace=team.namespace, labels=labels, spec=spec
-    )
+    namespace = volume.namespace or team.namespace
+    return manifest("v1", "PersistentVolumeClaim", volume.name, namespace=namespace, labels=labels, spec=spec)

@@ -26,7 +26,7 @@ config:
           namespaces: [vision, vision-ci]
           identity: vision@data.iam.gserviceaccount.com
           serviceAccounts: {trainer: trainer@data.iam.gserviceaccount.com, viewer: }
-          volumes: {data: {size: 1Ti}}
+          volumes: {data: {size: 1Ti, namespace: vision}}
 """
 
 
@@ -35,6 +35,13 @@ def _stack(scheduler: str = "kueue") -> Stack:
     assert [str(each) for each in found if each.level == "error"] == []
     assert stack is not None
     return stack
+
+
+def _violations(written: str, other: str) -> list[str]:
+    assert written in _STACK
+    text = (_STACK % "kueue").replace(written, other)
+    _, found = examine(parse_text(text, source="own"))
+    return [str(each) for each in found if each.level == "error"]
 
 
 def _of(stack: Stack, namespace: str) -> set[tuple[str, str]]:
@@ -90,3 +97,24 @@ def test_its_own_accounts_act_as_their_identities() -> None:
         ("vision-ci", "trainer"),
     ]
     assert len({each.suffix for each in bound_accounts(team)}) == 4
+
+
+def test_a_volume_stays_in_its_namespace_in_any_order_of_the_list() -> None:
+    text = (_STACK % "kueue").replace("[vision, vision-ci]", "[vision-ci, vision]")
+    stack, _ = examine(parse_text(text, source="own"))
+    assert stack is not None
+    assert ("PersistentVolumeClaim", "data") in _of(stack, "vision")
+    assert ("PersistentVolumeClaim", "data") not in _of(stack, "vision-ci")
+
+
+@pytest.mark.parametrize(
+    ("other", "place", "fix"),
+    [
+        ("size: 1Ti", "volumes.data:", "namespace: vision"),
+        ("size: 1Ti, namespace: vision-cj", "volumes.data.namespace:", "vision-ci"),
+    ],
+)
+def test_a_volume_of_a_team_in_several_namespaces_names_one_of_them(other: str, place: str, fix: str) -> None:
+    (violation,) = _violations("size: 1Ti, namespace: vision", other)
+    assert place in violation
+    assert fix in violation
