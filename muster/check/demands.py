@@ -25,6 +25,7 @@ from muster.model.pods import Amounts, add, describe
 from muster.model.pools import Pool
 from muster.model.queuetree import ANY_POOL, Queue
 from muster.model.quotas import is_unlimited
+from muster.render.tenancy.limits import DEFAULT_REQUEST
 
 # None: without a bound.
 Bounds = Mapping[str, Fraction | None]
@@ -119,7 +120,34 @@ def _pod_sets(body: Json) -> list[JobPodSet]:
     kind = _KINDS.get(body["kind"])
     if kind is None:
         return []
-    return list(pod_sets_of(msgspec.json.decode(json.dumps(body).encode(), type=kind)))
+    counted = json.loads(json.dumps(body))
+    for container in _containers(counted):
+        _default_requests(container)
+    return list(pod_sets_of(msgspec.json.decode(json.dumps(counted).encode(), type=kind)))
+
+
+def _containers(value: object) -> Iterator[Json]:
+    """Those of every pod template in an object."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _containers(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key in ("containers", "initContainers") and isinstance(each, list):
+                yield from (container for container in each if isinstance(container, dict))
+            else:
+                yield from _containers(each)
+
+
+def _default_requests(container: Json) -> None:
+    """As the namespace's LimitRange does, for what the container neither requests nor limits."""
+    resources = container["resources"] = container.get("resources") or {}
+    if not isinstance(resources, dict):
+        return
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if isinstance(requests, dict) and isinstance(limits, dict):
+        missing = {name: amount for name, amount in DEFAULT_REQUEST.items() if name not in limits}
+        resources["requests"] = {**missing, **requests}
 
 
 def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Place:

@@ -28,14 +28,14 @@ _COUNTED: Final[Mapping[str, str]] = {
 }
 # A Ray dashboard behind one of these would run the code of any client that finds it.
 _OPEN_DOORS: Final = ("services.loadbalancers", "services.nodeports")
-_DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
+DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
 
 
 def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
     most = {**MOST_OBJECTS, **stack.tenancy.objects}
     hard = {_COUNTED[word]: format_count(count) for word, count in most.items()}
     hard |= dict.fromkeys(_OPEN_DOORS, "0")
-    defaults = {"type": "Container", "defaultRequest": dict(_DEFAULT_REQUEST)}
+    defaults = {"type": "Container", "defaultRequest": dict(DEFAULT_REQUEST)}
     return [
         manifest(
             "v1", "ResourceQuota", "objects", namespace=team.namespace, labels=labels, spec={"hard": hard}

@@ -71,14 +71,15 @@ def test_a_published_job_is_admitted_with_what_admission_fills_in(
     assert "filled in spec.rayClusterSpec.rayVersion: 2.55.0" in out
     assert "filled in spec.shutdownAfterJobFinishes: true" in out
     assert "workerGroupSpecs[0].template.spec.tolerations" in out
-    assert "asks for 2 GPUs and cpu 1500m and memory 1224Mi at a time of queue default" in out
+    assert "asks for 2 GPUs and cpu 1700m and memory 1480Mi at a time of queue default" in out
 
 
 def test_every_pool_says_whether_it_fits(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
     head, gpu, _ = found["groups"]
     pools = {each["pool"]: each for each in gpu["pools"]}
-    assert (gpu["pods"], gpu["each"]) == (2, {"nvidia.com/gpu": "1"})
+    # What the worker does not request comes from the LimitRange of the namespace.
+    assert (gpu["pods"], gpu["each"]) == (2, {"nvidia.com/gpu": "1", "cpu": "100m", "memory": "128Mi"})
     assert (pools["l4"]["fits"], pools["l4"]["nodes"]) == (True, 2)
     assert pools["cpu"]["reason"] == "no node of it has a GPU"
     assert pools["h200"]["reason"] == "queue default has no quota of it"
