@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from muster.model.clusters import Cluster, EksCluster
+from muster.model.node_groups import sizes
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.queues import Allowance, Amount, Bound, Share
@@ -46,6 +48,7 @@ class _Holder:
 class _RuleContext:
     """A stack and the figures that several rules need. `lenders` maps root and pool to names."""
 
+    cluster: Cluster
     pools: Mapping[str, Pool]
     rest: Unnamed
     holders: tuple[_Holder, ...]
@@ -68,7 +71,8 @@ def _rule_context(stack: Stack) -> _RuleContext:
             if owned not in (None, NOTHING) and lending(pool, holder.allowance) != NOTHING:
                 lenders.setdefault((holder.root, pool.name), set()).add(holder.name)
     frozen = {key: frozenset(lending_names) for key, lending_names in lenders.items()}
-    return _RuleContext({pool.name: pool for pool in stack.pools}, rest, holders, frozen)
+    pools = {pool.name: pool for pool in stack.pools}
+    return _RuleContext(stack.cluster, pools, rest, holders, frozen)
 
 
 def _holders(stack: Stack) -> Iterator[_Holder]:
@@ -95,13 +99,28 @@ def _shares(context: _RuleContext, path: str, shares: Mapping[str, Share]) -> It
         if name not in context.pools:
             fix = suggestion(name, context.pools, noun="pool")
             yield Violation(at(path, name), f"pool {name!r} is unknown.", fix)
+        elif isinstance(share, Amount) and share.is_unlimited:
+            yield from _unbounded(at(path, name), context.pools[name], context.cluster)
         elif isinstance(share, Amount):
             yield from _amount(at(path, name), context.pools[name], share)
 
 
-def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
-    if amount.is_unlimited:
+def _unbounded(path: str, pool: Pool, cluster: Cluster) -> Iterator[Violation]:
+    """On EKS quota alone bounds what a pool has in all of its zones together."""
+    if not isinstance(cluster, EksCluster):
         return
+    groups = sizes(pool, cluster)
+    most = sum(nodes for _, nodes in groups.values())
+    if len(groups) > 1 and most > pool.max_nodes:
+        message = (
+            f"nothing bounds the pool as a whole: each of its {len(groups)} zones may grow to maxNodes, "
+            f"{most} nodes in all where {pool.max_nodes} are meant."
+        )
+        fix = f"name one zone in muster:pools.{pool.name}.zones, or write an amount here."
+        yield Violation(path, message, fix, "warning")
+
+
+def _amount(path: str, pool: Pool, amount: Amount) -> Iterator[Violation]:
     if not pool.is_gpu and amount.gpus:
         yield Violation(path, f"pool {pool.name} has no GPUs.", _IN_CPU)
     elif pool.is_gpu and amount.gpus is None:

@@ -1,12 +1,13 @@
 """Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.node_groups import LONGEST_GROUP, group_name, sizes
 from muster.model.nodes import IMAGES, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.providers import Provider
@@ -34,6 +35,28 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
         if key.partition("/")[0] in (names.GROUP, "kubernetes.io", "k8s.io") or key == names.GKE_QUEUED_LABEL:
             message = f"the label {key} is not the stack's to set."
             yield Violation(f"{path}.labels", message, "use a prefix of your own.")
+
+
+def node_group_rules(pools: Iterable[Pool], cluster: Cluster) -> Iterator[Violation]:
+    """The names of the node groups of all pools of an EKS cluster."""
+    if not isinstance(cluster, EksCluster):
+        return
+    seen: dict[str, str] = {}
+    for pool in pools:
+        path = f"muster:pools.{pool.name}"
+        names_of_pool = [group_name(pool, zone, cluster) for zone in sizes(pool, cluster)]
+        longest = max(names_of_pool, key=len, default="")
+        if len(pool.name) <= LONGEST_GROUP < len(longest):
+            message = (
+                f"its node group in a zone would be {longest!r}, and EKS takes {LONGEST_GROUP} characters."
+            )
+            fix = f"use a name shorter by {len(longest) - LONGEST_GROUP}, or name one zone."
+            yield Violation(path, message, fix)
+        for name in names_of_pool:
+            other = seen.setdefault(name, pool.name)
+            if other != pool.name:
+                message = f"its node group would be {name!r}, as one of pool {other}."
+                yield Violation(path, message, "give one of the two pools another name.")
 
 
 def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:

@@ -15,7 +15,7 @@ from muster.model.providers import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.machines import Choice, bought, choice_rules
-from muster.validation.nodes import node_rules
+from muster.validation.nodes import node_group_rules, node_rules
 from muster.validation.tpus import tpu_rules
 
 # Kueue takes at most 64 flavors in a resource group, and all pools share one.
@@ -39,6 +39,7 @@ def pool_rules(stack: Stack) -> list[Violation]:
             "whole node. Otherwise add `cpu: {machine: ..., maxNodes: ...}`."
         )
         found.append(Violation("muster:pools", message, fix, level="warning"))
+    found += node_group_rules(stack.pools, stack.cluster)
     if len(stack.pools) > MOST_POOLS:
         message = f"has {len(stack.pools)} pools; Kueue takes {MOST_POOLS} in a resource group."
         found.append(Violation("muster:pools", message, "merge pools of the same machine."))

@@ -18,6 +18,7 @@ from muster.components.clusters.eks.network import Network
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
+from muster.model.node_groups import group_name, sizes
 from muster.model.nodes import Image
 from muster.model.pools import Pool
 
@@ -212,26 +213,6 @@ class NodeGroups:
             tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
             opts=self._opts,
         )
-
-
-def group_name(pool: Pool, zone: str, cluster: EksCluster) -> str:
-    """The pool's own name where it has one zone."""
-    return pool.name if len(pool.zones or cluster.zones) == 1 else f"{pool.name}-{zone}"
-
-
-def sizes(pool: Pool, cluster: EksCluster) -> dict[str, tuple[int, int]]:
-    """Zone -> least and most nodes there.
-
-    `minNodes` are spread over the zones. Each zone may hold the whole pool, because any of them may be the
-    one that has stock; what all of them hold together is bounded by quota. A pool of fixed size has its nodes
-    where they are put, and no group where there are none.
-    """
-    zones = pool.zones or cluster.zones
-    whole, rest = divmod(pool.min_nodes, len(zones))
-    least = {zone: whole + (index < rest) for index, zone in enumerate(zones)}
-    if pool.min_nodes == pool.max_nodes:
-        return {zone: (nodes, nodes) for zone, nodes in least.items() if nodes}
-    return {zone: (nodes, pool.max_nodes) for zone, nodes in least.items()}
 
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"

@@ -72,7 +72,11 @@ def _pool() -> Schema:
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,
             ),
-            "maxNodes": key("Most nodes, over all zones.", integer(**bounds.POOL_NODES), example=8),
+            "maxNodes": key(
+                "Most nodes, over all zones. On EKS each zone may grow to it, and quota bounds their sum.",
+                integer(**bounds.POOL_NODES),
+                example=8,
+            ),
             "minNodes": key(
                 "Nodes that are always there, over all zones.",
                 integer(**bounds.PERMANENT_NODES),
