@@ -313,6 +313,21 @@ def test_a_bound_over_all_pools_of_kai_names_them_so(
     assert "can hold in all pools together: " in out
 
 
+def test_a_malformed_pod_template_is_answered_without_a_traceback(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"metadata": [], "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"template": template},
+    }
+    job.write_text(yaml.safe_dump(body))
+    for options in ((), ("--fix",)):
+        assert run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)[0] in (0, 1)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
