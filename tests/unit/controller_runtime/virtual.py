@@ -54,6 +54,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        # asyncio runs timers that are due within this. Its own nanosecond is less than a float can add to the
+        # seconds of half a year, so that a timer would be due and never run.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._jumping.now
