@@ -14,7 +14,8 @@ from pulumi.runtime.settings import get_engine
 
 from muster.config.document import Document
 from muster.config.project import load_document
-from muster.model.clusters import ExistingCluster
+from muster.model.clusters import EksCluster
+from muster.model.node_groups import group_names
 from muster.model.pools import Pool
 from muster.model.stack import Stack
 
@@ -60,10 +61,10 @@ def path_of(stack: Stack, *, type_: str, name: str) -> str | None:
 
 
 def _names(pool: Pool, stack: Stack) -> set[str]:
-    """What a pool's resources are named: after the pool alone, or with the zone of a group."""
+    """What a pool's resources are named: after the pool, and on EKS after its groups."""
     cluster = stack.cluster
-    zones = pool.zones or (() if isinstance(cluster, ExistingCluster) else cluster.zones)
-    return {pool.name, *(f"{pool.name}-{zone}" for zone in zones)}
+    groups = group_names(pool, cluster) if isinstance(cluster, EksCluster) else ()
+    return {pool.name, *groups}
 
 
 def place(path: str, document: Document) -> str:

@@ -17,6 +17,11 @@ def group_name(pool: Pool, zone: str, cluster: EksCluster) -> str:
     return pool.name if len(pool.zones or cluster.zones) == 1 else f"{pool.name}-{zone}"
 
 
+def group_names(pool: Pool, cluster: EksCluster) -> list[str]:
+    """The names of all groups of the pool."""
+    return [group_name(pool, zone, cluster) for zone in sizes(pool, cluster)]
+
+
 def sizes(pool: Pool, cluster: EksCluster) -> dict[str, tuple[int, int]]:
     """Zone -> least and most nodes there.
 

@@ -7,7 +7,7 @@ from typing import Final
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from muster.model.node_groups import LONGEST_GROUP, group_name, sizes
+from muster.model.node_groups import LONGEST_GROUP, group_names
 from muster.model.nodes import IMAGES, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.providers import Provider
@@ -44,7 +44,7 @@ def node_group_rules(pools: Iterable[Pool], cluster: Cluster) -> Iterator[Violat
     seen: dict[str, str] = {}
     for pool in pools:
         path = f"muster:pools.{pool.name}"
-        names_of_pool = [group_name(pool, zone, cluster) for zone in sizes(pool, cluster)]
+        names_of_pool = group_names(pool, cluster)
         longest = max(names_of_pool, key=len, default="")
         if len(pool.name) <= LONGEST_GROUP < len(longest):
             message = (
