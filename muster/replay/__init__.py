@@ -1,0 +1,9 @@
+"""Recordings of a cluster's jobs.
+
+    recording.Recording       who asked for what, when it ran and why it stopped: plain data
+    reader.load_recording     reads one from its file
+    writer.Writer             writes one, line by line, and goes on with a file after it was killed
+    summary.summarize         waits, GPU-hours and evictions by team
+
+`lines` is the file format: docs/replay.md describes it.
+"""

@@ -1,0 +1,114 @@
+"""Reads a recording: one file of JSON Lines, plain or gzip, and the older parts beside it.
+
+A recorder that was killed leaves a last line, or a last block of gzip, that is incomplete. It is left out,
+and the recording carries a warning.
+"""
+
+import glob
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.replay.errors import RecordingError
+from muster.replay.lines import NO_RECORDING, Line, fold, parse_line
+from muster.replay.recording import Recording
+
+GZIP: Final = ".gz"
+_MEMBER: Final = 16 + zlib.MAX_WBITS
+_MAGIC: Final = b"\x1f\x8b"
+_CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The complete lines of one file. The first `sound` of its `size` bytes hold `text`; `tail` are complete
+    lines of the rest.
+    """
+
+    text: bytes
+    sound: int
+    size: int
+    tail: bytes = b""
+
+    @property
+    def is_torn(self) -> bool:
+        return self.sound < self.size
+
+
+def load_recording(path: Path) -> Recording:
+    """The recording in a file and in its older parts; RecordingError when it is none."""
+    files = [*older_parts(path), path]
+    warnings: list[str] = []
+    lines = (line for file in files for line in _lines(file, warnings))
+    found = [*lines]
+    return fold(found, source=str(path), warnings=tuple(warnings))
+
+
+def older_parts(path: Path) -> list[Path]:
+    """The parts that rotation has put aside, oldest first: `month.0001.jsonl.gz` of `month.jsonl.gz`."""
+    stem, dot, ending = path.name.partition(".")
+    found = path.parent.glob(f"{glob.escape(stem)}.[0-9][0-9][0-9][0-9]{dot}{glob.escape(ending)}")
+    return sorted(found)
+
+
+def part_name(path: Path, number: int) -> Path:
+    """The file of an older part."""
+    stem, dot, ending = path.name.partition(".")
+    return path.with_name(f"{stem}.{number:04}{dot}{ending}")
+
+
+def read_content(path: Path) -> Content:
+    """The complete lines of a file; RecordingError when it cannot be read."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}.", fix=NO_RECORDING) from None
+    if path.name.endswith(GZIP) or raw.startswith(_MAGIC):
+        return _unpack(raw, path)
+    whole = raw.rfind(b"\n") + 1
+    return Content(raw[:whole], whole, len(raw))
+
+
+def pack(text: bytes) -> bytes:
+    """One block of gzip, which can be read without those after it."""
+    return gzip.compress(text, mtime=0)
+
+
+def _lines(file: Path, warnings: list[str]) -> Iterator[Line]:
+    content = read_content(file)
+    if content.is_torn:
+        warnings.append(f"{file}: the end is incomplete, as after a kill; the last line is left out.")
+    for number, text in enumerate((content.text + content.tail).splitlines(), start=1):
+        if text.strip():
+            yield parse_line(text, place=f"{file}, line {number}")
+
+
+def _unpack(raw: bytes, path: Path) -> Content:
+    """Block by block. Of a last block that is incomplete, the lines that can be read are the tail."""
+    if raw and not raw.startswith(_MAGIC[: len(raw)]):
+        raise RecordingError(f"{path}: its name ends with {GZIP}, but it is not gzip.", fix="rename it.")
+    texts: list[bytes] = []
+    sound = 0
+    while sound < len(raw):
+        text, end = _block(raw, sound)
+        if end is None:
+            return Content(b"".join(texts), sound, len(raw), tail=text[: text.rfind(b"\n") + 1])
+        texts.append(text)
+        sound = end
+    return Content(b"".join(texts), sound, len(raw))
+
+
+def _block(raw: bytes, start: int) -> tuple[bytes, int | None]:
+    """The text of the block at `start`, and where the next one begins; None where it has no end."""
+    block, texts, position = zlib.decompressobj(_MEMBER), [], start
+    while position < len(raw) and not block.eof:
+        part = raw[position : position + _CHUNK]
+        try:
+            texts.append(block.decompress(part))
+        except zlib.error:
+            return b"".join(texts), None
+        position += len(part)
+    return b"".join(texts), position - len(block.unused_data) if block.eof else None

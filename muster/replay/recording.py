@@ -1,0 +1,144 @@
+"""A recording: the jobs of a cluster over a window of time. Plain data, without I/O.
+
+Times are seconds since the epoch (UTC), to the millisecond where the source has them. Kubernetes keeps whole
+seconds. Amounts are whole numbers of base units: `cpu` in millicores, memory in bytes, devices by count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from muster.live.snapshot.workloads import Amounts, Term, Toleration
+from muster.model import names
+from muster.model.stack import Scheduler
+
+
+class End(StrEnum):
+    """Why a run stopped holding quota, or a job left."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    EVICTED = "evicted"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Equal pods. `requests` are those of one pod.
+
+    `pools` are the pools or flavors that it may use, as the source names them; empty where it does not name
+    any. `node_selector`, `tolerations` and `terms` decide further; an imported recording has none.
+    """
+
+    name: str
+    count: int
+    requests: Amounts
+    min_count: int | None = None
+    pools: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    tolerations: tuple[Toleration, ...] = ()
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One time that a job held quota.
+
+    `reserved`: quota was reserved. `admitted`: its pods could start; None where that never happened.
+    `evicted`: the scheduler asked for the quota back. `ended`: the quota was free again; None while it runs.
+    `reason` is the scheduler's own word, such as `InCohortReclamation` or `PodsReadyTimeout`. `by` is the id
+    of the job that preempted it, "" where that is unknown. `flavors` are what it was given, and `counts` the
+    pods of each pod set in order, where they are fewer than asked for.
+    """
+
+    reserved: float
+    admitted: float | None = None
+    evicted: float | None = None
+    ended: float | None = None
+    end: End | None = None
+    reason: str = ""
+    by: str = ""
+    flavors: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """How long its pods could run; None while it runs, or where it was never admitted."""
+        if self.admitted is None or self.ended is None:
+            return None
+        return max((self.evicted or self.ended) - self.admitted, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One Workload of Kueue, PodGroup of KAI, or line of an imported list.
+
+    `team` is its namespace with Kueue, its Queue with KAI. `queue` is the LocalQueue that it names and
+    `cluster_queue` the ClusterQueue that it was last given quota in, "" where unknown. `tie` orders jobs that
+    were created in the same second: Kueue compares UIDs then, and these are the first 16 bits of the UID.
+    `left` is when it finished, failed or was deleted; None while it is there. `name` is "" unless names
+    were asked for.
+    """
+
+    id: str
+    team: str
+    created: float
+    pod_sets: tuple[PodSet, ...]
+    queue: str = ""
+    cluster_queue: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    tie: int = 0
+    name: str = ""
+    runs: tuple[Run, ...] = ()
+    left: float | None = None
+    outcome: End | None = None
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds from creation until it was admitted first; None where that never happened."""
+        first = next((run.admitted for run in self.runs if run.admitted is not None), None)
+        return None if first is None else max(first - self.created, 0.0)
+
+    @property
+    def devices(self) -> int:
+        """GPUs and TPUs of all its pods."""
+        return sum(
+            pods.count * pods.requests.get(resource, 0)
+            for pods in self.pod_sets
+            for resource in names.DEVICE_RESOURCES
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """`source` is a word on where it comes from, such as `cluster`, `csv` or `sacct`. `left_out` says in
+    sentences what the recording cannot tell. `start` and `end` bound the window.
+    """
+
+    scheduler: Scheduler
+    start: float
+    end: float
+    source: str
+    left_out: tuple[str, ...] = ()
+    has_names: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which nothing was recorded."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """`jobs` are sorted by creation, then tie and id. `warnings`: what was wrong with the file."""
+
+    header: Header
+    jobs: tuple[Job, ...]
+    gaps: tuple[Gap, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,164 @@
+"""A recording is read as it was written, from whatever a kill left of its file."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.live.snapshot.workloads import Expression, Term, Toleration
+from muster.model.stack import Scheduler
+from muster.replay.errors import RecordingError
+from muster.replay.lines import Mark
+from muster.replay.reader import load_recording, older_parts
+from muster.replay.recording import End, Gap, Header, Job, PodSet, Recording, Run
+from muster.replay.writer import Writer, write_recording
+
+START = 1_764_000_000.0
+HEADER = Header(scheduler=Scheduler.KUEUE, start=START, end=START, source="cluster", left_out=("names",))
+NAMES = ["month.jsonl", "month.jsonl.gz"]
+
+
+def _job(number: int, *, left: float | None = None) -> Job:
+    pods = PodSet(
+        name="workers",
+        count=4,
+        min_count=2,
+        requests={"cpu": 8000, "nvidia.com/gpu": 8},
+        pools=("h100",),
+        node_selector={"muster.dev/pool": "h100"},
+        tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),),
+        terms=(Term((Expression("zone", "In", ("a", "b")),)),),
+    )
+    run = Run(
+        reserved=START + number + 5,
+        admitted=START + number + 6.125,
+        evicted=left,
+        ended=left,
+        end=None if left is None else End.PREEMPTED,
+        reason="" if left is None else "InClusterQueue",
+        by="" if left is None else "another",
+        flavors=("h100",),
+        counts=(3,),
+    )
+    return Job(
+        id=f"job-{number:04}",
+        team="vision",
+        queue="default",
+        cluster_queue="vision",
+        created=START + number,
+        pod_sets=(pods,),
+        priority=100,
+        priority_class="dev",
+        tie=number,
+        runs=(run,),
+        left=left,
+        outcome=None if left is None else End.DELETED,
+    )
+
+
+def _recording(count: int = 20) -> Recording:
+    jobs = tuple(_job(number, left=START + 500 if number % 3 else None) for number in range(count))
+    return Recording(header=replace(HEADER, end=START + 900), jobs=jobs, gaps=(Gap(START + 1, START + 2),))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
+    write_recording(tmp_path / name, _recording())
+    assert load_recording(tmp_path / name) == _recording()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(cut=st.floats(0, 1))
+def test_a_file_that_was_cut_anywhere_is_read_and_continued(
+    tmp_path_factory: pytest.TempPathFactory, name: str, cut: float
+) -> None:
+    path = tmp_path_factory.mktemp("torn") / name
+    with Writer.begin(path, HEADER) as writer:
+        first = path.stat().st_size
+        for number in range(8):
+            writer.add([_job(number), Mark(START + number)])
+            writer.flush()
+    raw = path.read_bytes()
+    path.write_bytes(raw[: first + int(cut * (len(raw) - first))])
+
+    found = load_recording(path)
+    assert list(found.jobs) == [_job(number) for number in range(len(found.jobs))]
+    with Writer.resume(path, found) as writer:
+        writer.add([_job(100, left=START + 200), Mark(START + 300)])
+    again = load_recording(path)
+    assert again.jobs == (*found.jobs, _job(100, left=START + 200))
+    assert again.warnings == ()
+    assert again.header.end == START + 300
+
+
+@settings(max_examples=50, deadline=None)
+@given(raw=st.binary(max_size=200), is_packed=st.booleans())
+def test_bytes_that_are_no_recording_are_refused_with_a_fix(
+    tmp_path_factory: pytest.TempPathFactory, raw: bytes, is_packed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("noise") / "noise.jsonl"
+    path.write_bytes(gzip.compress(raw + b"\n") if is_packed else raw + b"\n")
+    with pytest.raises(RecordingError) as refused:
+        load_recording(path)
+    assert refused.value.fix
+    assert str(path) in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('{"job": {"id": "x"}}', "line 2: job: a required field of Job is missing"),
+        ('{"job": {"id": "x", "team": 3, "created": 1, "pod_sets": []}}', "job.team: expected str"),
+        ('{"job": {"id": "x", "team": "a", "created": 1, "pod_sets": [], "extra": 1}}', "expected Job"),
+        ('{"jobs": {}}', "unknown key 'jobs'; allowed: header, job, mark, gap"),
+        ('{"job": {}', "not JSON"),
+    ],
+)
+def test_an_error_names_the_line(tmp_path: Path, line: str, named: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    write_recording(path, Recording(header=HEADER, jobs=()))
+    first = path.read_bytes().splitlines()[0]
+    path.write_bytes(first + b"\n" + line.encode() + b"\n")
+    with pytest.raises(RecordingError, match=r"bad\.jsonl, line 2") as refused:
+        load_recording(path)
+    assert named in refused.value.message
+
+
+def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"header": {"version": 2}}\n')
+    with pytest.raises(RecordingError, match="this Muster reads version 1"):
+        load_recording(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_full_files_are_put_aside_and_each_one_is_complete_in_itself(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    wanted = _recording(60)
+    with Writer.begin(path, wanted.header, rotate_bytes=2_000) as writer:
+        for job in wanted.jobs:
+            writer.add([replace(job, left=None, outcome=None)])
+            writer.flush()
+        for job in wanted.jobs:
+            writer.add([job])
+            writer.flush()
+        writer.add([Mark(START + 900), *wanted.gaps])
+    parts = older_parts(path)
+    assert len(parts) > 2
+    assert load_recording(path).jobs == wanted.jobs
+    for part in parts[:-1]:
+        part.unlink()
+    staying = {job.id for job in wanted.jobs if job.left is None}
+    assert staying <= {job.id for job in load_recording(path).jobs}
+
+
+def test_an_existing_file_is_not_written_over(tmp_path: Path) -> None:
+    write_recording(tmp_path / "month.jsonl", _recording())
+    with pytest.raises(RecordingError, match="exists already"):
+        write_recording(tmp_path / "month.jsonl", _recording())
