@@ -25,6 +25,7 @@ from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
 from muster.components.identities import Identities, IdentitiesArgs
 from muster.components.kuberay import KubeRay, KubeRayArgs
+from muster.components.network_probe import NetworkProbe, NetworkProbeArgs
 from muster.components.observability import Observability, ObservabilityArgs
 from muster.components.priorities import Priorities, PrioritiesArgs
 from muster.components.queues import Queues, QueuesArgs
@@ -127,7 +128,13 @@ class Platform(Component):
                 identities=self.identities.of_teams,
                 dry_runs=submission.dry_runs(stack),
             ),
-            opts=self.child_options(after=[*self.priorities.classes, self.tenancy.in_force]),
+            opts=self.child_options(
+                after=[
+                    *self.priorities.classes,
+                    self.tenancy.in_force,
+                    *self._network_probe(context, args.image),
+                ]
+            ),
         )
         self.queue_names = self.queues.queue_names
         teams = {team: each.output() for team, each in submission.submissions(stack).items()}
@@ -200,6 +207,20 @@ class Platform(Component):
             # Its caches hold the scheduler's kinds: it becomes ready at once when they are served.
             opts=self.child_options(after=[self._scheduling()]),
         )
+
+    def _network_probe(
+        self, context: PlatformContext, image: pulumi.Input[str] | None
+    ) -> list[pulumi.Resource]:
+        """What the teams wait for where the stack wants the network tried."""
+        if self.gang_admission is None or not context.stack.tenancy.network_probe:
+            return []
+        admission = self.gang_admission
+        probe = NetworkProbe(
+            self.child_name("network-probe"),
+            NetworkProbeArgs(context=context, image=image),
+            opts=self.child_options(after=[admission.namespace, admission.priority]),
+        )
+        return [probe.passed]
 
 
 def _unchanged(content: str, _: None) -> str:

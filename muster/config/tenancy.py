@@ -40,6 +40,7 @@ def parse_tenancy(root: Section) -> Tenancy:
         parameters=parameters,
         default_priority=section.text("defaultPriority"),
         termination_grace=section.duration("terminationGrace", known.termination_grace),
+        network_probe=section.flag("networkProbe", known.network_probe),
     )
     section.get("parameters")
     section.close()

@@ -51,7 +51,7 @@ class Tenancy:
     `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`,
     and `sizes` the KiB of each, by those of `MOST_KIBIBYTES`; `parameters` are the ProvisioningRequest
     parameters that a job may set by annotation; `termination_grace` is the most seconds that a pod may take
-    to end.
+    to end. With `network_probe`, teams are made once two pods have shown that the network enforces policies.
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE
@@ -64,6 +64,7 @@ class Tenancy:
     parameters: tuple[str, ...] = ("maxRunDurationSeconds",)
     default_priority: str | None = None
     termination_grace: int = 120
+    network_probe: bool = False
 
 
 # Kubernetes gives it to a pod that names none.

@@ -21,6 +21,7 @@ def tenancy_rules(stack: Stack) -> list[Violation]:
         *_grace(stack),
         *_existing_namespaces(stack),
         *_volumes(stack),
+        *_network_probe(stack),
     ]
 
 
@@ -40,6 +41,13 @@ def _existing_namespaces(stack: Stack) -> Iterator[Violation]:
         for key in explicit_keys(team.access, Access()):
             message = "needs a namespace that Muster makes, and `muster:tenancy.namespaces` is existing."
             yield Violation(at(team_path(chain, team), key), message, "remove it.")
+
+
+def _network_probe(stack: Stack) -> Iterator[Violation]:
+    if stack.tenancy.network_probe and stack.gang_admission.mode is not GangMode.MUSTER:
+        message = "its two pods have the image of Muster's controller, which this stack does not install."
+        fix = "remove it, or write `muster:gangAdmission: {mode: muster}`."
+        yield Violation("muster:tenancy.networkProbe", message, fix)
 
 
 def _volumes(stack: Stack) -> Iterator[Violation]:

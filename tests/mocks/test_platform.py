@@ -383,3 +383,19 @@ def containers(program: Program) -> list[dict[str, Any]]:
         for each in program.of(DEPLOYMENT)
         for container in each.inputs["spec"]["template"]["spec"]["containers"]
     ]
+
+
+def test_teams_wait_for_a_network_that_enforces_policies_where_the_stack_wants_it_tried(
+    stack: Stack, artifacts: Artifacts, program: Program
+) -> None:
+    job = "kubernetes:batch/v1:Job"
+    assert program.of(job) == []
+    wanted = replace(stack, tenancy=replace(stack.tenancy, network_probe=True))
+    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    (probe,) = found.of(job)
+    assert probe.inputs["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGES["gang-admission"]
+    assert "pulumi.com/skipAwait" not in probe.inputs["metadata"].get("annotations", {})
+    for earlier in ("network-probe-networkpolicy", "muster-system-namespace"):
+        (before,) = [each for each in found.resources if each.name.endswith(earlier)]
+        assert found.comes_after(probe, before), earlier
+    assert found.comes_after(found.one(BUNDLE, "team-a"), probe)

@@ -21,7 +21,7 @@ from muster.cli.options import (
 from muster.cli.output import put_json
 from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
-from muster.errors import ExitCode
+from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.sanitize import sanitize_line
@@ -39,6 +39,7 @@ _EXAMPLES = """
 muster doctor gke-prod
 muster doctor eks-prod --json
 muster doctor gke-prod --context gke-prod
+muster doctor gke-prod --context gke-prod --probe-network
 """
 
 
@@ -46,18 +47,30 @@ muster doctor gke-prod --context gke-prod
 @stack_argument
 @kubeconfig_option
 @context_option
+@click.option(
+    "--probe-network",
+    is_flag=True,
+    help="Also try whether NetworkPolicies are enforced: two pods in muster-system for about a minute.",
+)
 @json_option
-def cli(stack: str, *, kubeconfig: Path | None, context: str, as_json: bool) -> ExitCode:
+def cli(stack: str, *, kubeconfig: Path | None, context: str, probe_network: bool, as_json: bool) -> ExitCode:
     """Check everything that a first `pulumi up` needs, and change nothing.
 
     Credentials, enabled APIs, the region's GPU quota, Pulumi's backend, its lock and secrets provider, the
     controller's image, the charts. With --context or --kubeconfig, and for an existing cluster, also whether
     the cluster's AdmissionChecks are active. Every failed check is printed with its fix.
+    Only --probe-network makes objects in the cluster, and deletes them.
     """
     file = existing_stack(stack)
     name, loaded = stack_name(file), config.load(file)
+    cluster = _cluster(loaded, kubeconfig, context)
+    if probe_network and cluster is None:
+        raise MusterError(
+            "--probe-network needs a cluster to make its two pods in.",
+            fix="name it with --context or --kubeconfig.",
+        )
     found = []
-    for finding in examine(loaded, name=name, file=file, cluster=_cluster(loaded, kubeconfig, context)):
+    for finding in examine(loaded, name=name, file=file, cluster=cluster, probes=probe_network):
         found.append(finding)
         if not as_json:
             click.echo(_lines(finding), nl=False)

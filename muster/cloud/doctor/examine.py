@@ -6,7 +6,16 @@ from pathlib import Path
 
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
-from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
+from muster.cloud.doctor import (
+    admission,
+    amazon,
+    google,
+    network_policies,
+    programs,
+    sources,
+    state,
+    support,
+)
 from muster.cloud.doctor.findings import Check, Finding, run_checks
 from muster.cloud.google import Google
 from muster.config.today import today
@@ -18,12 +27,18 @@ Reach = Callable[[], Api]
 """Connects to the stack's cluster."""
 
 
-def examine(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None) -> Iterator[Finding]:
-    """Check a stack and yield every finding. `cluster`: None where there is none yet."""
-    return run_checks(checks(stack, name=name, file=file, cluster=cluster))
+def examine(
+    stack: Stack, *, name: str, file: Path, cluster: Reach | None = None, probes: bool = False
+) -> Iterator[Finding]:
+    """Check a stack and yield every finding. `cluster`: None where there is none yet. `probes`: also what
+    takes pods of ours in the cluster.
+    """
+    return run_checks(checks(stack, name=name, file=file, cluster=cluster, probes=probes))
 
 
-def checks(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None) -> list[tuple[str, Check]]:
+def checks(
+    stack: Stack, *, name: str, file: Path, cluster: Reach | None = None, probes: bool = False
+) -> list[tuple[str, Check]]:
     """The checks by name."""
     where = state.PulumiState(stack=name, file=file, backend=state.read_backend_url())
     web = Web(timeout=10, tries=2)
@@ -36,6 +51,7 @@ def checks(stack: Stack, *, name: str, file: Path, cluster: Reach | None = None)
         ("digests", partial(sources.check_digests, stack, name=name)),
         ("charts", partial(sources.check_charts, stack, name=name, web=web)),
         *(_cluster_checks(stack, cluster) if cluster else ()),
+        *(_probes(stack, cluster) if cluster and probes else ()),
     ]
 
 
@@ -44,6 +60,10 @@ def _cluster_checks(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
         ("admission checks", lambda: admission.check_admission(cluster())),
         ("versions", lambda: programs.check_versions(stack, cluster())),
     ]
+
+
+def _probes(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
+    return [(network_policies.CHECK, lambda: network_policies.check_network_policies(stack, cluster()))]
 
 
 def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:

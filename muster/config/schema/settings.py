@@ -160,6 +160,12 @@ def tenancy() -> Schema:
                 duration(),
                 default=format_seconds(known.termination_grace),
             ),
+            "networkProbe": key(
+                "Whether `pulumi up` tries with two pods that the network enforces NetworkPolicies, and ends "
+                "before it makes any team where it does not.",
+                flag(),
+                default=known.network_probe,
+            ),
         }
     )
     return either(choice(TenancyMode), settings)

@@ -58,7 +58,7 @@ def serving(script: Script) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(text)
 
-        do_GET = do_POST = do_PUT = do_PATCH = _handle
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: the requests are kept."""
