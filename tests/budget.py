@@ -78,6 +78,7 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build"),
                 # No local cluster needs it: programs in Pulumi YAML are tested with it.
                 (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
+                (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
             ),
         ),
         Suite("integration", 720, (_pytest("integration", "--hypothesis-seed=0"),)),

@@ -143,6 +143,9 @@ def imported_entry(cache: Cache, program: Program, *, arch: str) -> Entry:
 
 def _sources(program: Program) -> list[bytes | str]:
     sources = [program.directory / name for name in ("go.mod", "go.sum", "main.go")]
+    sources += sorted(
+        path for path in program.directory.iterdir() if path.suffix in (".go", ".s") and path not in sources
+    )
     described = json.dumps(
         [program.module, program.version, program.package, program.ldflags, program.beside]
     )

@@ -162,7 +162,7 @@ def test_every_ingredient_changes_the_key(program: Program, tmp_path: Path) -> N
         key(tool=replace(toolchain, version="go1.26.2")),
         key(tool=replace(toolchain, arch="arm64")),
     ]
-    for name in ("go.mod", "go.sum", "main.go"):
+    for name in ("go.mod", "go.sum", "main.go", "part.go", "part.s"):
         (program.directory / name).write_text("changed\n")
         keys.append(key())
     assert len(set(keys)) == len(keys)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+)
+
+// Kueue names the preemptor in the victim's condition (pkg/scheduler/preemption/preemption.go, preemptionMessage).
+var preemptor = regexp.MustCompile(`UID: ([^,)]+)`)
+
+// runRecord is one run of a job, in seconds of the Unix epoch. End is nil while it runs. Of a run that was evicted, By
+// is the job that preempted it and Reason Kueue's.
+type runRecord struct {
+	Start   int64                        `json:"start"`
+	End     *int64                       `json:"end"`
+	Usage   map[string]map[string]string `json:"usage"`
+	Evicted bool                         `json:"evicted,omitempty"`
+	By      string                       `json:"by,omitempty"`
+	Reason  string                       `json:"reason,omitempty"`
+}
+
+func (r *runRecord) isOver() bool { return r.End != nil }
+
+// jobRecord is a job's line of the output.
+type jobRecord struct {
+	Job  string      `json:"job"`
+	Runs []runRecord `json:"runs"`
+}
+
+// summary is the last line. Digest is over every start, end and eviction, in their order.
+type summary struct {
+	Digest      string `json:"digest"`
+	End         int64  `json:"end"`
+	Cycles      int    `json:"cycles"`
+	Patches     int    `json:"patches"`
+	Admissions  int    `json:"admissions"`
+	Preemptions int    `json:"preemptions"`
+}
+
+// record keeps what happened.
+type record struct {
+	summary summary
+	names   map[types.UID]string
+	digest  hash.Hash
+}
+
+func newRecord(jobs []*job) *record {
+	names := make(map[types.UID]string, len(jobs))
+	for _, each := range jobs {
+		names[each.Workload.UID] = each.key.String()
+	}
+	return &record{names: names, digest: sha256.New()}
+}
+
+func (r *record) start(job *job, now int64, admission *kueue.Admission) {
+	r.summary.Admissions++
+	run := runRecord{Start: now, Usage: map[string]map[string]string{}}
+	for _, pods := range admission.PodSetAssignments {
+		for name, flavor := range pods.Flavors {
+			run.add(string(flavor), name, pods.ResourceUsage)
+		}
+	}
+	job.runs = append(job.runs, run)
+	used, _ := json.Marshal(run.Usage)
+	fmt.Fprintf(r.digest, "%d start %s %s\n", now, job.key, used)
+}
+
+func (r *runRecord) add(flavor string, name corev1.ResourceName, usage corev1.ResourceList) {
+	if r.Usage[flavor] == nil {
+		r.Usage[flavor] = map[string]string{}
+	}
+	amount := usage[name]
+	if earlier, found := r.Usage[flavor][string(name)]; found {
+		amount.Add(resource.MustParse(earlier))
+	}
+	r.Usage[flavor][string(name)] = amount.String()
+}
+
+func (r *record) end(job *job, now int64) {
+	job.runs[len(job.runs)-1].End = &now
+	fmt.Fprintf(r.digest, "%d end %s\n", now, job.key)
+}
+
+func (r *record) evict(job *job, now int64, preempted *metav1.Condition) {
+	r.summary.Preemptions++
+	run := &job.runs[len(job.runs)-1]
+	run.End, run.Evicted = &now, true
+	if preempted != nil {
+		run.Reason = preempted.Reason
+		if found := preemptor.FindStringSubmatch(preempted.Message); found != nil {
+			run.By = r.names[types.UID(found[1])]
+		}
+	}
+	fmt.Fprintf(r.digest, "%d evict %s by %s: %s\n", now, job.key, run.By, run.Reason)
+}
+
+func (r *record) close(now int64) {
+	r.summary.End = now
+	r.summary.Digest = hex.EncodeToString(r.digest.Sum(nil))
+}
+
+func (r *record) write(out io.Writer, jobs []*job) error {
+	lines := json.NewEncoder(out)
+	for _, each := range jobs {
+		if err := lines.Encode(jobRecord{Job: each.key.String(), Runs: each.runs}); err != nil {
+			return err
+		}
+	}
+	return lines.Encode(r.summary)
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+)
+
+// The longest line of input. A Workload has a few hundred bytes, a world with 1,000 queues a few megabytes.
+const longestLine = 64 << 20
+
+// world is what Kueue decides by, as rendered for a cluster: its configuration and the objects of its queues.
+type world struct {
+	// GraceSeconds pass between an eviction and the release of its quota.
+	GraceSeconds int64                `json:"graceSeconds"`
+	Config       config.Configuration `json:"config"`
+	// HorizonSeconds after the first arrival the play ends; 0 plays until no job can start any more.
+	HorizonSeconds int64             `json:"horizonSeconds"`
+	Objects        []json.RawMessage `json:"objects"`
+
+	namespaces    map[string]*corev1.Namespace
+	flavors       []*kueue.ResourceFlavor
+	cohorts       []*kueue.Cohort
+	clusterQueues []*kueue.ClusterQueue
+	localQueues   []*kueue.LocalQueue
+}
+
+// job is a Workload with the seconds that it runs without interruption; without them it never ends.
+type job struct {
+	Workload *kueue.Workload `json:"workload"`
+	Seconds  *int64          `json:"seconds"`
+
+	number int
+	key    types.NamespacedName
+	runs   []runRecord
+}
+
+// unplayableError says which part of a world the player would play wrongly.
+type unplayableError struct{ what string }
+
+func (e unplayableError) Error() string { return e.what }
+
+func unplayable(format string, values ...any) error {
+	return unplayableError{fmt.Sprintf(format, values...)}
+}
+
+func read(source io.Reader) (*world, []*job, error) {
+	lines := bufio.NewScanner(source)
+	lines.Buffer(make([]byte, 1<<20), longestLine)
+	if !lines.Scan() {
+		return nil, nil, unplayable("the input is empty: its first line is the world")
+	}
+	found := &world{namespaces: map[string]*corev1.Namespace{}}
+	if err := json.Unmarshal(lines.Bytes(), found); err != nil {
+		return nil, nil, unplayable("the world cannot be read: %v", err)
+	}
+	if err := found.load(); err != nil {
+		return nil, nil, err
+	}
+	var jobs []*job
+	for lines.Scan() {
+		each := &job{number: len(jobs)}
+		if err := json.Unmarshal(lines.Bytes(), each); err != nil || each.Workload == nil {
+			return nil, nil, unplayable("job %d cannot be read: %v", len(jobs), err)
+		}
+		if err := each.prepare(); err != nil {
+			return nil, nil, err
+		}
+		jobs = append(jobs, each)
+	}
+	return found, jobs, lines.Err()
+}
+
+func (j *job) prepare() error {
+	workload := j.Workload
+	j.key = types.NamespacedName{Namespace: workload.Namespace, Name: workload.Name}
+	if workload.UID == "" {
+		workload.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", j.number))
+	}
+	workload.Generation = 1
+	// Kueue orders by creation time, and where two are equal, by the order of a map. The job's number decides
+	// instead.
+	arrival := workload.CreationTimestamp.Truncate(time.Second)
+	workload.CreationTimestamp = metav1.NewTime(arrival.Add(time.Duration(j.number)))
+	if workload.Spec.Active == nil {
+		active := true
+		workload.Spec.Active = &active
+	}
+	for _, pods := range workload.Spec.PodSets {
+		if pods.TopologyRequest != nil {
+			return unplayable("Workload %s asks for a topology, which the player does not place", j.key)
+		}
+	}
+	return nil
+}
+
+func (j *job) arrival() int64 { return j.Workload.CreationTimestamp.Unix() }
+
+// load sorts the objects by kind and refuses what the player does not play.
+func (w *world) load() error {
+	if w.Config.AdmissionFairSharing != nil {
+		return unplayable("admission fair sharing depends on sampled usage, which the player does not play")
+	}
+	for _, raw := range w.Objects {
+		var kind metav1.TypeMeta
+		if err := json.Unmarshal(raw, &kind); err != nil {
+			return unplayable("an object cannot be read: %v", err)
+		}
+		if err := w.add(kind.Kind, raw); err != nil {
+			return err
+		}
+	}
+	w.Objects = nil
+	return nil
+}
+
+func (w *world) add(kind string, raw json.RawMessage) error {
+	switch kind {
+	case "Namespace":
+		found, err := decode[corev1.Namespace](raw)
+		if err != nil {
+			return err
+		}
+		if found.Labels == nil {
+			found.Labels = map[string]string{}
+		}
+		// The API server gives this one, and queues select by it.
+		found.Labels[corev1.LabelMetadataName] = found.Name
+		w.namespaces[found.Name] = found
+	case "ResourceFlavor":
+		found, err := decode[kueue.ResourceFlavor](raw)
+		if err != nil {
+			return err
+		}
+		if found.Spec.TopologyName != nil {
+			return unplayable("flavor %s has a topology, which the player does not place", found.Name)
+		}
+		w.flavors = append(w.flavors, found)
+	case "Cohort":
+		found, err := decode[kueue.Cohort](raw)
+		if err != nil {
+			return err
+		}
+		w.cohorts = append(w.cohorts, found)
+	case "ClusterQueue":
+		found, err := decode[kueue.ClusterQueue](raw)
+		if err != nil {
+			return err
+		}
+		if found.Spec.AdmissionChecksStrategy != nil {
+			return unplayable("ClusterQueue %s has admission checks, which the player does not play", found.Name)
+		}
+		complete(found)
+		w.clusterQueues = append(w.clusterQueues, found)
+	case "LocalQueue":
+		found, err := decode[kueue.LocalQueue](raw)
+		if err != nil {
+			return err
+		}
+		w.localQueues = append(w.localQueues, found)
+	case "WorkloadPriorityClass":
+		// A Workload carries the value.
+	default:
+		return unplayable("an object of kind %q is not played", kind)
+	}
+	return nil
+}
+
+func decode[Kind any](raw json.RawMessage) (*Kind, error) {
+	found := new(Kind)
+	if err := json.Unmarshal(raw, found); err != nil {
+		return nil, unplayable("an object cannot be read: %v", err)
+	}
+	return found, nil
+}
+
+// complete fills in what the API server would: the defaults of the CustomResourceDefinition of v0.19.
+func complete(queue *kueue.ClusterQueue) {
+	spec := &queue.Spec
+	orDefault(&spec.QueueingStrategy, kueue.BestEffortFIFO)
+	if spec.FlavorFungibility == nil {
+		spec.FlavorFungibility = &kueue.FlavorFungibility{}
+	}
+	orDefault(&spec.FlavorFungibility.WhenCanBorrow, kueue.MayStopSearch)
+	orDefault(&spec.FlavorFungibility.WhenCanPreempt, kueue.TryNextFlavor)
+	if spec.Preemption == nil {
+		spec.Preemption = &kueue.ClusterQueuePreemption{}
+	}
+	orDefault(&spec.Preemption.ReclaimWithinCohort, kueue.PreemptionPolicyNever)
+	orDefault(&spec.Preemption.WithinClusterQueue, kueue.PreemptionPolicyNever)
+	if spec.Preemption.BorrowWithinCohort == nil {
+		spec.Preemption.BorrowWithinCohort = &kueue.BorrowWithinCohort{}
+	}
+	orDefault(&spec.Preemption.BorrowWithinCohort.Policy, kueue.BorrowWithinCohortPolicyNever)
+}
+
+func orDefault[Word ~string](word *Word, value Word) {
+	if *word == "" {
+		*word = value
+	}
+}

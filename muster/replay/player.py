@@ -1,0 +1,166 @@
+"""Plays jobs through Kueue's own scheduler in logical time: a month of jobs takes a minute or two.
+
+The program `kueue-player` (muster/local/build/programs) holds Kueue and moves the clock. Responsible for its
+input and output. Not responsible for which objects and jobs there are, nor for what the runs mean
+(figures.py).
+"""
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from muster.errors import ExitCode, MusterError
+from muster.live.snapshot.kueue import parse_amount
+from muster.live.snapshot.workloads import Amounts
+from muster.local.build import everything
+
+Manifest = Mapping[str, Any]
+
+PROGRAM: Final = "kueue-player"
+_UNPLAYABLE: Final = 2
+
+
+class PlayerError(MusterError):
+    """A world cannot be played."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What Kueue decides by: the rendered objects of its queues, and its configuration.
+
+    `grace` is the time in seconds between an eviction and the release of its quota. `horizon`: seconds after
+    the first arrival when the play ends; 0 plays until no job can start any more.
+    """
+
+    objects: Sequence[Manifest]
+    config: Manifest = field(default_factory=dict)
+    grace: int = 0
+    horizon: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A job to play: a Workload without status, and the seconds that it runs without interruption. Without
+    them it never ends.
+    """
+
+    workload: Manifest
+    seconds: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedRun:
+    """A run of a job, in seconds since the epoch. `end` is None while it runs. `usage`: flavor -> resource ->
+    amount. `by` is the job that preempted it ("" where it was not), `reason` Kueue's.
+    """
+
+    start: int
+    end: int | None
+    usage: Mapping[str, Amounts]
+    is_evicted: bool = False
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Playback:
+    """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `digest` is equal
+    for equal decisions at equal times. `end` is the second of the last event.
+    """
+
+    runs: Mapping[str, Sequence[PlayedRun]]
+    digest: str
+    end: int
+    cycles: int
+    admissions: int
+    preemptions: int
+
+
+def ensure_player() -> Path:
+    """The program; it is built the first time, which takes half a minute where Kueue was built before."""
+    return everything.ensure(programs=(PROGRAM,), assets=())[0][PROGRAM]
+
+
+def play(world: World, entries: Iterable[Entry], *, program: Path) -> Playback:
+    """Play the jobs in these queues. PlayerError where the player cannot play them as Kueue would."""
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            _write(process.stdin, world, entries)
+            # It reads all of its input before it writes.
+            found = _read(process.stdout)
+            said = process.stderr.read().strip()
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode == _UNPLAYABLE:
+        raise PlayerError(f"The recording cannot be played: {said}.")
+    if process.returncode or found is None:
+        raise PlayerError(
+            f"The player ended with code {process.returncode}: {said[-600:]}", exit_code=ExitCode.OUTSIDE
+        )
+    return found
+
+
+def _write(stream: IO[str], world: World, entries: Iterable[Entry]) -> None:
+    try:
+        stream.write(json.dumps(_document(world), separators=(",", ":")) + "\n")
+        for each in entries:
+            line = {"workload": each.workload, "seconds": each.seconds}
+            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
+        stream.close()
+    except BrokenPipeError:
+        # It refused the world and ended; standard error says why.
+        with suppress(BrokenPipeError):
+            stream.close()
+
+
+def _document(world: World) -> dict[str, Any]:
+    return {
+        "config": world.config,
+        "graceSeconds": world.grace,
+        "horizonSeconds": world.horizon,
+        "objects": list(world.objects),
+    }
+
+
+def _read(stream: IO[str]) -> Playback | None:
+    """The jobs and the summary; None where the program ended without one."""
+    runs: dict[str, Sequence[PlayedRun]] = {}
+    for line in stream:
+        found = json.loads(line)
+        if "job" in found:
+            runs[found["job"]] = tuple(_runs(found["runs"] or ()))
+            continue
+        return Playback(
+            runs=runs,
+            digest=found["digest"],
+            end=found["end"],
+            cycles=found["cycles"],
+            admissions=found["admissions"],
+            preemptions=found["preemptions"],
+        )
+    return None
+
+
+def _runs(found: Iterable[Mapping[str, Any]]) -> Iterator[PlayedRun]:
+    for each in found:
+        yield PlayedRun(
+            start=each["start"],
+            end=each["end"],
+            usage={
+                flavor: {resource: parse_amount(resource, amount) for resource, amount in amounts.items()}
+                for flavor, amounts in each["usage"].items()
+            },
+            is_evicted=each.get("evicted", False),
+            by=each.get("by", ""),
+            reason=each.get("reason", ""),
+        )

@@ -1,0 +1,178 @@
+"""The player: Kueue's own scheduler in logical time. What is expected here is worked out by hand from Kueue's
+documentation, but for the digest, which pins the decisions of this version.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from muster.errors import ExitCode
+from muster.model import names
+from muster.replay.player import PROGRAM, Entry, Playback, PlayerError, World, play
+from tests import built
+
+_START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+_RECLAIMING: Final = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+# Of Kueue v0.19.2. A new version that changes it changes decisions, or the order of equal ones: compare both
+# versions on a recording before it is replaced.
+_DIGEST: Final = "4994293edf42832a055e8547b44458308dc5e8ce4b786cc53f288c78f8fe82f7"
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
+
+
+def queue(team: str, gpus: int, **more: Any) -> list[dict[str, Any]]:
+    """A team's namespace, ClusterQueue and LocalQueue."""
+    api = {"apiVersion": names.KUEUE_API_VERSION}
+    quota = {"name": "h100", "resources": [{"name": names.GPU_RESOURCE, "nominalQuota": str(gpus)}]}
+    spec = {
+        "cohortName": "all",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team}},
+        "preemption": _RECLAIMING,
+        "resourceGroups": [{"coveredResources": [names.GPU_RESOURCE], "flavors": [quota]}],
+        **more,
+    }
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}},
+        {**api, "kind": "ClusterQueue", "metadata": {"name": team}, "spec": spec},
+        {
+            **api,
+            "kind": "LocalQueue",
+            "metadata": {"name": "default", "namespace": team},
+            "spec": {"clusterQueue": team},
+        },
+    ]
+
+
+def world(*queues: list[dict[str, Any]], flavor: dict[str, Any] | None = None, **more: Any) -> World:
+    found = {
+        "apiVersion": names.KUEUE_API_VERSION,
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "h100"},
+        "spec": flavor or {},
+    }
+    return World(objects=[found, *(each for objects in queues for each in objects)], **more)
+
+
+def entry(team: str, name: str, *, at: int, gpus: int, seconds: int | None = 100, priority: int = 0) -> Entry:
+    container = {"name": "work", "image": "none", "resources": {"requests": {names.GPU_RESOURCE: str(gpus)}}}
+    pods = {"containers": [container], "restartPolicy": "Never"}
+    created = datetime.fromtimestamp(_START + at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    workload = {
+        "metadata": {"name": name, "namespace": team, "creationTimestamp": created},
+        "spec": {
+            "queueName": "default",
+            "priority": priority,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}],
+        },
+    }
+    return Entry(workload=workload, seconds=seconds)
+
+
+def runs(played: Playback, job: str) -> list[tuple[int, int | None]]:
+    """(start, end) of each run, in seconds since the first arrival."""
+    return [
+        (each.start - _START, None if each.end is None else each.end - _START) for each in played.runs[job]
+    ]
+
+
+def test_a_job_waits_for_quota_and_starts_a_second_after_it_is_free(program: Path) -> None:
+    """Kueue collects for a second what it tries again."""
+    entries = [entry("a", "first", at=0, gpus=4), entry("a", "second", at=10, gpus=4)]
+    played = play(world(queue("a", 4)), entries, program=program)
+    assert runs(played, "a/first") == [(0, 100)]
+    assert runs(played, "a/second") == [(101, 201)]
+    assert played.runs["a/first"][0].usage == {"h100": {names.GPU_RESOURCE: 4}}
+
+
+def test_an_owner_takes_its_quota_back_and_the_borrower_starts_from_the_beginning(program: Path) -> None:
+    entries = [
+        entry("a", "borrower", at=0, gpus=8),
+        entry("b", "owner", at=40, gpus=4),
+    ]
+    played = play(world(queue("a", 4), queue("b", 4)), entries, program=program)
+    first, second = played.runs["a/borrower"]
+    assert (first.by, first.reason, first.is_evicted) == ("b/owner", "InCohortReclamation", True)
+    assert runs(played, "a/borrower") == [(0, 40), (141, 241)]
+    assert runs(played, "b/owner") == [(40, 140)]
+    assert not second.is_evicted
+    assert played.preemptions == 1
+
+
+def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) -> None:
+    entries = [
+        entry("a", "low", at=0, gpus=4),
+        entry("a", "high", at=40, gpus=4, priority=10),
+    ]
+    played = play(world(queue("a", 4), grace=30), entries, program=program)
+    assert played.runs["a/low"][0].reason == "InClusterQueue"
+    assert runs(played, "a/high") == [(70, 170)]
+    assert runs(played, "a/low")[-1] == (171, 271)
+
+
+def test_a_strict_queue_holds_up_what_would_fit_behind_its_head(program: Path) -> None:
+    entries = [
+        entry("a", "runs", at=0, gpus=3),
+        entry("a", "large", at=10, gpus=4),
+        entry("a", "small", at=20, gpus=1),
+    ]
+    strict = play(world(queue("a", 4, queueingStrategy="StrictFIFO")), entries, program=program)
+    assert runs(strict, "a/small") == [(200, 300)]
+    assert runs(play(world(queue("a", 4)), entries, program=program), "a/small") == [(20, 120)]
+
+
+def test_what_fits_no_quota_never_starts_and_the_play_ends(program: Path) -> None:
+    entries = [entry("a", "large", at=0, gpus=9), entry("a", "endless", at=0, gpus=4, seconds=None)]
+    played = play(world(queue("a", 4)), entries, program=program)
+    assert runs(played, "a/large") == []
+    assert runs(played, "a/endless") == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (world(queue("a", 4), flavor={"topologyName": "racks"}), "flavor h100 has a topology"),
+        (world(queue("a", 4), config={"admissionFairSharing": {}}), "admission fair sharing"),
+        (world(queue("a", 4, admissionChecksStrategy={"admissionChecks": []})), "admission checks"),
+        (
+            world(queue("a", 4), config={"featureGates": {"ConcurrentAdmission": True}}),
+            "concurrent admission",
+        ),
+    ],
+)
+def test_what_it_would_play_wrongly_is_refused(refused: World, why: str, program: Path) -> None:
+    with pytest.raises(PlayerError, match=why) as error:
+        play(refused, [entry("a", "job", at=0, gpus=1)], program=program)
+    assert error.value.exit_code is ExitCode.UNUSABLE
+
+
+def _crowd() -> tuple[World, Sequence[Entry]]:
+    """Four teams that ask for more than there is, with many arrivals in the same second."""
+    dice = random.Random(7)
+    entries = [
+        entry(
+            f"t{dice.randrange(4)}",
+            f"job-{index}",
+            at=index // 3 * 20,
+            gpus=dice.choice((1, 1, 2, 4, 8)),
+            seconds=dice.randrange(30, 1200),
+            priority=dice.choice((0, 0, 10)),
+        )
+        for index in range(400)
+    ]
+    return world(*(queue(f"t{team}", 16) for team in range(4)), grace=10), entries
+
+
+def test_the_same_jobs_get_the_same_decisions_each_time_and_those_of_this_version(program: Path) -> None:
+    played = [play(*_crowd(), program=program) for _ in range(2)]
+    assert played[0] == played[1]
+    assert played[0].preemptions > 20
+    assert played[0].digest == _DIGEST
