@@ -73,12 +73,15 @@ class Queues(Component):
         else:
             self.flavors = self._bundle(f"{name}-flavors", _flavors(stack))
             self.departments = self._bundle(f"{name}-cohorts", own, after=[self.flavors])
+        guests = {team.name: team.queue for _, team in stack.teams() if team.queue is not None}
         self.teams: dict[str, Bundle] = {}
         for department, teams in tree.items():
             heading = Department(self.child_name(department), opts=pulumi.ResourceOptions(parent=self))
-            for team, objects in teams.items():
+            # A queue waits for all work in it to go, so that its teams go before its owner does.
+            for team, objects in sorted(teams.items(), key=lambda each: each[0] in guests):
                 if team:
-                    after = [self.departments, *args.identities.get(team, ())]
+                    owner = [self.teams[guests[team]]] if team in guests else []
+                    after = [self.departments, *owner, *args.identities.get(team, ())]
                     checked = {team: [args.dry_runs[team]]} if team in args.dry_runs else {}
                     self.teams[team] = self._bundle(
                         self.child_name(team), {team: objects}, dry_runs=checked, after=after, parent=heading

@@ -36,6 +36,7 @@ def parse_team(section: Section, name: str, pools: Pools) -> Team:
         name=name,
         namespace=first,
         further_namespaces=tuple(further),
+        queue=section.text("queue"),
         allowance=parse_allowance(section, pools),
         priorities=section.words("priorities"),
         local_queue=section.text("localQueue") or names.DEFAULT_LOCAL_QUEUE,

@@ -103,12 +103,14 @@ class Allowance:
 class Team:
     """`priorities` are the names that the team may use, all of the stack's when empty.
 
-    `namespace` is the first of its namespaces. Work of all of them is in one queue.
+    `namespace` is the first of its namespaces. Work of all of them is in one queue: the team's own, or with
+    `queue` that of another team of its department, with the quota and the rules of that one.
     """
 
     name: str
     namespace: str
     further_namespaces: tuple[str, ...] = ()
+    queue: str | None = None
     allowance: Allowance = Allowance()
     priorities: tuple[str, ...] = ()
     local_queue: str = names.DEFAULT_LOCAL_QUEUE
@@ -140,6 +142,11 @@ class Department:
     teams: tuple[Team, ...] = ()
     kai: QueueSettings = field(default_factory=QueueSettings)
     kueue: CohortOptions = field(default_factory=CohortOptions)
+
+    @property
+    def owners(self) -> tuple[Team, ...]:
+        """The teams with a queue of their own."""
+        return tuple(team for team in self.teams if team.queue is None)
 
     def walk(
         self, above: tuple["Department", ...] = ()

@@ -106,7 +106,7 @@ class Unnamed:
 def unnamed(stack: Stack) -> Unnamed:
     """What is left of each CPU pool after every quota that is named, for the teams that name none."""
     left, weights = {}, {}
-    sharing = [team for _, team in stack.teams() if not replaces_pools(team.kueue.resource_groups)]
+    sharing = [team for _, team in stack.owners() if not replaces_pools(team.kueue.resource_groups)]
     for pool in stack.cpu_pools:
         named, most = named_quota(stack, pool) + _in_groups(stack, pool), whole(pool)
         rest = Millicores(max(most.cpu - named.cpu, 0)), Bytes(max(most.memory - named.memory, 0))

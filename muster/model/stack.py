@@ -162,6 +162,18 @@ class Stack:
             for team in department.teams:
                 yield (*above, department), team
 
+    def owners(self) -> Iterator[tuple[tuple[Department, ...], Team]]:
+        """The teams with a queue of their own."""
+        return ((chain, team) for chain, team in self.teams() if team.queue is None)
+
+    def queue_members(self) -> dict[str, tuple[Team, ...]]:
+        """Owner of a queue -> the teams whose work is in it, the owner first."""
+        found = {team.name: [team] for _, team in self.owners()}
+        for _, team in self.teams():
+            if team.queue in found:
+                found[team.queue].append(team)
+        return {owner: tuple(teams) for owner, teams in found.items()}
+
     @property
     def is_weighted(self) -> bool:
         """Whether anybody sets a weight: without one, dividing what is free by weight stays switched off."""

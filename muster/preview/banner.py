@@ -119,11 +119,10 @@ def _moves(
         if amount(change):
             moved.setdefault(change.name, []).append(change)
     other = changes.before if gone_from is changes.after else changes.after
-    absent = [node for node in other.teams() if node.name not in gone_from.nodes]
-    for node in absent:
-        moved.setdefault(node.name, [])
-    names = {node.name for node in absent}
-    first = names if word == "removed" else set[str]()
+    names = other.team_names - gone_from.team_names
+    for name in names:
+        moved.setdefault(name, [])
+    first = names if word == "removed" else frozenset[str]()
 
     def order(name: str) -> tuple[bool, int, int, str]:
         sizes = [
@@ -216,7 +215,7 @@ def _access(changes: Changes) -> Iterator[Text]:
 
 
 def _places(changes: Changes) -> Iterator[Text]:
-    """Departments that stop or begin to share, and teams that move to another one."""
+    """Departments that stop or begin to share, and teams that move to another one or to another queue."""
     pairs = [
         (node, changes.after.nodes[node.name])
         for node in changes.before.teams()
@@ -239,6 +238,11 @@ def _places(changes: Changes) -> Iterator[Text]:
                 " to ",
                 UntrustedText(after.department),
             )
+    for name in sorted(changes.before.team_names | changes.after.guests.keys()):
+        old, new = changes.before.guests.get(name), changes.after.guests.get(name)
+        if old != new and name in changes.after.team_names:
+            queue: Text = (" a queue of its own",) if new is None else (" the queue of ", UntrustedText(new))
+            yield (UntrustedText(name), " uses", *queue)
 
 
 def _limits(changes: Changes) -> Iterator[Text]:

@@ -34,9 +34,9 @@ class Holding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A ClusterQueue (a team) or a Cohort (a department). `within` and `reclaim` are Kueue's values, "" for a
-    Cohort. `highest` and `lowest` are the values of the priorities that a team may use. `written` are the
-    pools of which the stack file names its quota. `department` is the team's, also where that department has
-    no Cohort (`cohort: none`).
+    Cohort. `highest` and `lowest` are the values of the priorities that a queue's teams may use. `written`
+    are the pools of which the stack file names its quota. `department` is the team's, also where that
+    department has no Cohort (`cohort: none`).
     """
 
     name: str
@@ -73,12 +73,20 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All nodes, parents before children. `is_weighted`: fair sharing is on. `priorities`: value -> name."""
+    """All nodes, parents before children. `is_weighted`: fair sharing is on. `priorities`: value -> name.
+    `guests`: a team without a queue of its own -> the team whose queue it uses.
+    """
 
     pools: Mapping[str, Pool]
     nodes: Mapping[str, Node]
     is_weighted: bool
     priorities: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    guests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def team_names(self) -> frozenset[str]:
+        """Every team, with a queue of its own or without."""
+        return frozenset((*(node.name for node in self.teams()), *self.guests))
 
     def chain(self, name: str) -> tuple[Node, ...]:
         """The node, its parent, and so on to the top."""
@@ -131,7 +139,10 @@ Rendered = tuple[Mapping[str, Manifest], Mapping[str, Manifest]]
 def to_tree(stack: Stack, rendered: Rendered | None = None) -> Tree:
     """The tree of a stack. With `rendered` the objects are those, in place of what the stack renders."""
     values = {priority.name: priority.value for priority in stack.priorities}
-    allowed = {team.name: [values[name] for name in team.priorities or values] for _, team in stack.teams()}
+    allowed = {
+        owner: [values[name] for team in members for name in team.priorities or values]
+        for owner, members in stack.queue_members().items()
+    }
     (cohorts, queues), nodes = rendered or kueue.queues(stack), dict[str, Node]()
     pools = {pool.flavor: pool.name for pool in stack.pools}
     for above, department in stack.walk():
@@ -139,13 +150,14 @@ def to_tree(stack: Stack, rendered: Rendered | None = None) -> Tree:
         if cohort is not None:
             parent = above[-1].name if above else None
             nodes[department.name] = _to_department(department, parent, cohort, pools)
-        for team in department.teams:
+        for team in department.owners:
             parent = None if cohort is None else department.name
             found = _to_team(team, parent, queues[team.name], allowed[team.name], pools)
             holdings = found.holdings if parent is not None else _closed(found.holdings)
             nodes[team.name] = replace(found, department=department.name, holdings=holdings)
     ranks = {value: name for name, value in values.items()}
-    return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted, ranks)
+    guests = {team.name: team.queue for _, team in stack.teams() if team.queue is not None}
+    return Tree({pool.name: pool for pool in stack.pools}, nodes, stack.is_weighted, ranks, guests)
 
 
 def nominal_quota(node: Node, pool: str) -> Resources:

@@ -30,6 +30,7 @@ from muster.validation.pools import pool_rules
 from muster.validation.priorities import priority_rules
 from muster.validation.programs import program_rules
 from muster.validation.scheduler_support import unsupported_fields
+from muster.validation.shared_queues import shared_queue_rules
 from muster.validation.sharing import sharing_rules
 from muster.validation.support import support_rules
 from muster.validation.tenancy import tenancy_rules
@@ -43,6 +44,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     sharing_rules,
     priority_rules,
     identity_rules,
+    shared_queue_rules,
     tenancy_rules,
     cloud_identity_rules,
     amount_rules,

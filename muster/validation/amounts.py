@@ -80,7 +80,7 @@ def _holders(stack: Stack) -> Iterator[_Holder]:
         chain = (*above, department)
         path, root = department_path(chain), chain[0].name
         yield _Holder(path, department.name, root, department.allowance, None, bool(above))
-    for chain, team in stack.teams():
+    for chain, team in stack.owners():
         yield _Holder(team_path(chain, team), team.name, chain[0].name, team.allowance, team.weight, True)
 
 

@@ -39,7 +39,7 @@ def _pools(stack: Stack) -> Iterator[Violation]:
 def _teams(stack: Stack) -> Iterator[Violation]:
     rest = unnamed(stack)
     gpus = [pool for pool in stack.pools if pool.is_gpu]
-    for chain, team in stack.teams():
+    for chain, team in stack.owners():
         fix = "write `quota:` with an amount of a pool: `quota: {POOL: 4}`."
         if gpus:
             fix = fix.replace("POOL", gpus[0].name)

@@ -110,6 +110,12 @@ def _team() -> Schema:
                 otherwise="one",
                 example=["vision", "vision-ci"],
             ),
+            "queue": key(
+                "Another team of its department, whose queue and quota its work uses in place of its own.",
+                text(),
+                otherwise="its own queue",
+                example="vision",
+            ),
             "priorities": key(
                 "The priorities that it may use.", words(), otherwise="all", example=["prod", "dev"]
             ),

@@ -87,14 +87,14 @@ def _department_nodes(rest: Unnamed, part: Partition, chain: tuple[Department, .
         is_top = not any(each.kai.exists for each in chain[:-1])
         figures = _department(rest, part, department, is_top=is_top)
         yield Node(part=part, above=chain, team=None, figures=figures)
-    for team in department.teams:
+    for team in department.owners:
         node = Node(part=part, above=chain, team=team, figures=_team(rest, part, team))
         if node.is_open:
             yield node
 
 
 def _everybody(department: Department) -> Iterator[Team]:
-    return (team for _, below in department.walk() for team in below.teams)
+    return (team for _, below in department.walk() for team in below.owners)
 
 
 def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
@@ -111,7 +111,7 @@ def _department(
     allowance = department.allowance
     own = [_own(rest, allowance, pool, weight=None) for pool in part.pools]
     below = [_department(rest, part, child, is_top=False) for child in department.departments]
-    below += [_team(rest, part, team) for team in department.teams]
+    below += [_team(rest, part, team) for team in department.owners]
     quotas = {
         key: added([*(each[key] for each in own), *(figures[key].quota for figures in below)])
         for key in RESOURCES

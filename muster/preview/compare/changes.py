@@ -54,8 +54,7 @@ class Changes:
     @property
     def removed_teams(self) -> tuple[str, ...]:
         """Teams that head does not have, by name."""
-        teams = (node.name for node in self.before.teams())
-        return tuple(sorted(name for name in teams if name not in self.after.nodes))
+        return tuple(sorted(self.before.team_names - self.after.team_names))
 
     @property
     def releases_namespaces(self) -> bool:

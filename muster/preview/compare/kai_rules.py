@@ -10,7 +10,7 @@ work alone, from queues over their quota or fair share, for queues below theirs,
 their chains of parents meet. What is within a quota is never reclaimed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.model.kai import within
@@ -77,17 +77,18 @@ class KaiRules:
 
 def _profiles(stack: Stack) -> dict[str, KaiProfile]:
     queues = {node.name: node for node in nodes(stack)}
-    steps: dict[str, dict[str, tuple[Step, ...]]] = {team.name: {} for _, team in stack.teams()}
+    steps: dict[str, dict[str, tuple[Step, ...]]] = {team.name: {} for _, team in stack.owners()}
     for node in queues.values():
         if node.team is not None:
             steps[node.team.name] |= _steps(queues, node)
+    members = stack.queue_members()
     return {
         team.name: KaiProfile(
             above=tuple(department.name for department in reversed(chain) if department.kai.exists),
             steps=tuple(steps[team.name].items()),
-            **_ranks(stack, team),
+            **_ranks(stack, members[team.name]),
         )
-        for chain, team in stack.teams()
+        for chain, team in stack.owners()
     }
 
 
@@ -135,10 +136,11 @@ def _step(figures: Figures) -> Step:
     return Step(has=figures.quota != 0, exceeds=not within(figures.limit, figures.quota))
 
 
-def _ranks(stack: Stack, team: Team) -> dict[str, int]:
-    """The highest and the lowest value that the team's work may have."""
+def _ranks(stack: Stack, teams: Iterable[Team]) -> dict[str, int]:
+    """The highest and the lowest value that the teams' work may have."""
     values = [
         each.value
+        for team in teams
         for each in effective(stack.priorities)
         if not team.priorities or each.name in team.priorities
     ]

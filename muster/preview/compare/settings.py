@@ -28,14 +28,15 @@ class SettingChange:
 
 
 def setting_changes(base: Stack | None, head: Stack | None) -> tuple[SettingChange, ...]:
-    """Of teams and departments only those that both sides have: a new or removed one is listed with its
-    quota.
+    """Of teams and departments only those that both sides have, and teams without a queue of their own: any
+    other new or removed one is listed with its quota.
     """
     if base is None or head is None:
         return ()
     same = unchanged_teams(base, head)
     old, new = flatten_settings(base, unless=same), flatten_settings(head, unless=same)
     kept = {owner_of(place) for place in old} & {owner_of(place) for place in new}
+    kept |= {f"team {team.name}" for side in (base, head) for _, team in side.teams() if team.queue}
     return tuple(
         SettingChange(place, before, after)
         for place, before, after in differing(old, new)

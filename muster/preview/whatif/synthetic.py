@@ -15,6 +15,7 @@ from muster.model.pools import Pool
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.preview.tree import nominal_quota, to_tree
+from muster.render.kueue.queues import queue_name
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHAPES = (1, 1, 1, 2, 2, 4, 8)
@@ -38,11 +39,11 @@ class _Maker:
         self._stack = stack
         self._dice = dice
         self._nodes = to_tree(stack).nodes
-        self._pools = {team.name: self._pools_of(team) for _, team in stack.teams()}
+        self._pools = {team.name: self._pools_of(team) for _, team in stack.owners()}
 
     def running(self) -> Iterator[Workload]:
         """Team by team, until the quota of every pool is used."""
-        for _, team in self._stack.teams():
+        for _, team in self._stack.owners():
             for pool in self._pools[team.name]:
                 owned = nominal_quota(self._nodes[team.name], pool.name).gpus
                 left, index = min(int(owned), pool.max_gpus), 0
@@ -53,7 +54,7 @@ class _Maker:
 
     def waiting(self) -> Iterator[Workload]:
         """One team after another, without end. Nothing where no team has a GPU."""
-        teams = [team for _, team in self._stack.teams() if self._pools[team.name]]
+        teams = [team for _, team in self._stack.owners() if self._pools[team.name]]
         for index, team in enumerate(cycle(teams)):
             pool, gpus = self._dice.choice(self._pools[team.name]), self._dice.choice(_SHAPES)
             yield self._workload(team, pool, f"wait-{index}", gpus=gpus, holds=False, after=index)
@@ -90,9 +91,5 @@ class _Maker:
             state=State.ADMITTED if holds else State.PENDING,
             priority=priority.value if priority else 0,
             priority_class=priority.name if priority else "",
-            cluster_queue=_queue(team) if holds else "",
+            cluster_queue=queue_name(team) if holds else "",
         )
-
-
-def _queue(team: Team) -> str:
-    return team.kueue.cluster_queue or team.name

@@ -39,6 +39,8 @@ def leaf_queues(stack: Stack) -> dict[str, dict[str | None, str]]:
     for node in nodes(stack):
         if node.team is not None:
             found[node.team.name][node.part.pool] = node.name
+    for owner, members in stack.queue_members().items():
+        found |= dict.fromkeys((team.name for team in members), found[owner])
     return found
 
 

@@ -5,8 +5,9 @@ section to Kueue's API. A field that a section leaves unset is left out, so that
 (muster/model/kueue/defaults.py lists the defaults). Fields of the short form are always written.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from muster.model.kueue import (
     BorrowPreemption,
@@ -19,7 +20,7 @@ from muster.model.kueue import (
     StopPolicy,
 )
 from muster.model.queues import Department, Queueing, Reclaim, Team, Within
-from muster.model.quotas import Unnamed
+from muster.model.quotas import Unnamed, unnamed
 from muster.model.stack import Stack
 from muster.render.kueue.checks import strategy
 from muster.render.kueue.groups import resource_groups
@@ -38,11 +39,22 @@ _QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "St
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A stack and the figures that the queues of all teams need."""
+    """A stack and the figures that the queues of all teams need. `members`: the owner of each queue -> the
+    teams whose work is in it.
+    """
 
     stack: Stack
     rest: Unnamed
     is_weighted: bool
+    members: Mapping[str, tuple[Team, ...]]
+
+    @classmethod
+    def of(cls, stack: Stack) -> Self:
+        return cls(stack, unnamed(stack), stack.is_weighted, stack.queue_members())
+
+    def owner(self, team: Team) -> Team:
+        """The team whose ClusterQueue has the work of `team`; itself where `queue` names no such team."""
+        return team if team.queue is None else self.members.get(team.queue, (team,))[0]
 
 
 def queue_name(team: Team) -> str:
@@ -68,7 +80,9 @@ def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
         "queueingStrategy": _QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
-        "namespaceSelector": _selector(said.namespace_selector, team),
+        "namespaceSelector": _selector(
+            said.namespace_selector, [name for each in tree.members[team.name] for name in each.namespaces]
+        ),
         "resourceGroups": groups,
         "preemption": _preemption(team, said.borrow_within_cohort),
         **_policies(said),
@@ -87,12 +101,12 @@ def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
     return spec
 
 
-def local_queues(team: Team) -> dict[tuple[str, str], Manifest]:
-    """LocalQueue specs by namespace and name, the team's own first."""
+def local_queues(team: Team, owner: Team) -> dict[tuple[str, str], Manifest]:
+    """LocalQueue specs by namespace and name, the team's own first. `owner`: the team whose queue it uses."""
     own = LocalQueue(name=team.local_queue)
     said = {queue.name: queue for queue in (own, *team.kueue.local_queues)}
     return {
-        (namespace, name): _local(queue_name(team), queue)
+        (namespace, name): _local(queue_name(owner), queue)
         for name, queue in said.items()
         for namespace in (queue.namespaces if queue.namespaces is not None else team.namespaces)
     }
@@ -147,11 +161,11 @@ def _migration(stack: Stack, policy: ConcurrentAdmission) -> Manifest:
     return found
 
 
-def _selector(said: Selector | None, team: Team) -> Manifest:
+def _selector(said: Selector | None, namespaces: Sequence[str]) -> Manifest:
     if said is None:
-        if not team.further_namespaces:
-            return {"matchLabels": {_NAME: team.namespace}}
-        several = {"key": _NAME, "operator": "In", "values": list(team.namespaces)}
+        if len(namespaces) == 1:
+            return {"matchLabels": {_NAME: namespaces[0]}}
+        several = {"key": _NAME, "operator": "In", "values": list(namespaces)}
         return {"matchExpressions": [several]}
     found: Manifest = {}
     if said.match_labels:

@@ -7,7 +7,6 @@ fields (queues.py) nor for access to a namespace (render/tenancy).
 
 from muster.model import names
 from muster.model.queues import Department, Team
-from muster.model.quotas import unnamed
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render import tenancy
@@ -18,24 +17,25 @@ from muster.render.manifest import Manifest, kueue, manifest
 
 def cohorts(stack: Stack) -> list[Manifest]:
     """A Cohort for each department that has one, parents first."""
-    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    tree = Tree.of(stack)
     return [item for above, department in stack.walk() for item in _cohort(tree, above, department)]
 
 
 def team_objects(stack: Stack, team: Team) -> list[Manifest]:
     """Everything that one team owns, in the order in which it can be created."""
     department = next(chain[-1] for chain, member in stack.teams() if member.name == team.name)
-    return _team_objects(Tree(stack, unnamed(stack), stack.is_weighted), department, team)
+    return _team_objects(Tree.of(stack), department, team)
 
 
 def names_by_team(stack: Stack) -> dict[str, str | dict[str, str]]:
     """team -> its ClusterQueue."""
-    return {team.name: queue_name(team) for _, team in stack.teams()}
+    tree = Tree.of(stack)
+    return {team.name: queue_name(tree.owner(team)) for _, team in stack.teams()}
 
 
 def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
     """department -> team -> objects, parents first; a department's own Cohort is under the team ""."""
-    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    tree = Tree.of(stack)
     found: dict[str, dict[str, list[Manifest]]] = {}
     for above, department in stack.walk():
         objects = {"": _cohort(tree, above, department)}
@@ -47,9 +47,9 @@ def by_department(stack: Stack) -> dict[str, dict[str, list[Manifest]]]:
 
 def queues(stack: Stack) -> tuple[dict[str, Manifest], dict[str, Manifest]]:
     """The queues alone: department -> Cohort, where it has one, and team -> ClusterQueue."""
-    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    tree = Tree.of(stack)
     made = {department.name: _cohort(tree, above, department) for above, department in stack.walk()}
-    teams = {team.name: _cluster_queue(tree, chain[-1], team) for chain, team in stack.teams()}
+    teams = {team.name: _cluster_queue(tree, chain[-1], team) for chain, team in stack.owners()}
     return {name: found[0] for name, found in made.items() if found}, teams
 
 
@@ -84,12 +84,12 @@ def _labels(department: Department, team: Team) -> dict[str, str]:
 
 
 def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manifest]:
-    labels, found = _labels(department, team), local_queues(team)
+    labels, found = _labels(department, team), local_queues(team, tree.owner(team))
     own = tuple(name for namespace, name in found if namespace == team.namespace)
     is_managed = tree.stack.tenancy.namespaces is Namespaces.MANAGED
     return [
         *(tenancy.team_objects(tree.stack, department, team, queues=own) if is_managed else ()),
-        _cluster_queue(tree, department, team),
+        *([_cluster_queue(tree, department, team)] if team.queue is None else ()),
         *(
             manifest(
                 names.KUEUE_API_VERSION,

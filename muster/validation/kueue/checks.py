@@ -7,7 +7,6 @@ from muster.model import names
 from muster.model.kueue import AdmissionCheck, Provisioning
 from muster.model.pools import Capacity, Pool
 from muster.model.queues import Department, Team
-from muster.model.quotas import unnamed
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks
@@ -22,11 +21,11 @@ _Chain = tuple[Department, ...]
 
 def check_rules(stack: Stack) -> list[Violation]:
     """Every rule about AdmissionChecks."""
-    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    tree = Tree.of(stack)
     found = [*_checks(stack), *_configs(stack), *_pools(stack), *_shared(stack)]
     # A team that names no check has the capacity checks of its pools, which are few: nothing to render.
     is_bounded = len(capacity_checks(stack)) <= MOST_CHECKS
-    for chain, team in stack.teams():
+    for chain, team in stack.owners():
         if team.kueue.admission_checks or not is_bounded:
             found += _team(tree, chain, team)
     return found

@@ -61,7 +61,7 @@ def _cohorts(stack: Stack) -> Iterator[_Title]:
 
 
 def _queues(stack: Stack) -> Iterator[_Title]:
-    for chain, team in stack.teams():
+    for chain, team in stack.owners():
         name = team.kueue.cluster_queue
         yield name or team.name, queue_path(chain, team, "clusterQueue"), bool(name)
 
@@ -92,7 +92,7 @@ def _same_place(stack: Stack) -> Iterator[Violation]:
     """With namespaces of others, teams may share one: two LocalQueues of it need two names."""
     seen: dict[tuple[str, str], str] = {}
     for chain, team in stack.teams():
-        for namespace, name in local_queues(team):
+        for namespace, name in local_queues(team, team):
             path = queue_path(chain, team, "localQueues", name)
             if (namespace, name) in seen:
                 message = (

@@ -15,7 +15,6 @@ from muster.model.kueue import (
 )
 from muster.model.programs import Program
 from muster.model.queues import Department, Queueing, Reclaim, Team
-from muster.model.quotas import unnamed
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.queues import Tree, cluster_queue
@@ -29,14 +28,14 @@ _Chain = tuple[Department, ...]
 
 def queue_rules(stack: Stack) -> list[Violation]:
     """Every rule about a team's fields of a ClusterQueue."""
-    tree = Tree(stack, unnamed(stack), stack.is_weighted)
+    tree = Tree.of(stack)
     return [violation for chain, team in stack.teams() for violation in _queue(tree, chain, team)]
 
 
 def _queue(tree: Tree, chain: _Chain, team: Team) -> Iterator[Violation]:
     path, said = queue_path(chain, team), team.kueue
     yield from _borrowing(tree.stack, path, team)
-    yield from _usage(tree.stack, path, team)
+    yield from _usage(tree.stack, path, team, tree.owner(team))
     if said.fungibility is not None:
         yield from _fungibility(at(path, "flavorFungibility"), said.fungibility)
     if said.concurrent_admission is not None:
@@ -69,9 +68,10 @@ def _borrowing(stack: Stack, path: str, team: Team) -> Iterator[Violation]:
         )
 
 
-def _usage(stack: Stack, path: str, team: Team) -> Iterator[Violation]:
-    is_usage = team.kueue.admission_mode is AdmissionMode.USAGE_BASED
-    if is_usage and stack.kueue.usage_sharing is None and stack.installs(Program.KUEUE):
+def _usage(stack: Stack, path: str, team: Team, owner: Team) -> Iterator[Violation]:
+    """`owner`: the team whose queue it uses."""
+    is_usage = owner.kueue.admission_mode is AdmissionMode.USAGE_BASED
+    if is_usage and owner == team and stack.kueue.usage_sharing is None and stack.installs(Program.KUEUE):
         message = "needs to know how usage counts."
         fix = "write `muster:kueue: {admissionFairSharing: {usageHalfLifeTime: 168h}}`."
         yield Violation(at(path, "admissionScope"), message, fix)

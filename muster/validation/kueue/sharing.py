@@ -32,7 +32,7 @@ def _alone(stack: Stack) -> Iterator[Violation]:
         if department.allowance != Allowance():
             message = "a quota or limit of the department needs a Cohort."
             yield Violation(path, message, "remove it, or give the quota to the teams.")
-        for team in department.teams:
+        for team in department.owners:
             said = team.allowance
             for key, limit in (("borrow", said.borrow), ("lend", said.lend)):
                 if limit.pools or limit.otherwise is not None:
@@ -49,7 +49,7 @@ def _above(stack: Stack) -> Iterator[Violation]:
         path = department_path((*above, department))
         held = {pool.name: brought[department.name, pool.name] for pool in stack.pools}
         yield from _child(stack, brought, path, above, department.allowance, held)
-        for team in department.teams:
+        for team in department.owners:
             chain = (*above, department)
             held = {pool.name: _held(rest, team, pool) for pool in stack.pools}
             yield from _child(stack, brought, team_path(chain, team), chain, team.allowance, held)
@@ -64,7 +64,7 @@ def _brought(stack: Stack, rest: Unnamed) -> _Brought:
     for _, department in reversed(list(stack.walk())):
         for pool in stack.pools:
             total = _unit(pool, quota(rest, department.allowance, pool, weight=None))
-            total += sum(_held(rest, team, pool) for team in department.teams)
+            total += sum(_held(rest, team, pool) for team in department.owners)
             total += sum(found[child.name, pool.name] for child in department.departments)
             found[department.name, pool.name] = total
     return found

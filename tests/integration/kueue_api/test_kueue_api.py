@@ -24,13 +24,14 @@ from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks
 
 _ROOT: Final = Path(__file__).parents[3]
+SHARED: Final = Path(__file__).with_name("shared_queue.yaml")
 _FILES: Final = sorted(
     [
         *(_ROOT / "stacks").glob("Pulumi.*.yaml"),
         *(_ROOT / "examples" / "stories").glob("*/stack.yaml"),
         *(_ROOT / "examples" / "on-premises").glob("stacks/*.yaml"),
         *(_ROOT / "examples" / "forty-teams").glob("stacks/*.yaml"),
-        Path(__file__).with_name("several_namespaces.yaml"),
+        SHARED,
     ]
 )
 _FRAME: Final = ("apiVersion", "kind", "metadata", "status")

@@ -35,7 +35,7 @@ _STACK: Final[dict[str, Any]] = {
         "h100": {"machine": "a3-highgpu-8g", "maxNodes": 8},
     },
     "priorities": {"prod": 1000, "dev": 100},
-    "departments": {"research": {"teams": {"team-a": {"quota": {"l4": 1}}}}},
+    "departments": {"research": {"teams": {"team-a": {"quota": {"l4": 1}}, "vision": {}}}},
     "kueue": {
         "topologies": {"racks": ["example.com/rack"]},
         "flavors": {"on-premises": {}},

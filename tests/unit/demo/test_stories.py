@@ -73,7 +73,7 @@ def test_work_names_a_queue_and_a_priority_of_its_team(story: Path, item: dict[s
         allowed = [named] if isinstance(named, str) else list(named.values())
         known = {priority.name for priority in effective(stack.priorities)}
     else:
-        allowed = [name for _, name in local_queues(team)]
+        allowed = [name for _, name in local_queues(team, team)]
         known = {priority.name for priority in stack.priorities}
     assert labels[_QUEUE_LABEL[stack.scheduler]] in allowed
     if stack.priorities:
