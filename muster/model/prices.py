@@ -108,6 +108,26 @@ def read(found: object) -> PriceTable | list[Violation]:
     return wrong or PriceTable(tuple(prices))
 
 
+def document(table: PriceTable) -> dict[str, object]:
+    """What `read` reads. All prices are in the first one's currency: a file has one."""
+    currency = table.prices[0].currency if table.prices else "USD"
+    return {
+        "currency": currency,
+        "prices": [
+            {
+                "machine": each.machine,
+                "region": each.region,
+                "capacity": each.capacity.value,
+                "hourly": str(each.hourly),
+                "read": each.read,
+                "source": each.source,
+            }
+            for each in table.prices
+            if each.currency == currency
+        ],
+    }
+
+
 def _shown() -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in _EXAMPLE.items()) + "}"
 

@@ -1,4 +1,4 @@
-"""Loads the user's prices from YAML. Not responsible for their validation (muster.model.prices)."""
+"""Reads and writes the user's prices, as YAML. Not responsible for their validation (muster.model.prices)."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import yaml
 
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
-from muster.model.prices import BUILT_IN, PriceTable, read
+from muster.model.prices import BUILT_IN, PriceTable, document, read
 
 
 class PriceError(PreviewError):
@@ -15,8 +15,11 @@ class PriceError(PreviewError):
 
 def load_prices(path: Path | None) -> PriceTable:
     """The user's prices, with Muster's own as a fallback. Without a file, Muster's own."""
-    if path is None:
-        return BUILT_IN
+    return BUILT_IN if path is None else read_price_file(path).before(BUILT_IN)
+
+
+def read_price_file(path: Path) -> PriceTable:
+    """The prices of one file."""
     try:
         found = read(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -26,5 +29,15 @@ def load_prices(path: Path | None) -> PriceTable:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise PriceError(f"{path}: not YAML. Fix: write `prices:` with a list below it.") from None
     if isinstance(found, PriceTable):
-        return found.before(BUILT_IN)
+        return found
     raise PriceError(sanitize_line(f"{path}: {' '.join(str(each) for each in found)}", longest=2000))
+
+
+def write_price_file(path: Path, table: PriceTable) -> None:
+    """Replaces the file at once, so that an interrupted run leaves the old one."""
+    written = path.with_name(path.name + ".new")
+    try:
+        written.write_text(yaml.safe_dump(document(table), sort_keys=False), encoding="utf-8")
+        written.replace(path)
+    except OSError as error:
+        raise PriceError(f"{path}: cannot be written: {error.strerror}.") from None

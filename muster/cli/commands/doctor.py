@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +14,7 @@ import click
 from muster import config
 from muster.cli.command import command
 from muster.cli.options import (
+    FILE,
     context_option,
     existing_stack,
     json_option,
@@ -18,15 +23,23 @@ from muster.cli.options import (
     stack_argument,
     stack_name,
 )
-from muster.cli.output import put_json
+from muster.cli.output import note, put, put_json
+from muster.cli.version import version
 from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
+from muster.cloud.doctor.history import updates
+from muster.cloud.doctor.prices import check_prices
+from muster.cloud.doctor.record import record
+from muster.config.project import load_document
+from muster.config.today import today
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.sanitize import sanitize_line
 from muster.model.clusters import ExistingCluster
+from muster.model.prices import PriceTable
 from muster.model.stack import Stack
+from muster.preview.pricing import read_price_file, write_price_file
 
 _SIGNS: Final = {State.OK: "ok     ", State.FAILED: "FAILED ", State.UNKNOWN: "?      "}
 _CODES = {
@@ -40,6 +53,8 @@ muster doctor gke-prod
 muster doctor eks-prod --json
 muster doctor gke-prod --context gke-prod
 muster doctor gke-prod --context gke-prod --probe-network
+muster doctor eks-prod --prices prices.yaml
+muster doctor gke-prod --context gke-prod --record first-run.json
 """
 
 
@@ -52,8 +67,32 @@ muster doctor gke-prod --context gke-prod --probe-network
     is_flag=True,
     help="Also try whether NetworkPolicies are enforced: two pods in muster-system for about a minute.",
 )
+@click.option(
+    "--prices",
+    type=FILE,
+    metavar="FILE",
+    help="Also read what the stack's machines cost from the cloud's list, into FILE, for "
+    "`muster diff --prices FILE`. Prices of your own in it stay, and what was read today is not read again.",
+)
+@click.option(
+    "--record",
+    "record_file",
+    type=FILE,
+    metavar="FILE",
+    help="Also write what was found and how the last updates went into FILE: JSON without names, to attach "
+    "to a report. Read it before you publish it.",
+)
 @json_option
-def cli(stack: str, *, kubeconfig: Path | None, context: str, probe_network: bool, as_json: bool) -> ExitCode:
+def cli(
+    stack: str,
+    *,
+    kubeconfig: Path | None,
+    context: str,
+    probe_network: bool,
+    prices: Path | None,
+    record_file: Path | None,
+    as_json: bool,
+) -> ExitCode:
     """Check everything that a first `pulumi up` needs, and change nothing.
 
     Credentials, enabled APIs, the region's GPU quota, Pulumi's backend, its lock and secrets provider, the
@@ -70,13 +109,41 @@ def cli(stack: str, *, kubeconfig: Path | None, context: str, probe_network: boo
             fix="name it with --context or --kubeconfig.",
         )
     found = []
-    for finding in examine(loaded, name=name, file=file, cluster=cluster, probes=probe_network):
+    checks = examine(loaded, name=name, file=file, cluster=cluster, probes=probe_network)
+    for finding in chain(checks, _prices(loaded, prices)):
         found.append(finding)
         if not as_json:
             click.echo(_lines(finding), nl=False)
+    if record_file is not None:
+        _write_record(record_file, file, loaded, found)
     if as_json:
         put_json({"stack": name, "findings": [each.document() for each in found]})
     return ExitCode.FOUND if any(each.state is State.FAILED for each in found) else ExitCode.DONE
+
+
+def _prices(stack: Stack, file: Path | None) -> Iterator[Finding]:
+    if file is None:
+        return
+    known = read_price_file(file) if file.exists() else PriceTable(())
+    yield from check_prices(stack, known, partial(write_price_file, file), day=today())
+
+
+def _write_record(target: Path, file: Path, stack: Stack, findings: list[Finding]) -> None:
+    name = stack_name(file)
+    try:
+        done = updates(name, project=file.resolve().parent)
+    except MusterError as error:
+        note(f"{error} The record has no updates.")
+        done = []
+    content = record(
+        stack,
+        document=load_document(file).values,
+        findings=findings,
+        updates=done,
+        name=name,
+        version=version(),
+    )
+    put(str(target), json.dumps(content, indent=2) + "\n")
 
 
 def _cluster(stack: Stack, kubeconfig: Path | None, context: str) -> Reach | None:

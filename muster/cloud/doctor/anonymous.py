@@ -1,0 +1,66 @@
+"""Takes the user's names out of text that he may publish.
+
+A word of the stack file stays only if it belongs to the language: a key, an allowed value, a machine. Every
+other text in it is a name, and so is what has the form of an address or of an account.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from muster.config.schema import stack_schema
+from muster.model.accelerators import ACCELERATORS
+from muster.model.machines import MACHINES
+
+_SHORTEST: Final = 3
+_FORMS: Final = {
+    "URL": r"\b[a-z][a-z0-9+]*://\S+",
+    "ARN": r"\barn:[\w:/*.@-]+",
+    "EMAIL": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "ID": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\b\d{10,}\b|\b[a-z]+-[0-9a-f]{8,17}\b",
+    "ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?\b",
+    "PATH": r"(?<![\w.])(?:~|/[\w.-]+)(?:/[\w.-]+)+",
+}
+_FORM: Final = re.compile("|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items()))
+
+
+class Anonymizer:
+    """The same name becomes the same token everywhere."""
+
+    def __init__(self, document: Mapping[str, object], *more: str) -> None:
+        known = _words(stack_schema()) | set(MACHINES) | set(ACCELERATORS)
+        found = {each for each in (*_texts(document), *more) if len(each) >= _SHORTEST} - known
+        # The longest first: a name may contain another.
+        ordered = sorted(found, key=lambda each: (-len(each), each))
+        self._tokens = {name: f"NAME-{number}" for number, name in enumerate(ordered, start=1)}
+        names = "|".join(re.escape(each) for each in ordered)
+        self._name = re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])") if names else None
+
+    def __call__(self, text: str) -> str:
+        text = _FORM.sub(lambda match: str(match.lastgroup), text)
+        return self._name.sub(lambda match: self._tokens[match[0]], text) if self._name else text
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every key and every text below a value."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield str(key).removeprefix("muster:")
+            yield from _texts(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _texts(below)
+    elif isinstance(value, str):
+        yield value
+
+
+def _words(value: object) -> set[str]:
+    """The property names and allowed values of a JSON Schema."""
+    if isinstance(value, list):
+        return set().union(*map(_words, value))
+    if not isinstance(value, Mapping):
+        return set()
+    own = {str(key).removeprefix("muster:") for key in value.get("properties", {})}
+    own |= {each for each in value.get("enum", []) if isinstance(each, str)}
+    own |= {each for each in [value.get("const")] if isinstance(each, str)}
+    return own.union(*(_words(each) for each in value.values()))

@@ -1,0 +1,1 @@
+"""Prices of a stack's machines, read from the clouds' public lists."""

@@ -1,0 +1,121 @@
+"""The record of a first run holds figures and findings, and no name of the user's."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster import config
+from muster.cli import main
+from muster.cli.commands import doctor as command
+from muster.cloud.doctor import history
+from muster.cloud.doctor.anonymous import Anonymizer
+from muster.cloud.doctor.findings import failed
+from muster.cloud.doctor.record import record
+from muster.config.scaffold import template
+from muster.model.providers import Provider
+
+SECRETS = (
+    "proj-blue-42", "vision-x", "arn:aws:iam::123456789012:user/jane", "jane.doe@example.org", "10.20.30.40",
+    "gs://blue-state/x", "0f8fad5b-d9cb-469f-a165-70867728950e", "/home/jane/keys", "vpc-0a1b2c3d4e",
+)  # fmt: skip
+
+
+def document() -> dict[str, Any]:
+    written: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
+    written["muster:cluster"]["project"] = "proj-blue-42"
+    written["muster:departments"] = {"blue": {"teams": {"vision-x": {}}}}
+    return written
+
+
+def test_nothing_that_names_the_user_is_in_a_record() -> None:
+    stack = config.parse(document(), source="x")
+    message = f"denied: {', '.join(SECRETS)}, stack blue-prod: roles/compute.viewer is missing"
+    content = record(
+        stack,
+        document=document(),
+        findings=[failed("credentials", message, "gcloud auth --project proj-blue-42")],
+        updates=[],
+        name="blue-prod",
+        version="1.0",
+    )
+    text = json.dumps(content)
+    for secret in (*SECRETS, "blue-prod", "proj-blue"):
+        assert secret not in text
+    (finding,) = content["findings"]
+    assert finding["message"].endswith("roles/compute.viewer is missing")
+    assert finding["check"] == "credentials"
+    assert finding["fix"].startswith("gcloud auth --project NAME-")
+
+
+def test_figures_and_words_of_the_language_stay() -> None:
+    stack = config.parse(document(), source="x")
+    content = record(stack, document=document(), findings=[], updates=[], name="x", version="1.0")
+    assert content["cluster"]["provider"] == "gke"
+    assert {pool["machine"] for pool in content["pools"]} == {pool.machine.name for pool in stack.pools}
+    assert content["teams"] == 1
+    without_names = Anonymizer(document(), "x")
+    assert without_names("g2-standard-8 is queued in a pool") == "g2-standard-8 is queued in a pool"
+
+
+NAMES = st.from_regex(r"zz[a-z0-9-]{3,20}[a-z0-9]", fullmatch=True)  # No word of the language.
+
+
+@given(st.lists(NAMES, min_size=1, max_size=5, unique=True))
+def test_no_name_of_a_document_survives(names: list[str]) -> None:
+    content: dict[str, Any] = {
+        "muster:departments": {name: {"teams": {f"{name}-t": {"quota": {}}}} for name in names}
+    }
+    text = Anonymizer(content)(" ".join(f"{name} {name}-t" for name in names))
+    assert not [name for name in names if name in text.split() or f"{name}-t" in text.split()]
+
+
+def test_a_history_is_taken_without_messages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answer = [
+        {
+            "kind": "update",
+            "result": "failed",
+            "startTime": "2026-11-23T10:00:00.000Z",
+            "endTime": "2026-11-23T10:09:00.000Z",
+            "resourceChanges": {"create": 12},
+            "message": "jane's commit",
+            "environment": {"git.author.email": "jane@example.org"},
+            "config": {"muster:cluster": {"value": "proj-blue-42"}},
+        }
+    ]
+    program = tmp_path / "pulumi"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (found,) = history.updates("prod", project=tmp_path)
+    assert found == {
+        key: answer[0][key] for key in ("kind", "result", "startTime", "endTime", "resourceChanges")
+    }
+
+
+@pytest.fixture
+def stack_file(tmp_path: Path) -> Path:
+    file = tmp_path / "Pulumi.blue-prod.yaml"
+    file.write_text(yaml.safe_dump({"config": document()}))
+    return file
+
+
+def test_the_command_writes_it_also_without_a_history(
+    stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def found(*_: object, **__: object) -> Iterator[Any]:
+        yield failed("APIs", "disabled in proj-blue-42", "enable them")
+
+    monkeypatch.setattr(command, "examine", found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    target = tmp_path / "record.json"
+    assert main(["doctor", str(stack_file), "--record", str(target)]) == 1
+    content = json.loads(target.read_text())
+    assert content["updates"] == []
+    assert "proj-blue-42" not in target.read_text()
+    assert "history was not read" in capfd.readouterr().err
