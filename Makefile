@@ -39,6 +39,10 @@ status: $(STAMP) ## Whether the local cluster is healthy
 test: $(STAMP) ## Everything that CI runs
 	@$(PY) -m tests.budget check build unit mocks policies browser integration faults clouds e2e
 
+.PHONY: test-karpenter
+test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its cloud: make test-karpenter [SEEDS=200]
+	@SEEDS="$(SEEDS)" $(PY) -m tests.budget build karpenter
+
 .PHONY: soak
 soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run virtual days: make soak [SEEDS=50], one again with SEED=123
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest

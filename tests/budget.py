@@ -85,6 +85,15 @@ SUITES: Final = {
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
         Suite("clouds", 480, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
+        # On demand (`make test-karpenter`): no other suite needs its program, which takes minutes to compile.
+        Suite(
+            "karpenter",
+            300,
+            (
+                (*_PYTHON, "muster", "local", "build", "--only", "karpenter"),
+                _pytest("karpenter", *_PLAIN),
+            ),
+        ),
         Suite("e2e", 1500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }

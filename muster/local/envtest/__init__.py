@@ -4,14 +4,18 @@ caller.
     with control_plane(folder, programs) as plane:      plane.url, plane.kubeconfig(...)
         with kueue(plane, programs, config=...):        decides about Workloads until the block ends
         with controllers(plane, programs, names):       of Kubernetes itself, such as its garbage collector
+        with scheduler(plane, programs), kwok(plane, programs), karpenter(plane, programs, types):
+                                                        nodes that are bought for pods, and run them
 
 Needs no root and no container. Everything listens on loopback at free ports, is in one folder, and is gone
 with the block, or with the caller if that is killed.
 """
 
 from muster.local.envtest.control_plane import ControlPlane, control_plane
-from muster.local.envtest.controllers import controllers
+from muster.local.envtest.controllers import controllers, scheduler
+from muster.local.envtest.karpenter import karpenter
 from muster.local.envtest.kueue import kueue
+from muster.local.envtest.kwok import kwok
 from muster.local.envtest.paths import path_of
 from muster.local.envtest.programs import Programs, ensure, found, missing, program
 
@@ -22,8 +26,11 @@ __all__ = [
     "controllers",
     "ensure",
     "found",
+    "karpenter",
     "kueue",
+    "kwok",
     "missing",
     "path_of",
     "program",
+    "scheduler",
 ]

@@ -1,4 +1,4 @@
-"""Kubernetes' own controllers as a process of the caller: only those that it names."""
+"""Kubernetes' own controllers and its scheduler as processes of the caller."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from muster.local.envtest.process import Process
 from muster.local.envtest.programs import Programs
 
 _PROGRAM: Final = "kube-controller-manager"
+SCHEDULER: Final = "kube-scheduler"
 
 
 @contextmanager
-def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -> Iterator[Process]:
-    """Run these controllers until the block ends.
+def controllers(
+    plane: ControlPlane, programs: Programs, names: Sequence[str], *, flags: Sequence[str] = ()
+) -> Iterator[Process]:
+    """Run these controllers until the block ends. `flags`: more of the program's.
 
     They act some moments after they start: a caller that needs their result waits for it.
     """
@@ -26,8 +29,23 @@ def controllers(plane: ControlPlane, programs: Programs, names: Sequence[str]) -
         "--leader-elect=false",
         # It serves nothing that anybody here asks for.
         "--secure-port=0",
+        *flags,
     ]
     process = Process(_PROGRAM, argv, log=plane.folder / f"{_PROGRAM}.log")
+    plane.settle()
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@contextmanager
+def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
+    """Run the scheduler until the block ends."""
+    argv = [programs.program(SCHEDULER), f"--kubeconfig={plane.kubeconfig()}"]
+    argv += ["--leader-elect=false", "--secure-port=0"]
+    process = Process(SCHEDULER, argv, log=plane.folder / f"{SCHEDULER}.log")
     plane.settle()
     process.start()
     try:

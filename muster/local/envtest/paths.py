@@ -13,6 +13,7 @@ _PLURALS: Final = {
     "NetworkPolicy": "networkpolicies",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "Rules": "rules",
+    "KWOKNodeClass": "kwoknodeclasses",
 }
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.kwok import flags as kwok_flags
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import PROVISIONING_CRD
 from muster.model import names
@@ -105,12 +106,5 @@ def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]
 
 def _kwok(plane: ControlPlane, stages: Path) -> tuple[str, ...]:
     """Every node is one without a machine."""
-    return (
-        f"--kubeconfig={plane.kubeconfig()}",
-        *(f"--config={stages / part}" for part in ("node/fast", "node/heartbeat", "pod/fast")),
-        "--manage-all-nodes=false",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-ip=10.0.0.1",
-        f"--server-address=127.0.0.1:{free_port()}",
-        "--enable-crds=",
-    )
+    parts = ("node/fast", "node/heartbeat", "pod/fast")
+    return kwok_flags(plane.kubeconfig(), [stages / part for part in parts])
