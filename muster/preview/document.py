@@ -78,7 +78,28 @@ class TreeDiagram:
     hidden: int
 
 
-Block = Table | Items | TreeDiagram
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One value for each of equal steps of time."""
+
+    label: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Lines over the time from `start` to `end`, which only a page draws. `caption` says the same in short.
+    `top` is the value at the upper edge, and is labelled.
+    """
+
+    caption: str
+    start: str
+    end: str
+    top: int
+    lines: tuple[Line, ...]
+
+
+Block = Table | Items | TreeDiagram | Chart
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from muster.preview.chart import format_chart
 from muster.preview.document import (
     Block,
+    Chart,
     Items,
     Mark,
     Report,
@@ -94,6 +96,10 @@ def _block(block: Block, title: str) -> Iterator[str]:
         yield "<ul>"
         yield from (f"<li>{_text(text)}</li>" for text in block.texts)
         yield "</ul>"
+        return
+    if isinstance(block, Chart):
+        yield f"<p>{escape(block.caption)}</p>"
+        yield format_chart(block)
         return
     # A block may be wider than the screen: it scrolls by itself, by keyboard as well.
     yield f'<div class=wide tabindex=0 role=region aria-label="{escape(title)}">'

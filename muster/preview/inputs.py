@@ -18,6 +18,7 @@ from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff, diff_stack
+from muster.preview.compare.replay import Replay
 from muster.preview.compare.side import LoadedSide
 from muster.preview.plan import Plan, load_plan
 from muster.validation.unowned import unowned_rules
@@ -46,13 +47,15 @@ class SideOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedInputs:
-    """What both sides are compared with: prices, and a snapshot of each stack's cluster, by stack name.
+    """What both sides are compared with: prices, and by stack name a snapshot of its cluster and the replay
+    of a recording.
 
-    A snapshot under "" belongs to the only stack.
+    What is under "" belongs to the only stack.
     """
 
     prices: PriceTable = BUILT_IN
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    replays: Mapping[str, Replay] = field(default_factory=dict)
 
 
 def load_inputs(
@@ -72,7 +75,8 @@ def load_inputs(
     if not bases and not heads:
         raise InputError("Neither side has a stack, so there is nothing to compare. Fix: name a stack file.")
     names = sorted({*bases, *heads})
-    snapshots = _snapshots_by_stack(shared.snapshots, names)
+    snapshots = _by_stack(shared.snapshots, names)
+    replays = _by_stack(shared.replays, names)
     absent = LoadedSide()
     return [
         diff_stack(
@@ -81,22 +85,23 @@ def load_inputs(
             heads.get(name, absent),
             prices=shared.prices,
             snapshot=snapshots.get(name),
+            replay=replays.get(name),
         )
         for name in names
     ]
 
 
-def _snapshots_by_stack(snapshots: Mapping[str, Snapshot], stacks: list[str]) -> Mapping[str, Snapshot]:
-    """Each snapshot under the stack that it belongs to."""
-    if list(snapshots) == [""] and len(stacks) == 1:
-        return {stacks[0]: snapshots[""]}
-    for name in snapshots:
+def _by_stack(given: Mapping[str, Loaded], stacks: list[str]) -> Mapping[str, Loaded]:
+    """Each snapshot or recording under the stack that it belongs to."""
+    if list(given) == [""] and len(stacks) == 1:
+        return {stacks[0]: given[""]}
+    for name in given:
         if name not in stacks:
             raise InputError(
-                f"A snapshot or kubeconfig belongs to stack {name!r}, which is not compared. "
+                f"A snapshot, kubeconfig or recording belongs to stack {name!r}, which is not compared. "
                 f"Fix: write STACK=FILE with one of: {', '.join(stacks)}."
             )
-    return snapshots
+    return given
 
 
 def _load_sides(named: SideOptions) -> dict[str, LoadedSide]:

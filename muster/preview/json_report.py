@@ -21,6 +21,7 @@ from muster.preview.compare.overuse import QuotaOveruse
 from muster.preview.compare.pools import HourlyCost, TotalCost
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.events import PolicyViolation
+from muster.preview.replay_record import replay_record
 from muster.preview.tree import Holding
 
 Record = dict[str, Any]
@@ -47,7 +48,8 @@ def _stack(diff: StackDiff) -> Record:
     if diff.changes is None:
         return found
     kai = {} if diff.kai is None else _kai(diff.kai)
-    return found | _changes(diff.changes) | _pools(diff) | _running(diff) | kai
+    replay = {} if diff.replay is None else {"replay": replay_record(diff.replay)}
+    return found | _changes(diff.changes) | _pools(diff) | _running(diff) | kai | replay
 
 
 def _banner(diff: StackDiff) -> Record:

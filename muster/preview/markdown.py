@@ -10,6 +10,7 @@ from typing import Final
 
 from muster.preview.document import (
     Block,
+    Chart,
     Items,
     Mark,
     Report,
@@ -112,7 +113,7 @@ def _block(block: Block) -> str:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
     if isinstance(block, Items):
         return "\n".join(f"- {_text(text)}" for text in block.texts)
-    return _mermaid(block)
+    return block.caption if isinstance(block, Chart) else _mermaid(block)
 
 
 def _text(text: Text) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
-from muster.preview.sections import kai, live, policies, pools, quotas, resources, versions
+from muster.preview.sections import kai, live, policies, pools, quotas, replay, resources, versions
 from muster.preview.summary import summarize
 
 
@@ -43,6 +43,7 @@ def _lead(diff: StackDiff) -> Iterator[Section]:
     yield from policies.sections(diff)
     if diff.changes is not None:
         yield from quotas.teams(diff.changes, is_kai=diff.kai is not None)
+    yield from replay.lead(diff)
 
 
 def _details(diff: StackDiff) -> Iterator[Section]:
@@ -51,6 +52,7 @@ def _details(diff: StackDiff) -> Iterator[Section]:
     if diff.changes is not None:
         yield from quotas.sections(diff.changes, is_kai=diff.kai is not None)
     yield from kai.sections(diff)
+    yield from replay.sections(diff)
     yield from pools.sections(diff)
     yield from resources.sections(diff)
     if diff.warnings:

@@ -15,8 +15,8 @@ from typing import IO, Any, Final
 
 from muster.errors import ExitCode, MusterError
 from muster.live.snapshot.kueue import parse_amount
-from muster.live.snapshot.workloads import Amounts
 from muster.local.build import everything
+from muster.replay.playback import Playback, PlayedRun
 
 Manifest = Mapping[str, Any]
 
@@ -50,34 +50,6 @@ class Entry:
 
     workload: Manifest
     seconds: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedRun:
-    """A run of a job, in seconds since the epoch. `end` is None while it runs. `usage`: flavor -> resource ->
-    amount. `by` is the job that preempted it ("" where it was not), `reason` Kueue's.
-    """
-
-    start: int
-    end: int | None
-    usage: Mapping[str, Amounts]
-    is_evicted: bool = False
-    by: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Playback:
-    """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `digest` is equal
-    for equal decisions at equal times. `end` is the second of the last event.
-    """
-
-    runs: Mapping[str, Sequence[PlayedRun]]
-    digest: str
-    end: int
-    cycles: int
-    admissions: int
-    preemptions: int
 
 
 def ensure_player() -> Path:

@@ -10,7 +10,7 @@ import click
 
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, json_option
-from muster.cli.output import STDOUT, note_list, put, put_json
+from muster.cli.output import STDOUT, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
@@ -18,6 +18,7 @@ from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.preview import markdown
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.replay import Replay
 from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.html import format_html
 from muster.preview.inputs import InputError, SharedInputs, SideOptions, load_inputs, parse_stack_option
@@ -32,6 +33,7 @@ muster diff gke-prod --head-plan plan.json --html preview.html --markdown commen
 muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan prod=prod.json
 muster diff stacks/Pulumi.new.yaml --base none
 muster diff gke-prod --kubeconfig ~/.kube/config --json
+muster diff gke-prod --replay last-month.jsonl --html replay.html
 """
 _CODES = {
     ExitCode.DONE: "The report was written.",
@@ -75,6 +77,21 @@ _CODES = {
     help="The same, read from the cluster of this kubeconfig; nothing is written to it.",
 )
 @context_option
+@click.option(
+    "--replay",
+    multiple=True,
+    metavar="[STACK=]RECORDING",
+    help="Play the jobs of a recording in both sides with Kueue's own scheduler: who would have waited "
+    "longer or less, and who would have been preempted.",
+)
+@click.option(
+    "--grace",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --replay: how long a preempted job takes to give its quota back.",
+)
 @click.option("--prices", type=FILE, metavar="FILE", help="Your prices, YAML.")
 @click.option(
     "--markdown",
@@ -94,6 +111,8 @@ def cli(
     snapshot: tuple[str, ...],
     kubeconfig: tuple[str, ...],
     context: str,
+    replay: tuple[str, ...],
+    grace: int,
     prices: Path | None,
     to_markdown: str | None,
     to_html: str | None,
@@ -109,7 +128,9 @@ def cli(
         raise InputError("no stack is named. Fix: name a stack or its file, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
     shared = SharedInputs(
-        prices=load_prices(prices), snapshots=_snapshots(snapshot, kubeconfig, context=context)
+        prices=load_prices(prices),
+        snapshots=_snapshots(snapshot, kubeconfig, context=context),
+        replays=_replays(replay, grace=grace),
     )
     found = heads(stacks)
     with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
@@ -139,6 +160,25 @@ def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str
         name, path = parse_stack_option(value)
         _once(found, name)
         found[name] = fetch_snapshot(Api(connect(path, context=context), note_list))
+    return found
+
+
+def _replays(values: Sequence[str], *, grace: int) -> dict[str, Replay]:
+    if not values:
+        return {}
+    # What builds programs takes longer to import than `--help` may.
+    from muster.preview.replay.both import replay
+    from muster.replay.player import ensure_player
+    from muster.replay.reader import load_recording
+
+    recordings = [(name, load_recording(path)) for name, path in map(parse_stack_option, values)]
+    with progress():
+        program = ensure_player()
+    found: dict[str, Replay] = {}
+    for name, recording in recordings:
+        if name in found:
+            raise InputError("a stack has two recordings. Fix: name --replay once for each stack.")
+        found[name] = replay(recording, program=program, grace=grace)
     return found
 
 

@@ -10,12 +10,14 @@ from typing import Final
 
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
+from muster.model.stack import Stack
 from muster.model.transitions import Verdict
 from muster.model.violations import Violation
 from muster.preview.compare.changes import Changes, compare
 from muster.preview.compare.kai import KaiDiff, diff_kai
 from muster.preview.compare.overuse import QueuedWork, QuotaOveruse, queued_work, quota_overuse
 from muster.preview.compare.pools import PoolCost, TotalCost, pool_costs, total_cost
+from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.compare.side import LoadedSide
 from muster.preview.events import PolicyViolation
 from muster.preview.plan import Plan, Resource
@@ -44,6 +46,7 @@ class StackDiff:
     overuse: tuple[QuotaOveruse, ...] = ()
     queued: tuple[QueuedWork, ...] = ()
     kai: KaiDiff | None = None
+    replay: ReplayDiff | None = None
 
     @property
     def mistakes(self) -> tuple[str, ...]:
@@ -92,8 +95,11 @@ def diff_stack(
     *,
     prices: PriceTable = BUILT_IN,
     snapshot: Snapshot | None = None,
+    replay: Replay | None = None,
 ) -> StackDiff:
-    """Compare both sides with each other, with `prices`, and with what runs at the time of the snapshot."""
+    """Compare both sides with each other, with `prices`, with what runs at the time of the snapshot, and by
+    what a recording does in both.
+    """
     if not (base.is_valid and head.is_valid):
         return StackDiff(
             name=name,
@@ -120,4 +126,10 @@ def diff_stack(
         overuse=() if snapshot is None else quota_overuse(changes, snapshot),
         queued=() if snapshot is None else queued_work(changes, snapshot),
         kai=diff_kai(base.stack, head.stack, snapshot),
+        replay=_replay(base.stack, head.stack, replay),
     )
+
+
+def _replay(base: Stack | None, head: Stack | None, replay: Replay | None) -> ReplayDiff | None:
+    """A stack that is new or goes has nothing to compare with."""
+    return None if replay is None or base is None or head is None else replay(base, head)

@@ -28,7 +28,13 @@ def uid(namespace: str, name: str) -> str:
 
 def value(workload: Workload) -> bytes:
     """The object, as JSON."""
-    body: dict[str, Any] = {
+    body = {**pending(workload), "status": _status(workload) if workload.is_holding else {}}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def pending(workload: Workload) -> dict[str, Any]:
+    """The object without a status."""
+    return {
         "apiVersion": names.KUEUE_API_VERSION,
         "kind": "Workload",
         "metadata": {
@@ -39,9 +45,7 @@ def value(workload: Workload) -> bytes:
             "generation": 1,
         },
         "spec": _spec(workload),
-        "status": _status(workload) if workload.is_holding else {},
     }
-    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _spec(workload: Workload) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import pytest
 
 from muster.errors import ExitCode
 from muster.model import names
-from muster.replay.player import PROGRAM, Entry, Playback, PlayerError, World, play
+from muster.replay.playback import Playback
+from muster.replay.player import PROGRAM, Entry, PlayerError, World, play
 from tests import built
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())

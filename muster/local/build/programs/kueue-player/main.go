@@ -25,7 +25,7 @@ const (
 	// Most of what a cycle allocates is garbage when it ends. Collecting it rarely saves a sixth of the CPU time; the
 	// limit keeps two processes, for two sides of a comparison, within 512 MiB.
 	collectAt   = 400
-	memoryLimit = 160 << 20
+	memoryLimit = 128 << 20
 	// Where to write a CPU profile, for whoever makes the player faster.
 	profileVariable = "MUSTER_PLAYER_PROFILE"
 )

@@ -166,8 +166,8 @@ func (w *world) add(kind string, raw json.RawMessage) error {
 			return err
 		}
 		w.localQueues = append(w.localQueues, found)
-	case "WorkloadPriorityClass":
-		// A Workload carries the value.
+	case "WorkloadPriorityClass", "Topology":
+		// A Workload carries its priority, and a flavor that uses a Topology is refused.
 	default:
 		return unplayable("an object of kind %q is not played", kind)
 	}

@@ -1,0 +1,78 @@
+"""Plays a recording in both stacks at the same time, each in a process of its own."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from muster.live.errors import PreviewError
+from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.replay import Replay, ReplayDiff
+from muster.preview.document import many
+from muster.preview.replay.side import Side, to_side
+from muster.replay.figures import to_figures
+from muster.replay.playback import Playback
+from muster.replay.player import play
+from muster.replay.recording import Recording
+
+_ASSUMPTIONS: Final = (
+    "Each job runs for as long as it was recorded to run, once all its quota is reserved. A preempted job "
+    "starts from its beginning.",
+    "Nodes are there at once, every admission check is ready, and pods become ready: only quota is played.",
+)
+
+
+def replay(recording: Recording, *, program: Path, grace: int = 0) -> Replay:
+    """`grace`: seconds between a preemption and the release of its quota."""
+    return partial(_replay, recording, program=program, grace=grace)
+
+
+def _replay(recording: Recording, base: Stack, head: Stack, *, program: Path, grace: int) -> ReplayDiff:
+    for name, stack in (("base", base), ("head", head)):
+        if stack.scheduler is not Scheduler.KUEUE:
+            raise PreviewError(
+                f"--replay plays Kueue's queues, and {name} is scheduled by {stack.scheduler}. "
+                "Fix: leave --replay out for this stack."
+            )
+    sides = [to_side(stack, recording, grace=grace) for stack in (base, head)]
+    before, after = _play(sides, program)
+    # Both curves end where the later of both has run out of work.
+    until = max(before.end, after.end)
+    return ReplayDiff(
+        start=recording.header.start,
+        end=recording.header.end,
+        played=max(len(side.jobs) for side in sides),
+        base=to_figures(sides[0].jobs, before, sides[0].quotas, until=until),
+        head=to_figures(sides[1].jobs, after, sides[1].quotas, until=until),
+        left_out=tuple(_left_out(*sides)),
+        assumptions=(*_ASSUMPTIONS, _release(grace)),
+        gaps=recording.header.left_out,
+    )
+
+
+def _play(sides: list[Side], program: Path) -> tuple[Playback, Playback]:
+    """Equal sides are played once."""
+    base, head = sides
+    if (base.world, base.entries) == (head.world, head.entries):
+        played = play(base.world, base.entries, program=program)
+        return played, played
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        playing = [pool.submit(play, side.world, side.entries, program=program) for side in sides]
+        return playing[0].result(), playing[1].result()
+
+
+def _left_out(base: Side, head: Side) -> Iterator[str]:
+    for reason in sorted(base.left_out.keys() | head.left_out.keys()):
+        before, after = base.left_out.get(reason, 0), head.left_out.get(reason, 0)
+        where = (
+            f"{many(after, 'job')}"
+            if before == after
+            else f"{many(before, 'job')} of base and {after} of head"
+        )
+        yield f"{where} {reason}: not played."
+
+
+def _release(grace: int) -> str:
+    when = "at once" if not grace else f"after {grace} s"
+    return f"A preempted job gives its quota back {when}."

@@ -1,0 +1,159 @@
+"""Brings a stack and a recording together: the objects of the queues, and the jobs as Workloads.
+
+Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
+format (muster/replay/player.py), nor for the objects of a stack (fixtures.py).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from muster.live.fields import items, text
+from muster.live.snapshot import Expression, PodSet, State, Term, Toleration, Workload
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.quantities import parse_quantity
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.preview.whatif import fixtures, stored
+from muster.replay.figures import Played
+from muster.replay.player import Entry, Manifest, World
+from muster.replay.recording import Job, Recording
+from muster.replay.recording import PodSet as RecordedPods
+
+NO_TEAM: Final = "of teams that the stack does not have"
+NO_RUN: Final = "never ran, so nobody knows for how long they would have"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What is played. `quotas`: (ClusterQueue, flavor) -> GPUs. `left_out`: reason -> number of jobs."""
+
+    world: World
+    entries: Sequence[Entry]
+    jobs: Sequence[Played]
+    quotas: Mapping[tuple[str, str], int]
+    left_out: Mapping[str, int]
+
+
+def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
+    objects = [manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch]
+    queues = {
+        (text(each, "metadata", "namespace"), text(each, "metadata", "name")): text(
+            each, "spec", "clusterQueue"
+        )
+        for each in objects
+        if each["kind"] == "LocalQueue"
+    }
+    teams = _teams(stack)
+    left_out: Counter[str] = Counter()
+    entries: list[Entry] = []
+    jobs: list[Played] = []
+    for job in recording.jobs:
+        team, seconds = teams.get(job.team), _seconds(job, recording)
+        if team is None or seconds is None:
+            left_out[NO_TEAM if team is None else NO_RUN] += 1
+            continue
+        workload = _workload(job, team, stack)
+        entries.append(Entry(workload=stored.pending(workload), seconds=seconds))
+        jobs.append(
+            Played(
+                label=f"{workload.namespace}/{workload.name}",
+                team=team.name,
+                queue=queues.get((workload.namespace, workload.queue), ""),
+                priority=workload.priority_class or str(workload.priority),
+                gpus=job.devices,
+                created=int(job.created),
+            )
+        )
+    return Side(
+        world=World(objects=objects, config=fixtures.kueue_configuration(stack), grace=grace),
+        entries=entries,
+        jobs=jobs,
+        quotas=dict(_quotas(objects)),
+        left_out=left_out,
+    )
+
+
+def _teams(stack: Stack) -> dict[str, Team]:
+    """By namespace, and by name for lists that know no namespaces."""
+    teams = [team for _, team in stack.teams()]
+    by_name = {team.name: team for team in teams}
+    return by_name | {namespace: team for team in teams for namespace in team.namespaces}
+
+
+def _seconds(job: Job, recording: Recording) -> int | None:
+    """How long it runs without interruption: its longest run, which is its last where it finished. A job that
+    still ran at the end of the recording is taken to end there.
+    """
+    found = [run.seconds for run in job.runs if run.seconds is not None]
+    found += [
+        recording.header.end - run.admitted
+        for run in job.runs
+        if run.ended is None and run.admitted is not None
+    ]
+    return max(round(max(found)), 1) if found else None
+
+
+def _workload(job: Job, team: Team, stack: Stack) -> Workload:
+    """The job as it would be submitted to this stack. A priority has the value that the stack gives it."""
+    values = {each.name: each.value for each in stack.priorities}
+    namespace = job.team if job.team in team.namespaces else team.namespace
+    return Workload(
+        namespace=namespace,
+        name=job.id,
+        queue=job.queue or team.local_queue,
+        created=datetime.fromtimestamp(job.created, UTC),
+        pod_sets=tuple(_pods(each, stack) for each in job.pod_sets),
+        state=State.PENDING,
+        priority=values.get(job.priority_class, job.priority),
+        priority_class=job.priority_class,
+    )
+
+
+def _pods(pods: RecordedPods, stack: Stack) -> PodSet:
+    """A list that names pools gets the selector of these pools, and whatever their taints ask for."""
+    known = [pool for pool in stack.pools if pool.name in pods.pools or pool.flavor in pods.pools]
+    terms, tolerations = pods.terms, pods.tolerations
+    if not (pods.node_selector or terms):
+        terms = _pool_terms(known)
+        tolerations = tolerations or tuple(_tolerations(known or stack.pools))
+    return PodSet(
+        name=pods.name,
+        count=pods.count,
+        min_count=pods.min_count,
+        requests=pods.requests,
+        node_selector=pods.node_selector,
+        tolerations=tolerations,
+        terms=terms,
+    )
+
+
+def _pool_terms(pools: Sequence[Pool]) -> tuple[Term, ...]:
+    if not pools:
+        return ()
+    return (Term((Expression(names.POOL_LABEL, "In", tuple(pool.name for pool in pools)),)),)
+
+
+def _tolerations(pools: Sequence[Pool]) -> Iterator[Toleration]:
+    for taint in sorted({pool.device_taint for pool in pools if pool.is_gpu}):
+        yield Toleration(taint, "Exists", "", "")
+
+
+def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]]:
+    for each in objects:
+        if each["kind"] != "ClusterQueue":
+            continue
+        for group in items(each, "spec", "resourceGroups"):
+            for flavor in items(group, "flavors"):
+                gpus = sum(_nominal(resource) for resource in items(flavor, "resources"))
+                if gpus:
+                    yield (text(each, "metadata", "name"), text(flavor, "name")), gpus
+
+
+def _nominal(resource: Mapping[str, Any]) -> int:
+    if text(resource, "name") not in names.DEVICE_RESOURCES:
+        return 0
+    return int(parse_quantity(str(resource.get("nominalQuota", "0"))))

@@ -1,0 +1,160 @@
+"""What a recording does in the queues of base and of head."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from muster.preview import figures
+from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.replay import ReplayDiff, format_seconds
+from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText
+from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
+
+_WAITS: Final = ("Jobs", "Median wait", "95th percentile", "Never start")
+_NOTHING: Final = Waits(jobs=0, never=0, p50=0.0, p95=0.0)
+_NO_HOURS: Final = GpuHours(guaranteed=0.0, borrowed=0.0, lost=0.0)
+_MOST_ROWS: Final = 20
+
+
+def lead(diff: StackDiff) -> Iterator[Section]:
+    """The sentence, and the waits of each team."""
+    if (replay := diff.replay) is None:
+        return
+    said = Items((replay.sentence,))
+    table = _waits("Team", replay.base.teams, replay.head.teams)
+    yield Section(f"Replay of {replay.window}", 97, (said, table))
+
+
+def sections(diff: StackDiff) -> Iterator[Section]:
+    if (replay := diff.replay) is None:
+        return
+    sizes = (
+        {f"{size} GPUs": each for size, each in side.sizes.items()} for side in (replay.base, replay.head)
+    )
+    yield Section(
+        "Replay: waits by priority and size",
+        72,
+        (
+            _waits("Priority", replay.base.priorities, replay.head.priorities),
+            _waits("Size", *sizes),
+        ),
+    )
+    yield Section("Replay: GPU-hours", 71, (_hours(replay), _chart(replay)))
+    if replay.base.preemptions or replay.head.preemptions:
+        yield Section("Replay: preemptions", 70, (_preemptions(replay),))
+    yield Section("Replay: the jobs that fare worst", 60, (_worst(replay),))
+    yield Section("Replay: what was assumed", 58, (_assumed(replay),))
+
+
+def _waits(what: str, base: Mapping[str, Waits], head: Mapping[str, Waits]) -> Table:
+    rows = (
+        (name, base.get(name, _NOTHING), head.get(name, _NOTHING)) for name in dict.fromkeys((*base, *head))
+    )
+    return Table(
+        (what, *_WAITS),
+        tuple(
+            (
+                (UntrustedText(name),),
+                (figures.format_change(str(before.jobs), str(after.jobs)),),
+                (_change(before.p50, after.p50),),
+                (_change(before.p95, after.p95),),
+                (figures.format_change(str(before.never), str(after.never)),),
+            )
+            for name, before, after in rows
+        ),
+        _WAITS,
+    )
+
+
+def _change(before: float, after: float) -> str:
+    return figures.format_change(format_seconds(before), format_seconds(after))
+
+
+def _hours(replay: ReplayDiff) -> Table:
+    head = ("Team", "Guaranteed", "Borrowed", "Lost to preemption")
+    base, after = replay.base.hours, replay.head.hours
+    rows: tuple[tuple[Text, ...], ...] = tuple(
+        (
+            (UntrustedText(team),),
+            *(
+                (figures.format_change(f"{one:,.0f}", f"{two:,.0f}"),)
+                for one, two in _hour_pairs(base.get(team, _NO_HOURS), after.get(team, _NO_HOURS))
+            ),
+        )
+        for team in dict.fromkeys((*base, *after))
+    )
+    return Table(head, rows, head[1:])
+
+
+def _hour_pairs(before: GpuHours, after: GpuHours) -> Iterable[tuple[float, float]]:
+    return (
+        (before.guaranteed, after.guaranteed),
+        (before.borrowed, after.borrowed),
+        (before.lost, after.lost),
+    )
+
+
+def _chart(replay: ReplayDiff) -> Chart:
+    sides = (("base", replay.base), ("head", replay.head))
+    peak = max((value for _, side in sides for value in side.utilisation.used), default=0.0)
+    curve = replay.base.utilisation
+    shares = " and ".join(f"{_share(side, replay)} in {name}" for name, side in sides)
+    return Chart(
+        caption=f"Of the GPUs in quota, {shares} were in use on average while the recording lasted.",
+        start="first job",
+        end=f"{format_seconds(curve.step * len(curve.used))} later",
+        top=max(replay.base.quota, replay.head.quota, round(peak)),
+        lines=tuple(Line(name, side.utilisation.used) for name, side in sides),
+    )
+
+
+def _share(side: Figures, replay: ReplayDiff) -> str:
+    curve = side.utilisation
+    steps = max(min(round((replay.end - curve.start) / curve.step), len(curve.used)), 1)
+    return f"{sum(curve.used[:steps]) / steps / max(side.quota, 1):.0%}"
+
+
+def _preemptions(replay: ReplayDiff) -> Table:
+    head = ("Preempted by", "Preempted", "Priority", "Why", "Runs")
+    base, after = replay.base.preemptions, replay.head.preemptions
+    every = sorted({*base, *after}, key=lambda each: (-max(base.get(each, 0), after.get(each, 0)), each))
+    rows: list[tuple[Text, ...]] = [
+        (
+            (UntrustedText(each.by),),
+            (UntrustedText(each.of),),
+            (UntrustedText(each.priority),),
+            (UntrustedText(each.reason),),
+            (figures.format_change(str(base.get(each, 0)), str(after.get(each, 0))),),
+        )
+        for each in every[:_MOST_ROWS]
+    ]
+    if rest := every[_MOST_ROWS:]:
+        sums = [str(sum(side.get(each, 0) for each in rest)) for side in (base, after)]
+        rows.append(((f"{len(rest)} other pairs",), ("",), ("",), ("",), (figures.format_change(*sums),)))
+    return Table(head, tuple(rows), head[-1:])
+
+
+def _worst(replay: ReplayDiff) -> Table:
+    head = ("Job", "Team", "GPUs", "Waited in base", "Waited in head")
+    sides = [{each.job: each for each in side.worst} for side in (replay.base, replay.head)]
+    rows: tuple[tuple[Text, ...], ...] = tuple(
+        (
+            (UntrustedText(each.job),),
+            (UntrustedText(each.team),),
+            (str(each.gpus),),
+            *((_fate(side.get(each.job)),) for side in sides),
+        )
+        for each in {**sides[1], **sides[0]}.values()
+    )
+    return Table(head, rows, head[2:])
+
+
+def _fate(job: WorstJob | None) -> str:
+    if job is None:
+        return "not among the ten"
+    waited = format_seconds(job.wait)
+    return f"{waited}, preempted {job.preemptions} times" if job.preemptions else waited
+
+
+def _assumed(replay: ReplayDiff) -> Items:
+    own: tuple[Text, ...] = tuple((each,) for each in (*replay.left_out, *replay.assumptions))
+    return Items((*own, *((UntrustedText(each),) for each in replay.gaps)))

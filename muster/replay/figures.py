@@ -1,0 +1,258 @@
+"""What a playback means: waits, GPU-hours, preemptions and utilisation. Pure.
+
+GPUs here are all devices, TPU chips included. Responsible for one side. Not responsible for comparing two
+(muster/preview/compare/replay.py).
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from muster.live.snapshot.workloads import Amounts
+from muster.model import names
+from muster.replay.playback import Playback, PlayedRun
+
+_HOUR: Final = 3600.0
+_WORST: Final = 10
+# Points of the curve of utilisation: as many as a picture shows.
+_POINTS: Final = 240
+NEVER: Final = math.inf
+"""The wait of a job that never starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A job that was played. `label` is "namespace/name", `queue` its ClusterQueue, `gpus` its request."""
+
+    label: str
+    team: str
+    queue: str
+    priority: str
+    gpus: int
+    created: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Seconds from arrival to the first start, NEVER where too many jobs never start."""
+
+    jobs: int
+    never: int
+    p50: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuHours:
+    """`guaranteed` is within the queue's own quota, `borrowed` above it. `lost` is the part of both that
+    preempted jobs ran for nothing.
+    """
+
+    guaranteed: float
+    borrowed: float
+    lost: float
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Preemption:
+    """Who preempted whom. `reason` is Kueue's."""
+
+    by: str
+    of: str
+    priority: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstJob:
+    """A job that fares badly. `wait` is the time that it waited in all, after preemptions as well."""
+
+    job: str
+    team: str
+    gpus: int
+    wait: float
+    preemptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """GPUs in use: the mean of each of equal steps of time."""
+
+    start: int
+    step: float
+    used: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """One side. `quota` is the GPUs of all queues together."""
+
+    jobs: int
+    quota: int
+    teams: Mapping[str, Waits]
+    priorities: Mapping[str, Waits]
+    sizes: Mapping[int, Waits]
+    hours: Mapping[str, GpuHours]
+    preemptions: Mapping[Preemption, int]
+    utilisation: Curve
+    worst: tuple[WorstJob, ...]
+    digest: str
+
+    @property
+    def preempted(self) -> int:
+        return sum(self.preemptions.values())
+
+
+def to_figures(
+    jobs: Sequence[Played], playback: Playback, quotas: Mapping[tuple[str, str], int], *, until: int
+) -> Figures:
+    """`quotas`: (ClusterQueue, flavor) -> GPUs. `until` is where the curve of utilisation ends: the same
+    second for sides that are compared.
+    """
+    runs = playback.runs
+    waits = {job.label: _wait(job, runs[job.label]) for job in jobs}
+
+    def grouped(key: Callable[[Played], str | int]) -> dict[str | int, Waits]:
+        groups: dict[str | int, list[float]] = defaultdict(list)
+        for job in jobs:
+            groups[key(job)].append(waits[job.label])
+        return {name: to_waits(found) for name, found in sorted(groups.items())}
+
+    return Figures(
+        jobs=len(jobs),
+        quota=sum(quotas.values()),
+        teams={str(name): found for name, found in grouped(lambda job: job.team).items()},
+        priorities={str(name): found for name, found in grouped(lambda job: job.priority).items()},
+        sizes={int(name): found for name, found in grouped(lambda job: job.gpus).items()},
+        hours=_gpu_hours(jobs, playback, quotas),
+        preemptions=_preemptions(jobs, runs),
+        utilisation=_utilisation(jobs, playback, until=until),
+        worst=_worst(jobs, playback),
+        digest=playback.digest,
+    )
+
+
+def to_waits(seconds: Iterable[float]) -> Waits:
+    """The nearest-rank percentiles of at least one wait."""
+    ordered = sorted(seconds)
+    return Waits(
+        jobs=len(ordered),
+        never=sum(each == NEVER for each in ordered),
+        p50=_percentile(ordered, 0.5),
+        p95=_percentile(ordered, 0.95),
+    )
+
+
+def devices(usage: Amounts) -> int:
+    return sum(usage.get(resource, 0) for resource in names.DEVICE_RESOURCES)
+
+
+def _percentile(ordered: Sequence[float], part: float) -> float:
+    return ordered[max(math.ceil(part * len(ordered)) - 1, 0)]
+
+
+def _wait(job: Played, runs: Sequence[PlayedRun]) -> float:
+    return float(runs[0].start - job.created) if runs else NEVER
+
+
+def _run_gpus(run: PlayedRun) -> int:
+    return sum(devices(amounts) for amounts in run.usage.values())
+
+
+def _gpu_hours(
+    jobs: Sequence[Played], playback: Playback, quotas: Mapping[tuple[str, str], int]
+) -> dict[str, GpuHours]:
+    """By team. A queue of several teams has one quota, whose use is shared out by their GPU-hours."""
+    changes: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    used: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    lost: Counter[str] = Counter()
+    for job in jobs:
+        for run in playback.runs[job.label]:
+            end = playback.end if run.end is None else run.end
+            for flavor, amounts in run.usage.items():
+                gpus, line = devices(amounts), (job.queue, flavor)
+                changes[line] += [(run.start, gpus), (end, -gpus)]
+                used[line][job.team] += gpus * (end - run.start)
+                lost[job.team] += gpus * (end - run.start) * run.is_evicted
+    own: dict[str, float] = defaultdict(float)
+    more: dict[str, float] = defaultdict(float)
+    for line, found in changes.items():
+        within, above = _split(sorted(found), quotas.get(line, 0))
+        for team, seconds in used[line].items():
+            share = seconds / max(within + above, 1)
+            own[team] += within * share
+            more[team] += above * share
+    teams = sorted({job.team for job in jobs})
+    return {
+        team: GpuHours(guaranteed=own[team] / _HOUR, borrowed=more[team] / _HOUR, lost=lost[team] / _HOUR)
+        for team in teams
+    }
+
+
+def _split(changes: Iterable[tuple[int, int]], quota: int) -> tuple[int, int]:
+    """GPU-seconds within the quota and above it."""
+    within = above = level = last = 0
+    for at, change in changes:
+        within += min(level, quota) * (at - last)
+        above += max(level - quota, 0) * (at - last)
+        level, last = level + change, at
+    return within, above
+
+
+def _preemptions(jobs: Sequence[Played], runs: Mapping[str, Sequence[PlayedRun]]) -> dict[Preemption, int]:
+    team_of = {job.label: job.team for job in jobs}
+    found = Counter(
+        Preemption(team_of.get(run.by, ""), job.team, job.priority, run.reason)
+        for job in jobs
+        for run in runs[job.label]
+        if run.is_evicted
+    )
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _utilisation(jobs: Sequence[Played], playback: Playback, *, until: int) -> Curve:
+    start = min((job.created for job in jobs), default=0)
+    step = max(until - start, 1) / _POINTS
+    spent = [0.0] * _POINTS
+    for job in jobs:
+        for run in playback.runs[job.label]:
+            end = min(until, playback.end if run.end is None else run.end)
+            for index, seconds in _spread(run.start - start, end - start, step):
+                spent[index] += seconds * _run_gpus(run)
+    return Curve(start=start, step=step, used=tuple(each / step for each in spent))
+
+
+def _spread(begin: float, end: float, step: float) -> Iterator[tuple[int, float]]:
+    """(index, seconds) of the steps that the time from `begin` to `end` touches."""
+    for index in range(int(begin // step), min(math.ceil(end / step), _POINTS)):
+        seconds = min(end, (index + 1) * step) - max(begin, index * step)
+        if seconds > 0:
+            yield index, seconds
+
+
+def _worst(jobs: Sequence[Played], playback: Playback) -> tuple[WorstJob, ...]:
+    """Jobs that never start, then those that waited longest in all."""
+    found = [
+        WorstJob(
+            job=job.label,
+            team=job.team,
+            gpus=job.gpus,
+            wait=_waited(job, playback.runs[job.label]),
+            preemptions=sum(run.is_evicted for run in playback.runs[job.label]),
+        )
+        for job in jobs
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.wait, -each.preemptions, each.job))[:_WORST])
+
+
+def _waited(job: Played, runs: Sequence[PlayedRun]) -> float:
+    """Seconds without quota until its last start; NEVER where it waits at the end."""
+    if not runs or runs[-1].is_evicted:
+        return NEVER
+    since, waited = job.created, 0
+    for run in runs:
+        waited += run.start - since
+        since = run.start if run.end is None else run.end
+    return float(waited)

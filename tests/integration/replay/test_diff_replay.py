@@ -1,0 +1,118 @@
+"""`muster diff --replay`: what a recording does in the queues of base and head, in comment, page and JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.replay.player import PROGRAM
+from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.writer import write_recording
+from tests import built
+
+_START = 1_764_000_000.0
+_HOUR = 3600.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> Path:
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
+
+
+def _stack(path: Path, *, vision: int, speech: int) -> Path:
+    teams = {"vision": {"quota": {"l4": vision}}, "speech": {"quota": {"l4": speech}}}
+    config = {
+        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+        "muster:pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
+        },
+        "muster:priorities": {"prod": 1000, "dev": 100},
+        "muster:departments": {"research": {"teams": teams}},
+    }
+    path.write_text(yaml.safe_dump({"config": config}))
+    return path
+
+
+def _job(number: int, team: str, *, at: float, gpus: int, hours: float) -> Job:
+    run = Run(
+        reserved=_START + at,
+        admitted=_START + at,
+        ended=_START + at + hours * _HOUR,
+        end=End.FINISHED,
+    )
+    return Job(
+        id=f"job-{number}",
+        team=team,
+        created=_START + at,
+        pod_sets=(PodSet(name="main", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("l4",)),),
+        priority=100,
+        priority_class="dev",
+        runs=(run,),
+        left=run.ended,
+        outcome=End.FINISHED,
+    )
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Vision sends a job of 4 GPUs each hour that runs for two. With a quota of 4 GPUs and nothing to borrow
+    it falls behind, while speech does not use its own.
+    """
+    folder = tmp_path_factory.mktemp("replay")
+    jobs = [_job(index, "vision", at=index * _HOUR, gpus=4, hours=2) for index in range(20)]
+    jobs.append(_job(99, "gone", at=5, gpus=1, hours=1))
+    header = Header(scheduler=Scheduler.KUEUE, start=_START, end=_START + 20 * _HOUR, source="test")
+    jobs.sort(key=lambda job: job.created)
+    write_recording(folder / "month.jsonl", Recording(header=header, jobs=tuple(jobs)))
+    base = _stack(folder / "base.yaml", vision=4, speech=4)
+    head = _stack(folder / "head.yaml", vision=8, speech=0)
+    page, comment, record = (folder / name for name in ("page.html", "comment.md", "out.json"))
+    outputs = ["--html", str(page), "--markdown", str(comment)]
+    command = ["diff", str(head), "--base", str(base), "--replay", str(folder / "month.jsonl"), *outputs]
+    assert main(command) == 0
+
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
+        assert main([*command[:6], "--json"]) == 0
+    out.seek(0)
+    record.write_text(out.read())
+    return {
+        "page": page.read_text(),
+        "comment": comment.read_text(),
+        "replay": json.loads(record.read_text())["stacks"][0]["replay"],
+    }
+
+
+def test_a_larger_quota_shortens_the_recorded_waits(written: dict[str, Any]) -> None:
+    before, after = (written["replay"][side]["waits"]["teams"]["vision"] for side in ("base", "head"))
+    # In base a job starts each two hours and one arrives each hour; the one in the middle waits nine hours.
+    assert before["jobs"] == 20
+    assert before["p50"] == pytest.approx(9 * _HOUR, abs=60)
+    assert after["p95"] < 60
+
+
+def test_the_first_line_of_the_replay_is_the_sentence(written: dict[str, Any]) -> None:
+    assert written["replay"]["sentence"] == (
+        "With these quotas, in the recorded day vision would have waited 9.0 h less in the median."
+    )
+    assert "`vision` would have waited 9.0 h less in the median" in written["comment"]
+    assert "vision</code> would have waited 9.0 h less in the median" in written["page"]
+
+
+def test_the_page_draws_utilisation_and_says_what_was_assumed(written: dict[str, Any]) -> None:
+    assert "<svg role=img class=chart" in written["page"]
+    assert written["page"].count("<polyline") == 2
+    assert "starts from its beginning" in written["page"]
+
+
+def test_jobs_of_a_team_that_the_stack_lacks_are_left_out_and_counted(written: dict[str, Any]) -> None:
+    assert written["replay"]["leftOut"] == ["1 job of teams that the stack does not have: not played."]
