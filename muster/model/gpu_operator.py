@@ -25,8 +25,9 @@ NAMESPACE: Final = GPU_OPERATOR_NAMESPACE
 _COS_DRIVER: Final = "/home/kubernetes/bin/nvidia"
 PLUGIN_LABEL: Final = "nvidia.com/device-plugin.config"
 MIG_LABEL: Final = "nvidia.com/mig.config"
-# With this label on a node the operator does not deploy the operand there.
-NO_PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
+# With this label at "false" on a node the operator deploys none of its operands there
+# (github.com/NVIDIA/gpu-operator, controllers/state_manager.go, hasOperandsDisabled).
+OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"
 _CONFIG: Final = "muster-device-plugin"
 
 
@@ -35,12 +36,22 @@ class GpuStack(StrEnum):
 
     gke-managed: GKE installs the driver and its plugin advertises. gke-installer: Google's installer
     DaemonSet brings the driver, the operator's plugin advertises. ami: driver and container toolkit are on
-    EKS's NVIDIA images; the operator's plugin advertises, except on Bottlerocket, which has its own.
+    EKS's NVIDIA images, the operator's plugin advertises.
     """
 
     GKE_MANAGED = "gke-managed"
     GKE_INSTALLER = "gke-installer"
     AMI = "ami"
+
+
+def serves(pool: Pool) -> bool:
+    """Whether the operator does anything on a pool's nodes. Bottlerocket's NVIDIA variants hold driver,
+    container toolkit and device plugin as services of the node, and a second plugin beside theirs is not
+    supported: https://github.com/bottlerocket-os/bottlerocket/issues/3992. NVIDIA lists no Bottlerocket
+    among the operator's platforms:
+    https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html
+    """
+    return pool.is_gpu and not pool.is_tpu and pool.image is not Image.BOTTLEROCKET
 
 
 def cloud_of(cluster: Cluster) -> Provider | None:
@@ -59,7 +70,7 @@ def gpu_stack(cluster: Cluster) -> GpuStack | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """One stack's GPU Operator: `pools` are those with GPUs."""
+    """One stack's GPU Operator: `pools` are those that it serves."""
 
     kind: GpuStack
     pools: tuple[Pool, ...]
@@ -73,11 +84,7 @@ class Installation:
         """Whether the operator's device plugin advertises anywhere. Two advertisers on a node count its GPUs
         twice.
         """
-        if self.kind is GpuStack.GKE_MANAGED:
-            return False
-        return self.kind is GpuStack.GKE_INSTALLER or any(
-            pool.image is not Image.BOTTLEROCKET for pool in self.pools
-        )
+        return self.kind is not GpuStack.GKE_MANAGED
 
     @property
     def shared(self) -> tuple[GpuSharing, ...]:
@@ -98,12 +105,12 @@ def installation(stack: Stack) -> Installation | None:
 
 
 def required_installation(stack: Stack) -> Installation | None:
-    """The GPU Operator that the stack's nodes need, installed by Muster or not; None where it has no GPUs, or
-    where the cloud of its nodes is not known. What was built on this machine has no GPU Operator: its GPUs
-    are simulated.
+    """The GPU Operator that the stack's nodes need, installed by Muster or not; None where it serves none of
+    them, or where their cloud is not known. What was built on this machine has no GPU Operator: its GPUs are
+    simulated.
     """
     kind = gpu_stack(stack.cluster)
-    pools = tuple(pool for pool in stack.pools if pool.is_gpu and not pool.is_tpu)
+    pools = tuple(pool for pool in stack.pools if serves(pool))
     if kind is None or not pools or stack.artifacts is ArtifactSource.LOCAL:
         return None
     return Installation(kind=kind, pools=pools)
@@ -180,8 +187,8 @@ def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
     """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
     if not pool.is_gpu or pool.is_tpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
         return {}
-    if pool.image is Image.BOTTLEROCKET:
-        return {NO_PLUGIN_LABEL: "false"}
+    if not serves(pool):
+        return {OPERANDS_LABEL: "false"}
     if pool.sharing.kind is Sharing.NONE:
         return {}
     found = {PLUGIN_LABEL: pool.sharing.name}

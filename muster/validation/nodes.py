@@ -7,8 +7,10 @@ from typing import Final
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
+from muster.model.fabrics import missing_on
+from muster.model.machines.fabric import PAGES
 from muster.model.node_groups import LONGEST_GROUP, group_names
-from muster.model.nodes import IMAGES, LocalDisks, Placement
+from muster.model.nodes import IMAGES, Image, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, suggestion
@@ -93,6 +95,13 @@ def _image(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.image is not None and pool.image not in IMAGES[provider]:
         fix = suggestion(pool.image, IMAGES[provider], noun="image")
         yield Violation(f"{path}.image", f"provider {provider} has no image {pool.image}.", fix)
+    elif pool.is_gpu and pool.image is Image.BOTTLEROCKET:
+        message = (
+            "Bottlerocket brings driver, container toolkit and device plugin itself. The GPU Operator keeps "
+            "off these nodes, so there are no metrics of its GPUs (dcgm-exporter) and no labels of a GPU."
+        )
+        fix = "nothing, if that is meant; otherwise write `image: al2023`."
+        yield Violation(f"{path}.image", message, fix, level="warning")
 
 
 def _disks(pool: Pool, path: str) -> Iterator[Violation]:
@@ -126,3 +135,16 @@ def _network(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.networks and provider is not Provider.GKE:
         message = "further networks are for GPUDirect on GKE."
         yield Violation(f"{path}.networks", message, "remove it; on EKS `efa: true` is what is meant.")
+    yield from _fabric(pool, path)
+
+
+def _fabric(pool: Pool, path: str) -> Iterator[Violation]:
+    """A warning where jobs of several nodes do not use the machine's network between GPUs."""
+    missing = missing_on(pool) if pool.max_nodes > 1 else ""
+    if not missing:
+        return
+    fabric = pool.machine.fabric
+    key, way = ("networks", f"see {PAGES[fabric]}") if fabric else ("efa", "remove `efa: false`")
+    message = f"jobs of several nodes talk over the first network card of each: {missing}."
+    fix = f"nothing, if jobs stay on one node; otherwise {way}."
+    yield Violation(f"{path}.{key}", message, fix, level="warning")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.model.capacity import Capacity
+from muster.model.machines.fabric import Fabric
 from muster.model.machines.machine import Machine
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Millicores
@@ -34,6 +35,7 @@ class _Series:
     bought: frozenset[Capacity] = _FOR_GPUS
     unsourced: frozenset[Capacity] = frozenset()
     compact: bool = True
+    fabric: Fabric | None = None
     disk: str = "pd-balanced"
 
 
@@ -111,14 +113,19 @@ _H100_SMALL: Final = _Series(
         "a3-highgpu-4g": (104, 936, (4,), 8),
     },
 )
-_H100: Final = _Series(accelerator="nvidia-h100-80gb", rows={"a3-highgpu-8g": (208, 1872, (8,), 16)})
+_H100: Final = _Series(
+    accelerator="nvidia-h100-80gb", fabric=Fabric.TCPX, rows={"a3-highgpu-8g": (208, 1872, (8,), 16)}
+)
 _H100_MEGA: Final = _Series(
-    accelerator="nvidia-h100-mega-80gb", rows={"a3-megagpu-8g": (208, 1872, (8,), 16)}
+    accelerator="nvidia-h100-mega-80gb",
+    fabric=Fabric.TCPXO,
+    rows={"a3-megagpu-8g": (208, 1872, (8,), 16)},
 )
 # Whether Google sells A3 Ultra and A4 without reservation, spot or flex-start is on no page that was found.
 _NEWEST: Final = frozenset({Capacity.ON_DEMAND})
 _H200: Final = _Series(
     accelerator="nvidia-h200-141gb",
+    fabric=Fabric.RDMA,
     unsourced=_NEWEST,
     compact=False,
     # A3 Ultra and A4 take no Persistent Disk: https://cloud.google.com/compute/docs/disks/hyperdisks
@@ -127,6 +134,7 @@ _H200: Final = _Series(
 )
 _B200: Final = _Series(
     accelerator="nvidia-b200",
+    fabric=Fabric.RDMA,
     unsourced=_NEWEST,
     compact=False,
     disk="hyperdisk-balanced",
@@ -149,5 +157,6 @@ def gke_machines() -> Iterator[Machine]:
                 unsourced=series.unsourced,
                 local_disks=disks,
                 compact=series.compact,
+                fabric=series.fabric,
                 disk=series.disk,
             )

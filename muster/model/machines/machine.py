@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from muster.model.accelerators import Accelerator
 from muster.model.capacity import Capacity
+from muster.model.machines.fabric import Fabric
 from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
 from muster.model.providers import Provider
 from muster.model.quantities import Bytes, Millicores
@@ -18,8 +19,8 @@ class Machine:
     `bought`: the capacity types in which the cloud sells it; `unsourced`: those that no page of the cloud
     confirms or denies.
 
-    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `compact`: it supports
-    compact placement. `disk`: the kind of boot disk it takes (GKE).
+    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `fabric`: its network
+    between GPUs (GKE). `compact`: it supports compact placement. `disk`: the kind of boot disk (GKE).
 
     `topologies`: of its TPUs, the one of a single node first; () for all other machines.
 
@@ -39,6 +40,7 @@ class Machine:
     unsourced: frozenset[Capacity] = frozenset()
     local_disks: int = 0
     efa: int = 0
+    fabric: Fabric | None = None
     compact: bool = False
     disk: str | None = None
     topologies: tuple[str, ...] = ()

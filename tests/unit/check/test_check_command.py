@@ -347,3 +347,36 @@ def test_a_malformed_cron_job_is_answered_without_a_traceback(
         code, _, err = run(capsys, job, "--stack", LOCAL, "--team", "team-a", *options)
         assert code in (0, 1)
         assert "Traceback" not in err
+
+
+EKS = str(stack_file("eks-prod", start=Path(__file__).parent))
+
+
+def _of_whole_nodes(workers: int, **more: int) -> str:
+    job = yaml.safe_load(PUBLISHED)
+    (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    group |= {"replicas": workers, "minReplicas": workers, "maxReplicas": workers}
+    limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
+    limits |= {"nvidia.com/gpu": 8, **more}
+    return yaml.safe_dump(job)
+
+
+@pytest.mark.parametrize(
+    ("stack", "more", "workers", "words"),
+    [
+        (PROD, {}, 2, "gpu takes 2 nodes of pool h100, which talk over their first network card"),
+        (PROD, {}, 1, ""),
+        (EKS, {}, 2, "the pods request no vpc.amazonaws.com/efa"),
+        (EKS, {"vpc.amazonaws.com/efa": 32}, 2, ""),
+    ],
+)
+def test_a_job_of_several_nodes_without_their_fast_network_is_warned_of(
+    stack: str, more: dict[str, int], workers: int, words: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(_of_whole_nodes(workers, **more))
+    _, found = checked(capsys, job, "--stack", stack, "--team", "vision")
+    warned = [each["message"] for each in found["warned"] if each["by"] == "the network between nodes"]
+    assert words in " ".join(warned)
+    assert bool(warned) is bool(words)
+    (gpu,) = [each for each in found["groups"] if each["name"] == "gpu"]
+    assert workers in {each["nodes"] for each in gpu["pools"]}, "it fits somewhere"

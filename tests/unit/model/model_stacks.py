@@ -25,7 +25,8 @@ L4 = Pool(
 )
 H100 = Pool(
     name="h100",
-    machine=MACHINES["a3-highgpu-8g"],
+    # Eight GPUs, and no network between GPUs that a stack would be warned of.
+    machine=MACHINES["a2-ultragpu-8g"],
     gpus_per_node=8,
     capacity=Capacity.QUEUED,
     max_nodes=4,

@@ -80,17 +80,27 @@ def test_with_the_installer_the_operator_advertises_and_the_installer_is_there()
     assert [each["kind"] for each in around] == ["ResourceQuota", "DaemonSet"]
 
 
-@pytest.mark.parametrize(("image", "advertises"), [("al2023", True), ("bottlerocket", False)])
-def test_on_eks_driver_and_toolkit_are_the_images(image: str, advertises: bool) -> None:
-    found = render(Provider.EKS, image=image)
+def test_on_eks_driver_and_toolkit_are_the_images() -> None:
+    found = render(Provider.EKS)
     assert found["driver"] == {"enabled": False}
     assert found["toolkit"] == {"enabled": False}
-    assert found["devicePlugin"]["enabled"] is advertises
+    assert found["devicePlugin"]["enabled"] is True
     assert "hostPaths" not in found
-    assert gpu.objects(wanted(Provider.EKS, image=image), pause_image="p") == []
+    assert gpu.objects(wanted(Provider.EKS), pause_image="p") == []
 
 
-def test_with_both_images_the_plugin_stays_off_bottlerocket_nodes() -> None:
+def test_a_stack_of_bottlerocket_nodes_alone_has_no_operator() -> None:
+    assert installation(stack(Provider.EKS, image="bottlerocket")) is None
+
+
+def test_bottlerocket_pools_are_warned_of_that_they_have_no_metrics_of_gpus() -> None:
+    (found,) = violations_of(Provider.EKS, image="bottlerocket")
+    assert (found.level, found.path) == ("warning", "muster:pools.l4.image")
+    assert "no metrics of its GPUs" in found.message
+    assert violations_of(Provider.EKS) == []
+
+
+def test_the_operator_keeps_off_bottlerocket_nodes() -> None:
     written = config(Provider.EKS)
     l4 = written["muster:pools"]["l4"]
     written["muster:pools"]["own"] = {**l4, "image": "bottlerocket"}
@@ -99,7 +109,8 @@ def test_with_both_images_the_plugin_stays_off_bottlerocket_nodes() -> None:
     assert found is not None
     assert found.has_plugin
     labels = {pool.name: node_labels(pool, both.cluster) for pool in both.pools if pool.is_gpu}
-    assert labels == {"l4": {}, "own": {"nvidia.com/gpu.deploy.device-plugin": "false"}}
+    assert labels == {"l4": {}, "own": {"nvidia.com/gpu.deploy.operands": "false"}}
+    assert [pool.name for pool in found.pools] == ["l4"]
 
 
 @pytest.mark.parametrize("provider", [Provider.GKE, Provider.EKS])

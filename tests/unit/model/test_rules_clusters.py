@@ -238,3 +238,32 @@ def test_an_existing_network_of_google_s_needs_no_ranges() -> None:
     there = ExistingNetwork(network="n", subnetwork="s", pods="p", services="v")
     cluster: GkeCluster = replace(GKE, network=GkeNetwork(pods="nonsense", existing=there))
     assert found(cluster, L4) == {}
+
+
+@pytest.mark.parametrize(
+    ("machine", "networks", "words"),
+    [
+        ("a3-highgpu-8g", 0, "0 of its 4 further network cards"),
+        ("a3-megagpu-8g", 4, "4 of its 8 further network cards"),
+        ("a3-ultragpu-8g", 9, "does not bring the NCCL plugin"),
+        ("a4-highgpu-8g", 0, "GPUDirect RDMA of a4-highgpu-8g"),
+    ],
+)
+def test_a_pool_whose_network_between_gpus_is_not_set_up_is_warned_of(
+    machine: str, networks: int, words: str
+) -> None:
+    further = tuple(NodeNetwork(network=f"n{each}", subnetwork="s") for each in range(networks))
+    pool = replace(H100, machine=MACHINES[machine], networks=further)
+    (warning,) = check(Stack(cluster=GKE, pools=(CPU, pool), departments=()), adjacent={})
+    assert warning.level == "warning"
+    assert warning.path == "muster:pools.h100.networks"
+    assert words in warning.message
+    assert "https://cloud.google.com/" in warning.fix
+    assert found(GKE, replace(pool, max_nodes=1)) == {}, "jobs of one node need no other"
+
+
+def test_a_pool_without_the_efa_of_its_machine_is_warned_of() -> None:
+    assert found(EKS, replace(P5, efa=True)) == {}
+    assert found(EKS, replace(P5, efa=False)) == {"muster:pools.p5.efa": "warning"}
+    one = replace(P5, efa=False, machine=MACHINES["p5.4xlarge"], gpus_per_node=1)
+    assert found(EKS, one) == {}, "one interface is no more than the first card"
