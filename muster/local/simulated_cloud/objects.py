@@ -166,6 +166,7 @@ class Pod:
     consumes: str = ""
     unschedulable: float | None = None  # since when the scheduler finds no node for it
     gated: bool = False
+    priority: int = 0
 
     @property
     def key(self) -> str:
@@ -248,6 +249,7 @@ def parse_pod(raw: Raw) -> Pod:
         consumes=next((notes[key] for key in names.CONSUME_ANNOTATIONS if notes.get(key)), ""),
         unschedulable=_unschedulable(status),
         gated=bool(spec.get("schedulingGates")),
+        priority=int(spec.get("priority") or 0),
     )
 
 

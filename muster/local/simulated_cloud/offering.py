@@ -94,6 +94,8 @@ class Times:
     booking: float = 600.0  # hard-coded in both autoscalers
     first_backoff: float = 60.0
     last_backoff: float = 600.0
+    pod_buffer: float = 2.0  # a pod waits this long before it buys a node ...
+    gpu_buffer: float = 30.0  # ... and one that asks for GPUs this long: hard-coded in cluster-autoscaler
     request_expiry: float = 7 * 86400.0
     terminal_ttl: float = 7 * 86400.0
     scale_down: float = 10.0  # cluster-autoscaler waits ten minutes
@@ -108,6 +110,8 @@ _TIMES: Final = {
     "booking": "booking",
     "firstBackoff": "first_backoff",
     "lastBackoff": "last_backoff",
+    "podBuffer": "pod_buffer",
+    "gpuBuffer": "gpu_buffer",
     "requestExpiry": "request_expiry",
     "terminalTTL": "terminal_ttl",
     "scaleDown": "scale_down",

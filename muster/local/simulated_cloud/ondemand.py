@@ -1,21 +1,35 @@
-"""Ordinary unschedulable pods on on-demand pools: one node for one pod at a time, nothing atomic.
+"""Ordinary unschedulable pods on on-demand pools: nodes for those that wait together, nothing atomic.
 
 This is what a cluster-autoscaler does for pods without a queue, and why it provisions GPUs for work that
-may not run. Off unless a pool has `onDemand: true`. Pods that consume a ProvisioningRequest, or are gated,
-get no node.
+may not run. Off unless a pool has `onDemand: true`. Pods that consume a ProvisioningRequest, are gated, or
+have a priority below the cutoff get no node.
+
+As cluster-autoscaler 1.34 (kubernetes/autoscaler d63eaf8b9e) was seen to do: a pod that asks for GPUs waits
+30 seconds before it counts, another one two, whatever the scan interval (core/static_autoscaler.go). A
+priority of -100 bought nothing, -10 did (--expendable-pods-priority-cutoff).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.fit import take
 from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Node, Pod, VmState
 from muster.local.simulated_cloud.offering import Pool
 
+_CUTOFF: Final = -10
+"""A pod of a lower priority is expendable."""
+
+Coming = list[tuple[Mapping[str, str], dict[str, int]]]
+"""Labels of nodes that are not ready yet, with what is left of what they will offer."""
+
 
 def serve(inventory: Inventory) -> None:
-    """Buys at most one node."""
+    """Buys for all pods that have waited long enough."""
     pools = [pool for pool in inventory.offering.pools.values() if pool.on_demand]
     if not pools:
         return
@@ -27,8 +41,8 @@ def serve(inventory: Inventory) -> None:
     ]  # it backs off while the failed node is there
     coming = _coming(inventory)
     for pod in sorted(waiting(inventory), key=lambda pod: (pod.unschedulable or 0.0, pod.key)):
-        if not _covered(coming, pod) and _provision(inventory, pod, pools):
-            return
+        if not _covered(coming, pod):
+            _provision(inventory, pod, pools, coming)
 
 
 def waiting(inventory: Inventory) -> list[Pod]:
@@ -36,7 +50,7 @@ def waiting(inventory: Inventory) -> list[Pod]:
     return [
         pod
         for pod in inventory.unbound
-        if pod.unschedulable is not None and not pod.gated and not pod.consumes
+        if pod.unschedulable is not None and not pod.gated and not pod.consumes and pod.priority >= _CUTOFF
     ]
 
 
@@ -49,10 +63,9 @@ def wanted(inventory: Inventory, node: Node) -> bool:
     )
 
 
-def _coming(inventory: Inventory) -> list[tuple[Node, dict[str, int]]]:
-    """Nodes that are not ready yet, with what they will offer."""
+def _coming(inventory: Inventory) -> Coming:
     return [
-        (node, _room_of(inventory, node))
+        (node.labels, _room_of(inventory, node))
         for node in inventory.nodes.values()
         if node.vm in (VmState.REQUESTED, VmState.RUNNING) and not node.ready and not node.owner_uid
     ]
@@ -63,17 +76,19 @@ def _room_of(inventory: Inventory, node: Node) -> dict[str, int]:
     return dict(node.allocatable or (pool.allocatable if pool else {}))
 
 
-def _covered(coming: list[tuple[Node, dict[str, int]]], pod: Pod) -> bool:
-    for node, free in coming:
-        if pod.shape.obstacle(node.labels, (), node.name) is None and pod.shape.short_of(free) is None:
+def _covered(coming: Coming, pod: Pod) -> bool:
+    for labels, free in coming:
+        if pod.shape.obstacle(labels, ()) is None and pod.shape.short_of(free) is None:
             take(pod.shape, free, 1)
             return True
     return False
 
 
-def _provision(inventory: Inventory, pod: Pod, pools: list[Pool]) -> bool:
+def _provision(inventory: Inventory, pod: Pod, pools: list[Pool], coming: Coming) -> None:
+    times = inventory.times
+    buffer = times.gpu_buffer if pod.shape.requests.get(names.GPU) else times.pod_buffer
+    since = (pod.unschedulable or 0.0) + buffer
     for pool in pools:
-        since = pod.unschedulable or 0.0
         if (
             inventory.obstacle(pool, [pod.shape]) is None
             and inventory.free(pool.name)
@@ -81,8 +96,9 @@ def _provision(inventory: Inventory, pod: Pod, pools: list[Pool]) -> bool:
             and inventory.faults.hit(FaultKind.STOCK_OUT, [pool.name], pod.uid, inventory.now) is None
             and inventory.faults.hit(FaultKind.SILENCE, [pool.name], pod.uid, inventory.now) is None
         ):
-            if inventory.now < since + pool.provision_delay:
-                return True  # its turn, but not yet
-            inventory.create(pool)
-            return True
-    return False
+            if inventory.now >= since + pool.provision_delay:
+                inventory.create(pool)
+                room = dict(pool.allocatable)
+                take(pod.shape, room, 1)
+                coming.append((pool.labels, room))
+            return  # if it is not due yet, it waits for this pool

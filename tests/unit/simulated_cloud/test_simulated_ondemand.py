@@ -1,4 +1,4 @@
-"""Ordinary unschedulable pods buy nodes one by one, and only where a pool says so."""
+"""Ordinary unschedulable pods buy nodes, and only where a pool says so."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ def test_each_waiting_pod_gets_one_node_and_no_more() -> None:
     world.run(60)
     assert len(world.bought) == 2
     assert all(not node.owner_uid for node in world.nodes.values())
+
+
+def test_pods_that_ask_for_gpus_wait_half_a_minute_and_then_get_all_their_nodes_at_once() -> None:
+    """cluster-autoscaler's buffer: a gang of plain pods is one batch."""
+    world = _world(provision_delay=0.0)
+    world.pods["pod-1"] = replace(world.pods["pod-1"], unschedulable=world.now)
+    world.run(29)
+    assert not world.bought
+    world.run(1)
+    assert len(world.bought) == 2
+
+
+def test_an_expendable_pod_buys_nothing() -> None:
+    world = _world()
+    world.pods = {
+        "expendable": replace(world.pods["pod-0"], priority=-100),
+        "low": replace(world.pods["pod-1"], priority=-10),
+    }
+    world.run(60)
+    assert len(world.bought) == 1
 
 
 def test_a_pool_that_is_not_on_demand_buys_for_nobody() -> None:
@@ -62,7 +82,7 @@ def test_a_pool_whose_machines_fail_is_left_alone_for_a_while() -> None:
 
 def test_an_on_demand_node_goes_when_its_pods_are_gone() -> None:
     world = _world()
-    world.run(10)
+    world.run(40)
     world.boot()
     for name, node in zip(list(world.pods), list(world.nodes), strict=True):
         world.pods[name] = replace(world.pods[name], node=node, unschedulable=None)
