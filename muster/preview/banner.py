@@ -7,8 +7,8 @@ Responsible for what belongs in it and in which order. Every format shows this b
 the stack file names it; what Muster derives (a share of a CPU pool, the CPU that comes with a GPU) does not.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.model.pools import Pool
@@ -17,7 +17,7 @@ from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.compare.quota import QuotaChange
-from muster.preview.document import Span, Text, UntrustedText, join_names, many
+from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names, many
 from muster.preview.evictions import new_evictions
 from muster.preview.figures import format_amount, format_unit
 from muster.preview.tree import Holding, Tree, in_pool_unit
@@ -40,18 +40,28 @@ class Banner:
     is_change: bool
 
     @property
+    def phrases(self) -> tuple[Phrase, ...]:
+        """All of it in one line, in parts."""
+        groups = (
+            (self.refusals, Mark.GONE, ". "),
+            (self.losses, Mark.LESS, ", "),
+            (self.gains, Mark.MORE, ", "),
+            (self.others, Mark.RISK, "; "),
+        )
+        found = [
+            Phrase(text, mark, separator if index < len(texts) - 1 else "; ")
+            for texts, mark, separator in groups
+            for index, text in enumerate(texts)
+        ]
+        if not found:
+            text = "Changes, and no team loses quota." if self.is_change else "Nothing changes."
+            return (Phrase((text,), Mark.SAME),)
+        return (*found[:-1], replace(found[-1], after="." if self.refusals else ""))
+
+    @property
     def text(self) -> Text:
         """All of it in one line."""
-        groups = [
-            _join(self.refusals, ". "),
-            _join(self.losses, ", "),
-            _join(self.gains, ", "),
-            _join(self.others, "; "),
-        ]
-        found = _join([group for group in groups if group], "; ")
-        if not found:
-            return ("Changes, and no team loses quota.",) if self.is_change else ("Nothing changes.",)
-        return (*found, ".") if self.refusals else found
+        return tuple(span for phrase in self.phrases for span in (*phrase.text, phrase.after) if span != "")
 
 
 def plain(text: Text) -> str:
@@ -70,7 +80,7 @@ def to_banner(diff: StackDiff) -> Banner:
         refusals=refusals,
         losses=(*_data(changes), *_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose")),
         gains=_bounded(_gains(changes), _MAX_GAINS, "gains", "gain"),
-        others=(*_others(changes, is_kai=diff.kai is not None), *resources),
+        others=(*_over(diff), *_others(changes, is_kai=diff.kai is not None), *resources),
         is_change=not diff.is_empty,
     )
 
@@ -171,6 +181,21 @@ def _kind(pool: Pool) -> Text:
 
 
 # What else a reviewer decides on
+
+
+def _over(diff: StackDiff) -> Iterator[Text]:
+    """Teams that were within their quota, and use more now than what the change leaves them."""
+    found: list[Text] = [
+        (
+            UntrustedText(each.team),
+            f" uses {format_amount(each.pool, each.used)} ",
+            *_kind(each.pool),
+            f" now, {format_amount(each.pool, each.used - each.after)} more than its new quota",
+        )
+        for each in diff.overuse
+        if each.is_new
+    ]
+    yield from _capped(found, "more team above its new quota", "more teams above their new quota")
 
 
 def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
@@ -315,10 +340,3 @@ def _capped(found: list[Text], one: str, several: str) -> Iterator[Text]:
     more = len(found) - _MAX_OTHERS
     if more > 0:
         yield (f"{more} {one if more == 1 else several}",)
-
-
-def _join(texts: Iterable[Text], separator: str) -> Text:
-    spans: list[Span] = []
-    for text in texts:
-        spans += [separator, *text] if spans else text
-    return tuple(spans)

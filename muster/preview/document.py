@@ -4,7 +4,6 @@ Text of Muster is `str`. Everything that a user, a file or the engine wrote is `
 has to escape, so it cannot become markup.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,15 +24,44 @@ Span = str | UntrustedText
 Text = tuple[Span, ...]
 
 
+class Mark(StrEnum):
+    """What a change is for the one it concerns. A writer shows it as a colour and as a sign."""
+
+    SAME = "same"
+    NEW = "new"
+    GONE = "gone"
+    MORE = "more"
+    LESS = "less"
+    OTHER = "changed"
+    RISK = "risk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """The quota of a queue in one pool as a picture, in the pool's unit. `reach` is what the queue could use
+    at most, `used` what it uses now, None where that is unknown. `scale` is the full width. `label` is the
+    picture in words.
+    """
+
+    before: int
+    after: int
+    reach: int
+    used: int | None
+    scale: int
+    label: str
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """`head` is text of Muster. Every row has as many cells. `figures` names the columns of figures, which
-    are right-aligned.
+    are right-aligned. `marks` and `bars` have one entry for each row, or none at all.
     """
 
     head: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
     figures: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    bars: tuple[Bar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +71,33 @@ class Items:
     texts: tuple[Text, ...]
 
 
-class Mark(StrEnum):
-    """The change of a node of the queue tree."""
-
-    SAME = "same"
-    NEW = "new"
-    GONE = "gone"
-    MORE = "more"
-    LESS = "less"
-    OTHER = "changed"
-
-
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A node as it is drawn. `notes` are its amounts, as plain text."""
+    """A node as it is drawn. `notes` are its amounts, as plain text. `folded` are the children that do not
+    change and have nothing below them that changes.
+    """
 
     name: UntrustedText
     is_team: bool
     mark: Mark
     notes: tuple[str, ...]
     children: tuple["TreeNode", ...]
+    folded: tuple["TreeNode", ...] = ()
 
-    def walk(self) -> Iterator["TreeNode"]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
+    def size(self) -> int:
+        """The number of nodes, with all below."""
+        return 1 + sum(each.size() for each in (*self.children, *self.folded))
 
 
 @dataclass(frozen=True, slots=True)
 class TreeDiagram:
-    """The queue tree. `hidden`: how many unchanged nodes were left out to keep it readable."""
+    """The queue tree. `folded` are the roots that do not change. `hidden`: how many unchanged nodes a tree
+    leaves out that is too large for them.
+    """
 
     roots: tuple[TreeNode, ...]
-    hidden: int
+    folded: tuple[TreeNode, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +127,59 @@ Block = Table | Items | TreeDiagram | Chart
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a report. A comment that is too long leaves out whole sections, the smallest `weight`
-    first. `is_folded` on the page and in a comment, `is_detail` in a comment alone.
+    first.
     """
 
     title: str
     weight: int
     blocks: tuple[Block, ...]
     is_folded: bool = False
-    is_detail: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of rows and sentences."""
+        rows = sum(len(each.rows) for each in self.blocks if isinstance(each, Table))
+        return rows + sum(len(each.texts) for each in self.blocks if isinstance(each, Items))
+
+
+class Answer(StrEnum):
+    """What a report answers to the person who approves the change."""
+
+    YES = "yes"
+    LOOK = "look"
+    REFUSED = "refused"
+    NOTHING = "nothing changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The answer, and why in a few words of Muster."""
+
+    answer: Answer
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A part of the banner, and what separates it from the next one."""
+
+    text: Text
+    mark: Mark
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StackReport:
-    """The report of one stack."""
+    """The report of one stack. `summary` is always shown, and its first line is the most important one.
+    `banner` is that line in parts, `facts` are the sentences behind it.
+    """
 
     name: UntrustedText
     summary: tuple[Text, ...]
     sections: tuple[Section, ...]
+    status: Status | None = None
+    banner: tuple[Phrase, ...] = ()
+    facts: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +203,8 @@ def join_names(found: tuple[str, ...], *, most: int = 5) -> Text:
 def many(count: int, noun: str) -> str:
     """1 team, 2 teams."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def unchanged(folded: tuple[TreeNode, ...]) -> str:
+    """`3 queues unchanged`, with all below."""
+    return f"{many(sum(node.size() for node in folded), 'queue')} unchanged"

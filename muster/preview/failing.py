@@ -12,8 +12,12 @@ from typing import Final
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
 from muster.model.transitions import Verdict
+from muster.preview.banner import to_banner
 from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.compare.kai import format_figure
+from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
+from muster.preview.status import to_status
 
 
 class FailOn(StrEnum):
@@ -23,6 +27,8 @@ class FailOn(StrEnum):
     PREEMPTION = "preemption"
     REPLACE = "replace"
     REFUSED = "refused"
+    OVERUSE = "overuse"
+    LOOK = "look"
 
 
 class HeadError(PreviewError):
@@ -117,6 +123,33 @@ def _refusals(diff: StackDiff) -> Iterator[str]:
         yield "the preview failed."
 
 
+def _overuse(diff: StackDiff) -> Iterator[str]:
+    """Teams that were within their quota, and use more now than what the change leaves them."""
+    if diff.taken is None:
+        if diff.has_head:
+            raise HeadError(
+                f"--fail-on {FailOn.OVERUSE}: it is unknown what the teams of stack {diff.name} use now. "
+                f"Fix: add --snapshot {diff.name}=FILE or --kubeconfig {diff.name}=FILE."
+            )
+        return
+    for each in diff.overuse:
+        if each.is_new:
+            used, after = (format_amount(each.pool, amount) for amount in (each.used, each.after))
+            unit = format_unit(each.pool)
+            yield f"team {each.team} uses {used} {unit} of pool {each.pool.name} now, and keeps {after}."
+    if diff.kai is not None:
+        for over in diff.kai.over_quota:
+            used, quota = (format_figure(over.resource, amount) for amount in (over.used, over.quota))
+            yield f"queue {over.queue} holds {used} {over.resource} now, and keeps {quota}."
+
+
+def _points(diff: StackDiff) -> Iterator[str]:
+    """Everything but a plain yes."""
+    status = to_status(diff, to_banner(diff))
+    if status.answer in (Answer.LOOK, Answer.REFUSED):
+        yield f"a person has to look at the change: {status.why}."
+
+
 def _not_compared(diff: StackDiff, what: str) -> Iterator[str]:
     yield f"cannot compare {what}: a stack file does not validate ({_count(diff.mistakes)})."
 
@@ -131,5 +164,7 @@ _PREDICATES: Final[Mapping[FailOn, Callable[[StackDiff], Iterator[str]]]] = Mapp
         FailOn.PREEMPTION: _preemptions,
         FailOn.REPLACE: _replacements,
         FailOn.REFUSED: _refusals,
+        FailOn.OVERUSE: _overuse,
+        FailOn.LOOK: _points,
     }
 )

@@ -8,33 +8,43 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from html import escape
+from itertools import repeat
 from pathlib import Path
 from typing import Final
 
 from muster.preview.chart import format_chart
 from muster.preview.document import (
+    Answer,
+    Bar,
     Block,
     Chart,
     Items,
     Mark,
+    Phrase,
     Report,
     Section,
     Span,
     StackReport,
+    Status,
     Table,
     Text,
     TreeDiagram,
+    TreeNode,
+    unchanged,
 )
-from muster.preview.svg import format_svg
+from muster.preview.svg import format_bar
 
 _HERE: Final = Path(__file__).parent
-_MARKS: Final = {
-    "new": Mark.NEW,
-    "no longer": Mark.GONE,
-    "replaced": Mark.GONE,
-    "deleted": Mark.GONE,
-    "gone": Mark.GONE,
-}
+_BADGES: Final = {Answer.YES: "yes", Answer.LOOK: "look", Answer.REFUSED: "refused", Answer.NOTHING: "quiet"}
+# A longer name may be broken.
+_LONG: Final = 28
+_LEGEND: Final = (
+    ("own", "guaranteed"),
+    ("won", "gained"),
+    ("lost", "lost"),
+    ("reach", "can borrow"),
+    ("used", "in use now"),
+)
 
 
 def format_html(report: Report) -> str:
@@ -74,21 +84,45 @@ def _hash(text: str) -> str:
 
 def _stack(stack: StackReport, index: int) -> Iterator[str]:
     yield f'<article aria-labelledby="stack-{index}">'
+    yield "<header>"
     yield f'<h2 id="stack-{index}">{_span(stack.name)}</h2>'
-    yield "<ul class=verdict>"
-    yield from (f"<li>{_text(text)}</li>" for text in stack.summary)
-    yield "</ul>"
-    for section in stack.sections:
+    if stack.status is not None:
+        yield _badge(stack.status)
+    if stack.banner:
+        yield f"<p class=banner>{''.join(map(_phrase, stack.banner))}</p>"
+    else:
+        yield "<ul class=verdict>"
+        yield from (f"<li>{_text(text)}</li>" for text in stack.summary)
+        yield "</ul>"
+    yield "</header>"
+    facts = [Section("In sentences", 0, (Items(stack.facts),), is_folded=True)] if stack.facts else []
+    for section in (*(each for each in stack.sections if not each.is_folded), *facts):
         yield from _section(section)
+    for section in stack.sections:
+        if section.is_folded:
+            yield from _section(section)
     yield "</article>"
 
 
+def _badge(status: Status) -> str:
+    why = f"<span class=why>{escape(status.why)}</span>" if status.why else ""
+    word = escape(status.answer.value.capitalize())
+    return f"<p class=answer><strong class='badge {_BADGES[status.answer]}'>{word}</strong>{why}</p>"
+
+
+def _phrase(phrase: Phrase) -> str:
+    text = _text(phrase.text)
+    marked = text if phrase.mark is Mark.SAME else f"<span class={_class(phrase.mark)}>{text}</span>"
+    return marked + escape(phrase.after)
+
+
 def _section(section: Section) -> Iterator[str]:
-    title = escape(section.title)
-    yield f"<details><summary>{title}</summary>" if section.is_folded else f"<section><h3>{title}</h3>"
+    size = f" <span class=size>{section.size}</span>" if section.size else ""
+    state = "" if section.is_folded else " open"
+    yield f"<details class=part{state}><summary><h3>{escape(section.title)}</h3>{size}</summary>"
     for block in section.blocks:
         yield from _block(block, section.title)
-    yield "</details>" if section.is_folded else "</section>"
+    yield "</details>"
 
 
 def _block(block: Block, title: str) -> Iterator[str]:
@@ -97,34 +131,106 @@ def _block(block: Block, title: str) -> Iterator[str]:
         yield from (f"<li>{_text(text)}</li>" for text in block.texts)
         yield "</ul>"
         return
+    if isinstance(block, TreeDiagram):
+        yield from _tree(block)
+        return
     if isinstance(block, Chart):
         yield f"<p>{escape(block.caption)}</p>"
         yield format_chart(block)
         return
-    # A block may be wider than the screen: it scrolls by itself, by keyboard as well.
+    if block.bars:
+        yield _legend(block.bars)
+    # A table may be wider than the screen: it scrolls by itself, by keyboard as well.
     yield f'<div class=wide tabindex=0 role=region aria-label="{escape(title)}">'
-    yield from _table(block) if isinstance(block, Table) else _diagram(block)
+    yield from _table(block)
     yield "</div>"
 
 
+# Tables
+
+
 def _table(table: Table) -> Iterator[str]:
-    marks = [" class=figure" if head in table.figures else "" for head in table.head]
-    heads = "".join(
-        f"<th scope=col{mark}><button type=button>{escape(head)}</button></th>"
-        for head, mark in zip(table.head, marks, strict=True)
-    )
-    yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
-    for row in table.rows:
-        cells = "".join(f"<td{mark}>{_text(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
-        mark = _MARKS.get(row[0][0]) if row[0] and isinstance(row[0][0], str) else None
-        yield f"<tr class={mark}>{cells}</tr>" if mark else f"<tr>{cells}</tr>"
+    heads = [_head(head, _figure(table, head)) for head in table.head]
+    at = _bar_column(table)
+    if table.bars:
+        heads.insert(at, _head("Guaranteed and borrowable"))
+    yield f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>"
+    marks, bars = table.marks or repeat(Mark.SAME), table.bars or repeat(None)
+    for row, mark, bar in zip(table.rows, marks, bars, strict=False):
+        cells = [
+            f'<td{_figure(table, head)} data-label="{escape(head)}">{_text(cell)}</td>'
+            for head, cell in zip(table.head, row, strict=True)
+        ]
+        if bar is not None:
+            cells.insert(at, f'<td class=bar data-key="{bar.reach}">{format_bar(bar)}</td>')
+        kind = "" if mark is Mark.SAME else f" class={_class(mark)}"
+        yield f"<tr{kind}>{''.join(cells)}</tr>"
     yield "</tbody></table>"
 
 
-def _diagram(diagram: TreeDiagram) -> Iterator[str]:
-    yield format_svg(diagram)
+def _figure(table: Table, head: str) -> str:
+    return " class=figure" if head in table.figures else ""
+
+
+def _head(text: str, mark: str = "") -> str:
+    return f"<th scope=col{mark}><button type=button>{escape(text)}</button></th>"
+
+
+def _bar_column(table: Table) -> int:
+    """Bars stand before the figures."""
+    return next((index for index, head in enumerate(table.head) if head in table.figures), len(table.head))
+
+
+def _legend(bars: tuple[Bar, ...]) -> str:
+    """What the parts of the bars mean that the table has."""
+    found = {
+        "own": any(min(each.before, each.after) for each in bars),
+        "won": any(each.after > each.before for each in bars),
+        "lost": any(each.after < each.before for each in bars),
+        "reach": any(each.reach > max(each.before, each.after) for each in bars),
+        "used": any(each.used for each in bars),
+    }
+    words = (f"<li class={kind}>{word}</li>" for kind, word in _LEGEND if found[kind])
+    return f"<ul class=legend>{''.join(words)}</ul>"
+
+
+# The queue tree
+
+
+def _tree(diagram: TreeDiagram) -> Iterator[str]:
+    yield '<ul class=tree aria-label="The queue tree">'
+    yield from _branches(diagram.roots, diagram.folded)
+    yield "</ul>"
     if diagram.hidden:
         yield f"<p>{diagram.hidden} unchanged queues are not drawn.</p>"
+
+
+def _branches(nodes: tuple[TreeNode, ...], folded: tuple[TreeNode, ...]) -> Iterator[str]:
+    for node in nodes:
+        yield f"<li>{_node(node)}"
+        if node.children or node.folded:
+            yield "<ul>"
+            yield from _branches(node.children, node.folded)
+            yield "</ul>"
+        yield "</li>"
+    if folded:
+        yield f"<li><details><summary>{unchanged(folded)}</summary><ul>"
+        yield from _branches(folded, ())
+        yield "</ul></details></li>"
+
+
+def _node(node: TreeNode) -> str:
+    kind = "team" if node.is_team else "department"
+    word = "" if node.mark is Mark.SAME else f" <em>{node.mark}</em>"
+    notes = "".join(f" <span class=note>{escape(note)}</span>" for note in node.notes)
+    return f"<span class='node {kind} {_class(node.mark)}'>{_span(node.name)}{word}{notes}</span>"
+
+
+# Text
+
+
+def _class(mark: Mark) -> str:
+    return mark.name.lower()
 
 
 def _text(text: Text) -> str:
@@ -132,4 +238,7 @@ def _text(text: Text) -> str:
 
 
 def _span(span: Span) -> str:
-    return escape(span) if isinstance(span, str) else f"<code>{escape(span.text) or '(empty)'}</code>"
+    if isinstance(span, str):
+        return escape(span)
+    mark = " class=long" if len(span.text) > _LONG else ""
+    return f"<code{mark}>{escape(span.text) or '(empty)'}</code>"

@@ -13,15 +13,17 @@ from muster.model.kai.tree import Figures
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
-from muster.preview.banner import plain, to_banner
+from muster.preview.banner import Banner, plain, to_banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.kai import KaiDiff
-from muster.preview.compare.overuse import QuotaOveruse
+from muster.preview.compare.overuse import QuotaOveruse, Used
 from muster.preview.compare.pools import HourlyCost, TotalCost
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.events import PolicyViolation
+from muster.preview.facts import facts
 from muster.preview.replay_record import replay_record
+from muster.preview.status import to_status
 from muster.preview.tree import Holding
 
 Record = dict[str, Any]
@@ -33,10 +35,13 @@ def to_json(stacks: Sequence[StackDiff]) -> Record:
 
 
 def _stack(diff: StackDiff) -> Record:
+    banner = to_banner(diff)
     found: Record = {
         "stack": diff.name,
         "changed": not diff.is_empty,
-        "banner": _banner(diff),
+        "status": asdict(to_status(diff, banner)),
+        "banner": _banner(banner),
+        "facts": [plain(each) for each in facts(diff)],
         "mistakes": list(diff.mistakes),
         "errors": list(diff.failures),
         "warnings": [asdict(each) for each in diff.warnings],
@@ -49,12 +54,11 @@ def _stack(diff: StackDiff) -> Record:
         return found
     kai = {} if diff.kai is None else _kai(diff.kai)
     replay = {} if diff.replay is None else {"replay": replay_record(diff.replay)}
-    return found | _changes(diff.changes) | _pools(diff) | _running(diff) | kai | replay
+    return found | _changes(diff, diff.changes) | _pools(diff) | _running(diff) | kai | replay
 
 
-def _banner(diff: StackDiff) -> Record:
+def _banner(banner: Banner) -> Record:
     """The line that every report begins with, and its parts."""
-    banner = to_banner(diff)
     parts = ("refusals", "losses", "gains", "others")
     return {"text": plain(banner.text)} | {
         part: [plain(text) for text in getattr(banner, part)] for part in parts
@@ -122,10 +126,10 @@ def _figures(figures: Figures | None) -> Record | None:
     return {"quota": quota, "limit": limit, "overQuotaWeight": figures.weight}
 
 
-def _changes(changes: Changes) -> Record:
+def _changes(diff: StackDiff, changes: Changes) -> Record:
     return {
         "versions": [asdict(each) for each in changes.versions],
-        "quotas": [_quota(each) for each in changes.quotas],
+        "quotas": [_quota(each, diff.used) for each in changes.quotas],
         "sums": [
             {"pool": each.name, "before": _amount(each.before), "after": _amount(each.after)}
             for each in changes.sums
@@ -153,7 +157,7 @@ def _changes(changes: Changes) -> Record:
     }
 
 
-def _quota(change: QuotaChange) -> Record:
+def _quota(change: QuotaChange, used: Used) -> Record:
     return {
         "name": change.name,
         "path": list(change.path),
@@ -162,6 +166,7 @@ def _quota(change: QuotaChange) -> Record:
         "derived": change.is_derived,
         "before": _side(change.before),
         "after": _side(change.after),
+        "used": used.get((change.name, change.pool.name)),
     }
 
 

@@ -1,12 +1,14 @@
 
 "use strict";
-// Sorts a table by the column of the pressed button: by the text after the last arrow, numbers numerically.
-const scales = { m: 0.001, k: 1000, M: 1e6 };
+// Sorts a table by the column of the pressed button: by the text after the last arrow, numbers numerically, and
+// durations by their length.
+const seconds = { s: 1, min: 60, h: 3600, d: 86400 };
 function key(cell) {
+  if (cell.dataset.key) return Number(cell.dataset.key);
   const text = cell.textContent.split("→").pop().trim();
-  const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)([mkM]?)(?![\w.])/.exec(text);
+  const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)(?![\w.])(?: (s|min|h|d)\b)?/.exec(text);
   if (!found) return text;
-  const size = Number(found[2]) * (scales[found[3]] || 1);
+  const size = Number(found[2]) * (seconds[found[3]] || 1);
   return found[1] === "−" || found[1] === "-" ? -size : size;
 }
 function order(one, two) {
@@ -26,3 +28,7 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...rows.map((pair) => pair[1]));
   });
 }
+// On paper nothing can be unfolded.
+addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details.part")) each.open = true;
+});

@@ -1,16 +1,32 @@
 """Puts the report of a StackDiff together.
 
 Responsible for the order of the sections and their weights. Not responsible for their contents (sections/),
-for the first lines (summary.py) and for the output format (markdown.py, html.py).
+for the first line (banner.py, status.py), the sentences behind it (facts.py) and the output format
+(markdown.py, html.py). A new section is a module in sections/ and its line in _DETAILS.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
+from muster.preview.banner import to_banner
 from muster.preview.compare.diff import StackDiff
-from muster.preview.document import Items, Report, Section, StackReport, Table, Text, UntrustedText
-from muster.preview.sections import kai, live, policies, pools, quotas, replay, resources, versions
-from muster.preview.summary import summarize
+from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
+from muster.preview.facts import facts
+from muster.preview.sections import kai, live, policies, pools, quotas, replay, resources, versions, warnings
+from muster.preview.status import to_status
+
+# What is folded, in this order.
+_DETAILS: Final[tuple[Callable[[StackDiff], Iterator[Section]], ...]] = (
+    versions.sections,
+    live.sections,
+    quotas.sections,
+    kai.sections,
+    replay.sections,
+    pools.sections,
+    resources.sections,
+    warnings.sections,
+)
 
 
 def to_report(stacks: Sequence[StackDiff]) -> Report:
@@ -22,8 +38,16 @@ def to_report(stacks: Sequence[StackDiff]) -> Report:
 
 def to_stack_report(diff: StackDiff) -> StackReport:
     """The report of one stack."""
-    sections = (*_lead(diff), *(replace(each, is_detail=True) for each in _details(diff)))
-    return StackReport(UntrustedText(diff.name), tuple(summarize(diff)), sections)
+    banner = to_banner(diff)
+    details = (replace(each, is_folded=True) for sections in _DETAILS for each in sections(diff))
+    return StackReport(
+        name=UntrustedText(diff.name),
+        summary=(banner.text,),
+        sections=(*_lead(diff), *details),
+        status=to_status(diff, banner),
+        banner=banner.phrases,
+        facts=tuple(facts(diff)),
+    )
 
 
 def _headline(stacks: Sequence[StackDiff]) -> Text:
@@ -35,32 +59,14 @@ def _headline(stacks: Sequence[StackDiff]) -> Text:
 
 
 def _lead(diff: StackDiff) -> Iterator[Section]:
-    """What a comment shows below its first lines: why the change is refused, and the quota of teams."""
+    """What is not folded: why the change is refused, and the quota of teams."""
     if diff.mistakes:
         yield Section("Mistakes in the description", 100, (_list(diff.mistakes),))
     if diff.failures:
         yield Section("Errors of the preview", 98, (_list(diff.failures),))
     yield from policies.sections(diff)
-    if diff.changes is not None:
-        yield from quotas.teams(diff.changes, is_kai=diff.kai is not None)
+    yield from quotas.teams(diff)
     yield from replay.lead(diff)
-
-
-def _details(diff: StackDiff) -> Iterator[Section]:
-    yield from versions.sections(diff)
-    yield from live.sections(diff)
-    if diff.changes is not None:
-        yield from quotas.sections(diff.changes, is_kai=diff.kai is not None)
-    yield from kai.sections(diff)
-    yield from replay.sections(diff)
-    yield from pools.sections(diff)
-    yield from resources.sections(diff)
-    if diff.warnings:
-        rows = tuple(
-            ((UntrustedText(each.path),), (UntrustedText(each.message),), (UntrustedText(each.fix),))
-            for each in diff.warnings
-        )
-        yield Section("Worth a look", 40, (Table(("Where", "What", "How to change it"), rows),))
 
 
 def _list(texts: tuple[str, ...]) -> Items:

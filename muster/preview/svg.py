@@ -1,68 +1,44 @@
-"""Draws the queue tree as inline SVG: one line a node, indented by its depth.
+"""Draws a bar as inline SVG.
 
-Responsible for the geometry. The colours are in page.css, for light and dark mode.
+Responsible for the geometry, in percent of the bar's scale: the bar has the width of its place on the page.
+The colours are in page.css, for light and dark mode. What is lost has a broken outline, so that it is not
+known by its colour alone.
 """
 
 from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from muster.preview.document import Mark, TreeDiagram, TreeNode
+from muster.preview.document import Bar
 
-_LINE: Final = 34
-_INDENT: Final = 28
-# The width of a letter of the page's font at 14 px, with some room to spare.
-_LETTER: Final = 9
-_SIGNS: Final = {
-    Mark.NEW: "+",
-    Mark.GONE: "×",
-    Mark.MORE: "▲",
-    Mark.LESS: "▼",
-    Mark.OTHER: "•",
-    Mark.SAME: "",
-}
+_HEIGHT: Final = 20
+_TOP: Final = 5
+_THICK: Final = 10
 
 
-def format_svg(diagram: TreeDiagram) -> str:
-    """The element. Screen readers get each node as text."""
-    rows = [row for root in diagram.roots for row in _rows(root, 0)]
-    width = max(_left(depth) + _width(node) for node, depth in rows) + 8
-    lines = [f'<svg role=img aria-label="The queue tree" width="{width}" height="{len(rows) * _LINE}">']
-    lasts: list[int] = []
-    for index, (node, depth) in enumerate(rows):
-        lines += _node(node, depth, index, lasts)
-        lasts[depth:] = [index]
-    return "\n".join([*lines, "</svg>"])
+def format_bar(bar: Bar) -> str:
+    """The element. Screen readers get the bar in words."""
+    shapes = "".join(_shapes(bar))
+    return f'<svg class=bar role=img aria-label="{escape(bar.label)}" height="{_HEIGHT}">{shapes}</svg>'
 
 
-def _rows(node: TreeNode, depth: int) -> Iterator[tuple[TreeNode, int]]:
-    yield node, depth
-    for child in node.children:
-        yield from _rows(child, depth + 1)
+def _shapes(bar: Bar) -> Iterator[str]:
+    kept = min(bar.before, bar.after)
+    yield _rect(bar, "ground", 0, bar.scale)
+    yield _rect(bar, "reach", 0, bar.reach)
+    yield _rect(bar, "own", 0, kept)
+    yield _rect(bar, "lost" if bar.before > bar.after else "won", kept, max(bar.before, bar.after))
+    if bar.used:
+        at = _percent(bar, bar.used)
+        yield f'<line class=used x1="{at}" x2="{at}" y1="1" y2="{_HEIGHT - 1}"/>'
 
 
-def _node(node: TreeNode, depth: int, index: int, lasts: list[int]) -> Iterator[str]:
-    left, top = _left(depth), index * _LINE + 4
-    if depth:
-        parent = lasts[depth - 1] * _LINE + _LINE - 4
-        middle = top + (_LINE - 8) // 2
-        yield f'<path class=edge d="M{_left(depth - 1) + 12} {parent}V{middle}H{left}"/>'
-    round_ = 3 if node.is_team else 13
-    yield f'<g class="node {node.mark.name.lower()}"><title>{escape(_label(node))}</title>'
-    yield f'<rect x="{left}" y="{top}" width="{_width(node)}" height="{_LINE - 8}" rx="{round_}"/>'
-    yield f'<text x="{left + 10}" y="{top + 18}">{escape(_label(node))}</text></g>'
+def _rect(bar: Bar, kind: str, start: int, end: int) -> str:
+    if min(end, bar.scale) <= min(start, bar.scale):
+        return ""
+    left, width = _percent(bar, start), _percent(bar, min(end, bar.scale) - min(start, bar.scale))
+    return f'<rect class={kind} x="{left}" y="{_TOP}" width="{width}" height="{_THICK}"/>'
 
 
-def _label(node: TreeNode) -> str:
-    notes = f": {', '.join(node.notes)}" if node.notes else ""
-    sign = f"{_SIGNS[node.mark]} " if node.mark is not Mark.SAME else ""
-    mark = "" if node.mark is Mark.SAME else f" ({node.mark})"
-    return f"{sign}{node.name.text}{mark}{notes}"
-
-
-def _left(depth: int) -> int:
-    return 4 + depth * _INDENT
-
-
-def _width(node: TreeNode) -> int:
-    return len(_label(node)) * _LETTER + 20
+def _percent(bar: Bar, amount: int) -> str:
+    return f"{100 * min(amount, bar.scale) / bar.scale:.4g}%"

@@ -1,11 +1,11 @@
 """The queue tree to draw: base and head in one, with the change of each node.
 
-Responsible for the mark and the amounts of a node, and for which nodes a large tree leaves out. Not
-responsible for drawing (markdown.py, svg.py).
+Responsible for the mark and the amounts of a node, and for which branches are folded because nothing in them
+changes. Not responsible for drawing (markdown.py, html.py).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from muster.live.sanitize import sanitize_line
 from muster.model.pools import Pool
@@ -17,20 +17,49 @@ from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
 
 
 def to_diagram(changes: Changes, *, most: int) -> TreeDiagram | None:
-    """The diagram with at most `most` nodes; None when more nodes than that change."""
+    """The nodes that change, with all above them. The others are folded, and left out beyond ten times
+    `most` nodes. None when no node changes, or more than `most`.
+    """
     nodes = {**changes.before.nodes, **changes.after.nodes}
     marks = _marks(changes, nodes)
-    shown = list(nodes)
-    if len(shown) > most:
-        kept = {step for name in nodes if marks[name] is not Mark.SAME for step in _up(nodes, name)}
-        shown = [name for name in nodes if name in kept]
-    if not shown or len(shown) > most:
+    kept = {step for name in nodes if marks[name] is not Mark.SAME for step in _up(nodes, name)}
+    if not 0 < len(kept) <= most:
         return None
+    is_whole = len(nodes) <= 10 * most
+    shown = sorted(nodes if is_whole else kept)
     below: dict[str | None, list[Node]] = {}
-    for name in sorted(shown):
+    for name in shown:
         below.setdefault(nodes[name].parent, []).append(nodes[name])
-    roots = tuple(_to_node(changes, node, below, marks) for node in below.get(None, []))
-    return TreeDiagram(roots, len(nodes) - len(shown))
+    roots, folded = _Drawing(changes, marks, frozenset(kept), below).branches(None)
+    return TreeDiagram(roots, folded, len(nodes) - len(shown))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """`kept` are the nodes that change and those above them."""
+
+    changes: Changes
+    marks: Mapping[str, Mark]
+    kept: frozenset[str]
+    below: Mapping[str | None, list[Node]]
+
+    def branches(self, parent: str | None) -> tuple[tuple[TreeNode, ...], tuple[TreeNode, ...]]:
+        """The nodes below a parent, and those of them that are folded: two or more without a change."""
+        found = [(node.name in self.kept, self._node(node)) for node in self.below.get(parent, [])]
+        folded = tuple(node for is_kept, node in found if not is_kept)
+        if sum(node.size() for node in folded) < 2:
+            return tuple(node for _, node in found), ()
+        return tuple(node for is_kept, node in found if is_kept), folded
+
+    def _node(self, node: Node) -> TreeNode:
+        if node.name in self.kept:
+            children, folded = self.branches(node.name)
+        else:
+            children, folded = tuple(self._node(child) for child in self.below.get(node.name, [])), ()
+        notes = tuple(_notes(self.changes, node))
+        return TreeNode(
+            UntrustedText(node.name), node.is_team, self.marks[node.name], notes, children, folded
+        )
 
 
 def _up(nodes: Mapping[str, Node], name: str) -> Iterable[str]:
@@ -38,15 +67,6 @@ def _up(nodes: Mapping[str, Node], name: str) -> Iterable[str]:
     while here is not None:
         yield here
         here = nodes[here].parent
-
-
-def _to_node(
-    changes: Changes, node: Node, below: Mapping[str | None, list[Node]], marks: Mapping[str, Mark]
-) -> TreeNode:
-    children = tuple(_to_node(changes, child, below, marks) for child in below.get(node.name, []))
-    return TreeNode(
-        UntrustedText(node.name), node.is_team, marks[node.name], tuple(_notes(changes, node)), children
-    )
 
 
 def _marks(changes: Changes, nodes: Mapping[str, Node]) -> dict[str, Mark]:

@@ -15,7 +15,8 @@ from muster.preview.report import to_report
 from muster.preview.whatif import report as whatif
 from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
-from tests.unit.preview.preview_world import bundle, plan, step
+from tests.unit.preview.banner_world import changed_stacks
+from tests.unit.preview.preview_world import bundle, diff, plan, step
 
 LONG = "a-name-that-nobody-would-break-anywhere-" * 4
 HOSTILE = "</code></td><script>document.title='broken'</script><img src=https://evil.example/x.png>"
@@ -63,6 +64,22 @@ def everything() -> str:
     whole = diff_stack("dev", before, after, snapshot=snapshot)
     broken = StackDiff(name=HOSTILE, changes=None, head_mistakes=(LONG, HOSTILE))
     return format_html(to_report([whole, broken]))
+
+
+def reviewed() -> str:
+    """The page of a realistic change: two teams lose, one is new, so is a priority, and the pool grows."""
+    device = "nvidia.com/gpu"
+    used = {"vision": ("h100", 30), "notebooks": ("l4", 3)}
+    snapshot = Snapshot(
+        taken=datetime(2026, 11, 21, 12, tzinfo=UTC),
+        scheduler=Scheduler.KUEUE,
+        queues=tuple(
+            Queue(name=name, parent="company", usage=(Usage(pool, device, amount),))
+            for name, (pool, amount) in used.items()
+        ),
+    )
+    sides = changed_stacks("smaller-quotas-new-team-new-priority")
+    return format_html(to_report([diff(*sides, name="gke-prod", snapshot=snapshot)]))
 
 
 def answered() -> str:

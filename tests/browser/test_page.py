@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.browser.pages import answered, everything
+from tests.browser.pages import answered, everything, reviewed
 
 # What holds of every page that Muster makes.
 EVERY_PAGE = pytest.mark.parametrize(
     "opened", [everything, answered], ids=["report", "what-if"], indirect=True
 )
+# The page of one realistic change, and where its pictures are kept.
+REVIEWED = pytest.mark.parametrize("opened", [reviewed], ids=["reviewed"], indirect=True)
+PICTURES = Path(__file__).parents[2] / "build" / "pages"
 # The W3C's minimum for text of this size: https://www.w3.org/TR/WCAG22/#contrast-minimum
 LEAST_CONTRAST = 4.5
 
@@ -41,9 +44,9 @@ def test_the_page_renders_and_makes_no_request(page: Page, asked: list[str]) -> 
     for wanted in ("Policy violations", "Who uses more than the new quota now", "The queue tree"):
         assert wanted in titles
     assert page.locator("table").count() >= 8
-    box = page.locator("svg").bounding_box()
+    box = page.locator("svg").first.bounding_box()
     assert box is not None
-    assert min(box["width"], box["height"]) > 100
+    assert box["width"] > 100
     assert page.locator("img, a, iframe").count() == 0
     assert asked == []
 
@@ -58,6 +61,71 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
         .filter((each) => !each.closest(".wide > *") && each.getBoundingClientRect().right > width + 0.5)
         .map((each) => each.tagName + ": " + each.textContent.slice(0, 40))"""
     assert page.evaluate(beyond, width) == []
+
+
+@REVIEWED
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_the_first_screen_answers_and_begins_the_quotas(page: Page, width: int, scheme: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"first-screen-{width}-{scheme}.png")
+    for shown in (page.locator(".badge"), page.locator(".banner"), page.locator("tbody tr").first):
+        box = shown.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 844
+    assert page.locator(".badge").inner_text() == "Look"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cells = page.locator("details[open] td").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    )
+    assert max(cells) <= width, "a figure is cut off"
+    _open_all(page)
+    page.screenshot(path=PICTURES / f"unfolded-{width}-{scheme}.png", full_page=True)
+
+
+@REVIEWED
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_name_or_figure_is_broken_within_a_word(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    _open_all(page)
+    lines = """(all) => all
+        .filter((each) => !/[ /]/.test(each.textContent) && each.getClientRects().length > 1)
+        .map((each) => each.textContent)"""
+    assert page.locator("td code").evaluate_all(lines) == []
+
+
+@REVIEWED
+def test_losses_and_risks_are_signs_as_well_as_colours(page: Page) -> None:
+    signs = {"less": "▼", "new": "+", "risk": "!"}
+    sign = "(each) => getComputedStyle(each, '::before').content"
+    for kind, wanted in signs.items():
+        assert wanted in page.locator(f"tr.{kind} td:first-child").first.evaluate(sign), kind
+    for kind, wanted in {"less": "▼", "more": "▲", "risk": "!"}.items():
+        assert wanted in page.locator(f".banner .{kind}").first.evaluate(sign), kind
+    dashes = "(each) => getComputedStyle(each).strokeDasharray"
+    assert page.locator("svg .lost").first.evaluate(dashes) != "none"
+
+
+@REVIEWED
+def test_a_reader_without_javascript_unfolds_everything(browser: Browser, opened: Path) -> None:
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(opened.as_uri())
+    part = page.locator(".part", has=page.get_by_role("heading", name="The queue tree"))
+    assert not part.locator(".tree").is_visible()
+    part.locator("summary").first.click()
+    assert part.locator(".tree").is_visible()
+    page.close()
+
+
+@REVIEWED
+def test_paper_has_what_is_folded(page: Page) -> None:
+    assert not page.locator(".tree").is_visible()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".tree").is_visible()
+    assert page.pdf().startswith(b"%PDF")
 
 
 @EVERY_PAGE
@@ -80,7 +148,7 @@ def test_dark_mode_has_a_dark_background(page: Page) -> None:
     page.emulate_media(color_scheme="light")
     light = page.evaluate(ground)
     page.emulate_media(color_scheme="dark")
-    assert (light, page.evaluate(ground)) == ("rgb(255, 255, 255)", "rgb(13, 17, 23)")
+    assert (light, page.evaluate(ground)) == ("rgb(255, 255, 255)", "rgb(15, 19, 24)")
 
 
 @EVERY_PAGE
@@ -109,7 +177,7 @@ def test_the_what_if_page_shows_victims_and_reasons(page: Page, asked: list[str]
 
 
 def test_numbers_sort_as_numbers(page: Page) -> None:
-    table = page.locator("section", has=page.get_by_role("heading", name="Quota of teams")).locator("table")
+    table = page.locator(".part", has=page.get_by_role("heading", name="Quota of teams")).locator("table")
     heads = table.locator("th").all_inner_texts()
     table.locator("th button").nth(heads.index("Quota")).click()
     assert table.evaluate(_COLUMN, heads.index("Quota")) == ["4 → 2", "1 → 12"]
@@ -146,7 +214,7 @@ def test_a_screen_reader_gets_names_and_roles(page: Page) -> None:
     assert page.locator("h1").count() == 1
     unnamed = page.locator("[role=region]:not([aria-label]), svg:not([aria-label]), th:not([scope])").count()
     assert unnamed == 0
-    assert page.locator("svg g title").count() == page.locator("svg g").count()
+    assert page.locator("svg[role=img]").count() == page.locator("svg").count()
 
 
 _COLUMN = "(table, column) => Array.from(table.tBodies[0].rows, (row) => row.cells[column].textContent)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from muster.preview import markdown
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import Replay
 from muster.preview.failing import FailOn, failures, require_valid_heads
+from muster.preview.forge.target import draws_mermaid
 from muster.preview.html import format_html
 from muster.preview.inputs import InputError, SharedInputs, SideOptions, load_inputs, parse_stack_option
 from muster.preview.json_report import to_json
@@ -62,7 +64,8 @@ _CODES = {
     type=click.Choice([each.value for each in FailOn]),
     multiple=True,
     help="Exit with 1 when a team loses quota, one team can newly preempt another, the plan replaces or "
-    "deletes a resource, or the report calls the change refused. May be repeated.",
+    "deletes a resource, the report calls the change refused, a team uses more than its new quota now, or "
+    "the report's answer is not yes. May be repeated.",
 )
 @click.option(
     "--snapshot",
@@ -193,7 +196,7 @@ def _once(found: dict[str, Snapshot], name: str) -> None:
 def _write(diffs: list[StackDiff], *, to_markdown: str | None, to_html: str | None, as_json: bool) -> None:
     report = to_report(diffs)
     if to_markdown or not (to_html or as_json):
-        put(to_markdown or STDOUT, markdown.format_comment(report))
+        put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
     if to_html:
         put(to_html, format_html(report))
     if as_json:

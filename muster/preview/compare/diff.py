@@ -4,8 +4,9 @@ Everything is computed here, once. An output format gets a StackDiff and neither
 snapshot, so two formats cannot disagree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from muster.live.snapshot import Snapshot
@@ -15,7 +16,14 @@ from muster.model.transitions import Verdict
 from muster.model.violations import Violation
 from muster.preview.compare.changes import Changes, compare
 from muster.preview.compare.kai import KaiDiff, diff_kai
-from muster.preview.compare.overuse import QueuedWork, QuotaOveruse, queued_work, quota_overuse
+from muster.preview.compare.overuse import (
+    QueuedWork,
+    QuotaOveruse,
+    Used,
+    current_usage,
+    queued_work,
+    quota_overuse,
+)
 from muster.preview.compare.pools import PoolCost, TotalCost, pool_costs, total_cost
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.compare.side import LoadedSide
@@ -29,7 +37,7 @@ GRAVE: Final = ("replaced", "deleted")
 class StackDiff:
     """What changes in one stack. `changes` is None when a side does not validate, and then nothing else of
     the stacks is compared. `kai` is None when KAI schedules neither side. `taken` is the snapshot's time,
-    None without one.
+    None without one, and `used` is what teams used then, by team and pool.
     """
 
     name: str
@@ -43,6 +51,7 @@ class StackDiff:
     pools: tuple[PoolCost, ...] = ()
     cost: TotalCost | None = None
     taken: datetime | None = None
+    used: Used = field(default_factory=lambda: MappingProxyType({}))
     overuse: tuple[QuotaOveruse, ...] = ()
     queued: tuple[QueuedWork, ...] = ()
     kai: KaiDiff | None = None
@@ -113,6 +122,7 @@ def diff_stack(
         )
     changes = compare(base.stack, head.stack)
     pools = pool_costs(changes.pools, base.stack, head.stack, prices)
+    used = {} if snapshot is None else current_usage(changes, snapshot)
     return StackDiff(
         name=name,
         changes=changes,
@@ -123,7 +133,8 @@ def diff_stack(
         pools=pools,
         cost=total_cost(pools),
         taken=None if snapshot is None else snapshot.taken,
-        overuse=() if snapshot is None else quota_overuse(changes, snapshot),
+        used=used,
+        overuse=() if snapshot is None else quota_overuse(changes, used),
         queued=() if snapshot is None else queued_work(changes, snapshot),
         kai=diff_kai(base.stack, head.stack, snapshot),
         replay=_replay(base.stack, head.stack, replay),

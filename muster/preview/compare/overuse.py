@@ -13,7 +13,8 @@ from muster.model.stack import Scheduler
 from muster.preview.compare.changes import Changes
 from muster.preview.tree import Tree, in_pool_unit, nominal_quota
 
-Used = Mapping[tuple[str, str, str], int]
+Used = Mapping[tuple[str, str], int]
+"""The amount by team and pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +48,26 @@ class QueuedWork:
     holding: int
 
 
-def quota_overuse(changes: Changes, snapshot: Snapshot) -> tuple[QuotaOveruse, ...]:
-    """Teams whose quota of a pool shrinks or goes away, and who use more than what is left."""
+def current_usage(changes: Changes, snapshot: Snapshot) -> Used:
+    """What teams use now of every pool, in the pool's unit. KAI counts without pools, so it is unknown."""
     if snapshot.scheduler is Scheduler.KAI:
-        return ()
-    return tuple(
-        sorted(
-            _find_overuse(changes, _current_usage(snapshot)), key=lambda each: (not each.is_new, each.team)
-        )
-    )
+        return {}
+    pools = {**changes.before.pools, **changes.after.pools}.values()
+    amounts = {
+        (queue.name, each.flavor, each.resource): each.amount
+        for queue in snapshot.queues
+        for each in queue.usage
+    }
+    return {
+        (queue.name, pool.name): amounts.get((queue.name, pool.flavor, _resource(pool)), 0)
+        for queue in snapshot.queues
+        for pool in pools
+    }
+
+
+def quota_overuse(changes: Changes, used: Used) -> tuple[QuotaOveruse, ...]:
+    """Teams whose quota of a pool shrinks or goes away, and who use more than what is left."""
+    return tuple(sorted(_find_overuse(changes, used), key=lambda each: (not each.is_new, each.team)))
 
 
 def queued_work(changes: Changes, snapshot: Snapshot) -> tuple[QueuedWork, ...]:
@@ -78,7 +90,7 @@ def _find_overuse(changes: Changes, used: Used) -> Iterator[QuotaOveruse]:
         if not change.is_team or change.is_indirect:
             continue
         pool = pools[change.pool.name]
-        now = used.get((change.name, pool.name, _resource(pool)), 0)
+        now = used.get((change.name, pool.name), 0)
         after = _quota_of(changes.after, change.name, pool)
         if now > after:
             yield QuotaOveruse(
@@ -95,14 +107,6 @@ def _find_overuse(changes: Changes, used: Used) -> Iterator[QuotaOveruse]:
 def _quota_of(tree: Tree, name: str, pool: Pool) -> int:
     node = tree.nodes.get(name)
     return 0 if node is None else in_pool_unit(pool, nominal_quota(node, pool.name))
-
-
-def _current_usage(snapshot: Snapshot) -> Used:
-    return {
-        (queue.name, each.flavor, each.resource): each.amount
-        for queue in snapshot.queues
-        for each in queue.usage
-    }
 
 
 def _resource(pool: Pool) -> str:

@@ -53,6 +53,11 @@ def detect_target(environment: Mapping[str, str]) -> CommentTarget:
     return CommentTarget(kind=None, forge=None, why="this is not a job of GitHub Actions or GitLab CI")
 
 
+def draws_mermaid(environment: Mapping[str, str]) -> bool:
+    """Whether a comment of this job is shown by a forge that draws Mermaid. Elsewhere it is text."""
+    return any(environment.get(name) for name in ("GITHUB_ACTIONS", "GITLAB_CI"))
+
+
 def _github(environment: Mapping[str, str]) -> CommentTarget:
     repository, token = environment.get("GITHUB_REPOSITORY", ""), environment.get("GITHUB_TOKEN", "")
     pull_request = _pull_request(environment)

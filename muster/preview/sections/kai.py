@@ -29,7 +29,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         if of_gpus.rows:
             yield Section("KAI queues", 82, (of_gpus, Items(((_RULE,),))))
         if of_others.rows:
-            yield Section("KAI queues: CPU and memory", 52, (of_others,), is_folded=True)
+            yield Section("KAI queues: CPU and memory", 52, (of_others,))
     if changed:
         title = "Priorities and eviction with KAI"
         yield Section(title, 76, (Items(tuple(changed)),))

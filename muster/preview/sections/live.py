@@ -5,7 +5,7 @@ from typing import Final
 
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.overuse import QuotaOveruse
-from muster.preview.document import Items, Section, Table, Text, UntrustedText
+from muster.preview.document import Items, Mark, Section, Table, Text, UntrustedText
 from muster.preview.figures import format_amount, format_unit
 
 _HEAD: Final = (
@@ -30,7 +30,8 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         return
     when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
     if diff.overuse:
-        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse), _HEAD[3:])
+        marks = tuple(Mark.RISK if each.is_new or each.is_gone else Mark.SAME for each in diff.overuse)
+        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse), _HEAD[3:], marks)
         yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
     if diff.queued:
         table = Table(

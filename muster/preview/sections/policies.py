@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.preview.compare.diff import StackDiff
-from muster.preview.document import Section, Table, Text, UntrustedText
+from muster.preview.document import Mark, Section, Table, Text, UntrustedText
 from muster.preview.events import PolicyViolation
 
 _HEAD: Final = ("Effect", "Policy", "Resource", "Message")
 
 
 def sections(diff: StackDiff) -> Iterator[Section]:
-    if diff.policy_violations:
-        yield Section(
-            "Policy violations", 97, (Table(_HEAD, tuple(_row(each) for each in diff.policy_violations)),)
-        )
+    found = diff.policy_violations
+    if found:
+        marks = tuple(Mark.GONE if each.is_mandatory else Mark.RISK for each in found)
+        yield Section("Policy violations", 97, (Table(_HEAD, tuple(map(_row, found)), marks=marks),))
 
 
 def _row(violation: PolicyViolation) -> tuple[Text, ...]:

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.preview import figures
+from muster.preview.bars import to_bars
 from muster.preview.compare.changes import Changes
+from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange
-from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
+from muster.preview.document import Items, Mark, Section, Table, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
 from muster.preview.tree_diagram import to_diagram
 
@@ -15,32 +17,36 @@ from muster.preview.tree_diagram import to_diagram
 _MAX_NODES: Final = 60
 
 
-def teams(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+def teams(diff: StackDiff) -> Iterator[Section]:
     """The quotas that the stack file names: GPUs, and then CPUs of pools without GPUs, each in a table of its
-    own, so that a column has one unit.
+    own, so that a column has one unit. The largest loss comes first, as in the banner.
 
     KAI has other rules for borrowing and lending, so those columns are left out; see sections/kai.py.
     """
-    found = [each for each in _of_teams(changes) if not each.is_derived]
+    found = [] if diff.changes is None else [each for each in _of_teams(diff.changes) if not each.is_derived]
     for title, weight, rows in (
         ("Quota of teams", 80, [each for each in found if each.pool.is_gpu]),
         ("CPU quota of teams", 79, [each for each in found if not each.pool.is_gpu]),
     ):
-        if rows:
-            yield Section(title, weight, (_team_table(changes, rows, is_kai=is_kai),))
+        if rows and diff.changes is not None:
+            ordered = sorted(rows, key=lambda each: -each.loss)
+            yield Section(title, weight, (_team_table(diff, diff.changes, ordered, is_derived=False),))
 
 
-def sections(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
+def sections(diff: StackDiff) -> Iterator[Section]:
     """What the quotas mean for departments, and for borrowing and preemption."""
+    changes, is_kai = diff.changes, diff.kai is not None
+    if changes is None:
+        return
     yield from _departments(changes, is_kai=is_kai)
     derived = [each for each in _of_teams(changes) if each.is_derived]
     if derived:
-        table = _team_table(changes, derived, is_kai=is_kai)
-        yield Section("CPU and memory that follow from other figures", 51, (table,), is_folded=True)
+        table = _team_table(diff, changes, derived, is_derived=True)
+        yield Section("CPU and memory that follow from other figures", 51, (table,))
     yield from _preemptions(changes, is_kai=is_kai)
     if not is_kai:
         yield from _possibilities(changes)
-    picture = None if changes.is_empty else to_diagram(changes, most=_MAX_NODES)
+    picture = to_diagram(changes, most=_MAX_NODES)
     if picture is not None:
         yield Section("The queue tree", 60, (picture,))
     if changes.settings:
@@ -58,7 +64,7 @@ def _departments(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
     if of_gpus.rows:
         yield Section("Quota of departments, with all below them", 85, (of_gpus,))
     if of_cpus.rows:
-        yield Section("CPU of departments, with all below them", 52, (of_cpus,), is_folded=True)
+        yield Section("CPU of departments, with all below them", 52, (of_cpus,))
 
 
 def _department_table(found: list[QuotaChange], *, is_kai: bool) -> Table:
@@ -70,9 +76,11 @@ def _preemptions(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
     sentences = tuple((*each, ".") for each in new_evictions(changes, is_kai=is_kai))
     unknown = tuple((each,) for each in changes.not_compared)
     rows = tuple(_preemption(row) for row in changes.preemption)
+    marks = tuple(Mark.RISK if row.is_new else Mark.SAME for row in changes.preemption)
+    table = Table(_PREEMPTION, rows, marks=marks)
     lists = tuple(Items(texts) for texts in (sentences, unknown) if texts)
     if lists or rows:
-        yield Section("Who can preempt whom", 75, (*lists, *((Table(_PREEMPTION, rows),) if rows else ())))
+        yield Section("Who can preempt whom", 75, (*lists, *((table,) if rows else ())))
 
 
 def _possibilities(changes: Changes) -> Iterator[Section]:
@@ -89,7 +97,7 @@ def _possibilities(changes: Changes) -> Iterator[Section]:
             for is_gpu in (True, False)
             if (rows := [each for each in reached if each.pool.is_gpu is is_gpu])
         )
-        yield Section(title, 55, tuple(tables), is_folded=True)
+        yield Section(title, 55, tuple(tables))
 
 
 _TEAM: Final = (
@@ -115,9 +123,28 @@ def _of_teams(changes: Changes) -> list[QuotaChange]:
     return [each for each in changes.quotas if each.is_team and not each.is_indirect]
 
 
-def _team_table(changes: Changes, rows: list[QuotaChange], *, is_kai: bool) -> Table:
-    shown = _OWN if is_kai else len(_TEAM)
-    return Table(_TEAM[:shown], tuple(_team(changes, each)[:shown] for each in rows), _TEAM[3:])
+def _team_table(diff: StackDiff, changes: Changes, rows: list[QuotaChange], *, is_derived: bool) -> Table:
+    """Without pictures and marks where only derived figures change, and without pictures for KAI, whose
+    Queues borrow without a bound.
+    """
+    shown = _OWN if diff.kai is not None else len(_TEAM)
+    return Table(
+        _TEAM[:shown],
+        tuple(_team(changes, each)[:shown] for each in rows),
+        _TEAM[3:shown],
+        marks=() if is_derived else tuple(_mark(changes, each) for each in rows),
+        bars=() if is_derived or diff.kai is not None else to_bars(rows, diff.used),
+    )
+
+
+def _mark(changes: Changes, change: QuotaChange) -> Mark:
+    if change.name not in changes.after.nodes:
+        return Mark.GONE
+    if change.name not in changes.before.nodes:
+        return Mark.NEW
+    if not change.difference:
+        return Mark.OTHER
+    return Mark.MORE if change.difference > 0 else Mark.LESS
 
 
 def _team(changes: Changes, change: QuotaChange) -> tuple[Text, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.preview.compare.diff import GRAVE, StackDiff
-from muster.preview.document import Section, Span, Table, Text, UntrustedText, join_names
+from muster.preview.document import Mark, Section, Span, Table, Text, UntrustedText, join_names
 from muster.preview.plan import Resource
 
 _MAX_PLACES: Final = 6
@@ -16,12 +16,13 @@ def sections(diff: StackDiff) -> Iterator[Section]:
     light = tuple(_resource(each) for each in found if each.verb not in GRAVE)
     pending = tuple(_resource(each) for each in diff.resources(pending=True))
     if grave:
-        yield Section("Resources replaced or deleted", 95, (Table(_RESOURCE, grave),))
+        marks = (Mark.GONE,) * len(grave)
+        yield Section("Resources replaced or deleted", 95, (Table(_RESOURCE, grave, marks=marks),))
     if light:
-        yield Section("Resources created or updated", 30, (Table(_RESOURCE, light),), is_folded=True)
+        yield Section("Resources created or updated", 30, (Table(_RESOURCE, light),))
     if pending:
         title = "Resources that change without this pull request"
-        yield Section(title, 20, (Table(_RESOURCE, pending),), is_folded=True)
+        yield Section(title, 20, (Table(_RESOURCE, pending),))
 
 
 _RESOURCE: Final = ("Change", "Type", "Name", "What")

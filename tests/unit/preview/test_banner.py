@@ -4,13 +4,9 @@ Each file in banners/ is one change of banners/base.yaml, with the banner that w
 """
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from muster import config
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Table, UntrustedText
 from muster.preview.failing import FailOn, failures
@@ -18,32 +14,17 @@ from muster.preview.html import format_html
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
+from tests.unit.preview.banner_world import cases, changed_stacks, read_case
 from tests.unit.preview.preview_world import diff
 
-_HERE = Path(__file__).parent / "banners"
-_BASE = _HERE / "base.yaml"
-_CASES = sorted(path.stem for path in _HERE.glob("*.yaml") if path != _BASE)
+_CASES = cases()
 _FIRST = "smaller-quotas-new-team-new-priority"
 _CPU_ONLY = "new-team-without-gpus"
 
 
-def _case(name: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((_HERE / f"{name}.yaml").read_text(encoding="utf-8")))
-
-
-def _edited(text: str, edits: list[list[str]]) -> str:
-    for old, new in edits:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
-
-
 def _diff(name: str, *, backwards: bool = False) -> StackDiff:
-    case = _case(name)
-    base = _edited(_BASE.read_text(encoding="utf-8"), case.get("base", []))
-    sides = [base, _edited(base, case["replace"])]
-    stacks = [config.parse(yaml.safe_load(text)["config"], source="stack.yaml") for text in sides]
-    return diff(*(reversed(stacks) if backwards else stacks))
+    base, head = changed_stacks(name)
+    return diff(head, base) if backwards else diff(base, head)
 
 
 def _banner(found: StackDiff) -> str:
@@ -53,7 +34,7 @@ def _banner(found: StackDiff) -> str:
 
 @pytest.mark.parametrize("name", _CASES)
 def test_the_banner_is_the_approved_one(name: str) -> None:
-    assert _banner(_diff(name)) == _case(name)["banner"]
+    assert _banner(_diff(name)) == read_case(name)["banner"]
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -65,8 +46,8 @@ def test_every_format_begins_with_the_same_banner(name: str) -> None:
     assert banner == _banner(found)
     comment, page = format_comment(report), format_html(report)
     assert comment.splitlines()[2].strip("*").replace("`", "") == banner
-    first = page.split("<ul class=verdict>\n<li>")[1].partition("</li>")[0]
-    assert first.replace("<code>", "").replace("</code>", "") == banner
+    first = page.split("<p class=banner>")[1].partition("</p>")[0]
+    assert re.sub("<[^>]+>", "", first) == banner
 
 
 def test_only_what_a_stack_file_names_is_a_loss() -> None:

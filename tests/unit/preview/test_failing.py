@@ -1,9 +1,11 @@
 """What `muster diff --fail-on` fails on, and when a report is not usable."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.diff import StackDiff, diff_stack
@@ -88,8 +90,18 @@ def test_without_a_plan_of_head_replace_cannot_be_decided() -> None:
 
 def test_every_stack_and_every_kind_is_checked() -> None:
     stacks = [diff(_quota(4), _quota(2), plan(step("replace", "disk")), name=name) for name in ("a", "b")]
-    found = failures(stacks, list(FailOn))
-    assert [each.partition(":")[0] for each in found] == ["a", "a", "b", "b"]
+    found = failures(stacks, [each for each in FailOn if each is not FailOn.OVERUSE])
+    assert [each.partition(":")[0] for each in found] == ["a", "a", "a", "b", "b", "b"]
+
+
+def test_a_team_that_uses_more_than_it_keeps_fails_and_nothing_known_is_no_pass() -> None:
+    queues = (Queue(name="team-a", parent="", usage=(Usage("l4", "nvidia.com/gpu", 3),)),)
+    now = Snapshot(taken=datetime(2026, 11, 21, tzinfo=UTC), scheduler=Scheduler.KUEUE, queues=queues)
+    found = failures([diff(_quota(4), _quota(2), snapshot=now)], [FailOn.OVERUSE])
+    assert found == ["dev: team team-a uses 3 GPU of pool l4 now, and keeps 2."]
+    assert failures([diff(_quota(4), _quota(3), snapshot=now)], [FailOn.OVERUSE]) == []
+    with pytest.raises(HeadError, match="Fix: add --snapshot dev=FILE"):
+        failures([diff(_quota(4), _quota(2))], [FailOn.OVERUSE])
 
 
 def test_a_head_that_does_not_validate_is_refused_and_a_base_is_not() -> None:

@@ -17,7 +17,7 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.changes import compare
 from muster.preview.compare.diff import StackDiff
-from muster.preview.compare.overuse import queued_work, quota_overuse
+from muster.preview.compare.overuse import queued_work
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report as report_of
@@ -59,23 +59,23 @@ def _diff(base: Stack | None, head: Stack | None, snapshot: Snapshot | None = No
 
 
 def test_overuse_is_listed_with_whether_the_change_causes_it() -> None:
-    changes = compare(_quota(4, 2), _quota(2, 1))
-    found = quota_overuse(changes, _snapshot(team_a=3, team_b=3))
+    base, head = _quota(4, 2), _quota(2, 1)
+    found = _diff(base, head, _snapshot(team_a=3, team_b=3)).overuse
     assert [(each.team, each.used, each.before, each.after, each.is_new) for each in found] == [
         ("team-a", 3, 4, 2, True),
         ("team-b", 3, 2, 1, False),
     ]
-    assert quota_overuse(changes, _snapshot(team_a=2, team_b=1)) == ()
+    assert _diff(base, head, _snapshot(team_a=2, team_b=1)).overuse == ()
 
 
 def test_a_removed_team_with_running_work_is_listed() -> None:
     head = stack(Department(name="research", teams=(team("team-b", Allowance(quota={"l4": gpus(2)})),)))
-    found = quota_overuse(compare(_quota(2, 2), head), _snapshot(team_a=2))
+    found = _diff(_quota(2, 2), head, _snapshot(team_a=2)).overuse
     assert [(each.team, each.is_gone, each.after) for each in found] == [("team-a", True, 0)]
 
 
 def test_unchanged_teams_are_not_listed() -> None:
-    assert quota_overuse(compare(_quota(4, 1), _quota(2, 1)), _snapshot(team_b=9)) == ()
+    assert _diff(_quota(4, 1), _quota(2, 1), _snapshot(team_b=9)).overuse == ()
 
 
 def test_the_work_of_the_teams_that_change_is_counted() -> None:

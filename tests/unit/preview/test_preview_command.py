@@ -39,9 +39,21 @@ def test_two_files_write_a_comment_to_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = _run(capsys, "--base", LOCAL, changed)
-    assert output.startswith("## Muster preview: `local`\n\n**`team-a` -1 L4**\n")
+    assert output.startswith("## Muster preview: `local` · ⚠️ Look\n\n**`team-a` -1 L4**\n")
     assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in output
     assert "1 team loses quota: `team-a`." in output
+
+
+def test_mermaid_is_for_the_jobs_of_a_forge_that_draws_it(
+    changed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_ACTIONS", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
+    assert "```text\nresearch\n  team-a (less): l4 1 → 0" in _run(capsys, "--base", LOCAL, changed)
+    for name in ("GITHUB_ACTIONS", "GITLAB_CI"):
+        monkeypatch.setenv(name, "true")
+        assert "```mermaid\n" in _run(capsys, "--base", LOCAL, changed)
+        monkeypatch.delenv(name)
 
 
 def test_one_base_and_one_head_are_one_stack_whatever_they_are_called(
@@ -86,7 +98,7 @@ def test_several_stacks_are_paired_by_name_and_listed_in_order(
         "--head-plan",
         f"b={PLAN}",
     )
-    assert re.findall(r"^## .*`(.*)`$", output, re.MULTILINE) == ["b", "gone", "new"]
+    assert re.findall(r"^## .*`(.*)` · ", output, re.MULTILINE) == ["b", "gone", "new"]
     assert output.index("<summary>Resources replaced") < output.index("## Muster preview: `gone`")
     assert output.count("removed, with namespace") == 1
 

@@ -76,7 +76,7 @@ def _foreign_names(word: str) -> Changes:
     return compare(two_teams(Allowance()), stack(Department(name=word + "d", teams=teams), pools=(CPU, pool)))
 
 
-_VOID = {"meta", "path", "rect"}
+_VOID = {"meta", "line", "rect"}
 
 
 class _Page(HTMLParser):
@@ -228,8 +228,8 @@ def test_quota_comes_before_resources_and_grave_resources_first() -> None:
     text = format_comment(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     order = [
         "**`team-b` -1 H100 and -1 L4 (removed); `team-a` +1 L4, `team-d` +1 H100 (new); ",
-        "- `team-b` removed, with namespace and all that is in it.\n",
         "| `team-a` | `research` | `l4` GPU | 1 → 2 | +1 | 1 → 0 | all | 2 |",
+        "- `team-b` removed, with namespace and all that is in it.\n",
         "| new | `team-d` | `team-a` | `cpu`, `h100` | reclaims its quota |",
         "| `team-a` | `l4` GPU | up to 1 | nothing |",
         "```mermaid",
@@ -253,13 +253,17 @@ def test_the_page_needs_nothing_else_and_tells_the_tree_to_a_screen_reader() -> 
     text = format_html(report(config.load(LOCAL), head, load_plan(PLAN), name="local"))
     found = _check_page(text)
     assert ("svg", "aria-label") in found.seen
+    assert 'aria-label="guaranteed 1 → 2, could use 2"' in text
     assert ("div", "tabindex") in found.seen
     assert ("th", "scope") in found.seen
     assert "default-src 'none'" in text
     assert "prefers-color-scheme: dark" in text
     assert "http://" not in text
     assert "https://" not in text
-    assert "<title>▲ team-a (more): l4 1 → 2, h100 1</title>" in text
+    assert (
+        "<span class='node team more'><code>team-a</code> <em>more</em> <span class=note>l4 1 → 2</span>"
+        in text
+    )
 
 
 def test_money_has_no_number_without_a_source() -> None:

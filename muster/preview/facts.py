@@ -1,4 +1,4 @@
-"""The summary of a report: the banner, and the facts behind it.
+"""The facts behind the banner of a report, as sentences.
 
 Not responsible for what belongs in the banner (banner.py).
 """
@@ -8,7 +8,6 @@ from typing import Final
 
 from muster.model.pools import Pool
 from muster.preview import figures
-from muster.preview.banner import to_banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.quota import QuotaChange
@@ -20,9 +19,8 @@ from muster.preview.evictions import new_evictions
 _MAX_SENTENCES: Final = 3
 
 
-def summarize(diff: StackDiff) -> Iterator[Text]:
-    """The banner, and the facts behind it."""
-    yield to_banner(diff).text
+def facts(diff: StackDiff) -> Iterator[Text]:
+    """What the change means, one sentence each."""
     if diff.changes is not None:
         yield from _for_whom(diff.changes, is_kai=diff.kai is not None)
     yield from _over(diff)

@@ -1,0 +1,63 @@
+"""The answer of a report: yes, look, refused, or nothing changes.
+
+Yes is the answer where every team keeps what it has: no loss, no new right to evict another team, no setting
+that changes for a team of before, and no more guaranteed than the pool has. Everything else has to be looked
+at by a person.
+"""
+
+from collections.abc import Iterator
+
+from muster.preview.banner import Banner
+from muster.preview.compare.changes import Changes
+from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.settings import owner_of
+from muster.preview.document import Answer, Status, many
+from muster.preview.evictions import new_evictions
+
+
+def to_status(diff: StackDiff, banner: Banner) -> Status:
+    """The answer for one stack, and why."""
+    if diff.is_refused:
+        return Status(Answer.REFUSED, "cannot be deployed as it is")
+    if diff.is_empty:
+        return Status(Answer.NOTHING, "")
+    reasons = tuple(_reasons(diff, banner))
+    if reasons:
+        return Status(Answer.LOOK, ", ".join(reasons))
+    return Status(Answer.YES, "no team loses, and no team can newly evict another")
+
+
+def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
+    losses = len(banner.losses)
+    if losses:
+        yield "1 loss" if losses == 1 else f"{losses} losses"
+    others = len(banner.others)
+    if others:
+        yield f"{many(others, 'other point')} to decide"
+    rights = () if diff.changes is None else tuple(new_evictions(diff.changes, is_kai=diff.kai is not None))
+    if rights and not others:
+        yield f"{many(len(rights), 'new right')} to evict"
+    short = () if diff.changes is None else tuple(_overcommitted(diff.changes))
+    if short:
+        yield f"{many(len(short), 'pool')} with more guaranteed than there is"
+    settings = 0 if diff.changes is None else sum(1 for _ in _foreign_settings(diff.changes))
+    if settings and not others:
+        yield f"{many(settings, 'setting')} changed"
+    if diff.kai is not None and (diff.kai.priorities or diff.kai.evictions):
+        yield "other eviction with KAI"
+    if diff.policy_violations:
+        yield f"{many(len(diff.policy_violations), 'warning')} of policies"
+
+
+def _overcommitted(changes: Changes) -> Iterator[str]:
+    """Pools of which more GPUs are guaranteed than before, and more than the pool can have."""
+    for each in changes.sums:
+        pool = changes.after.pools.get(each.name)
+        if pool is not None and pool.is_gpu and each.after.gpus > max(each.before.gpus, pool.max_gpus):
+            yield each.name
+
+
+def _foreign_settings(changes: Changes) -> Iterator[str]:
+    """Settings that change for others than a team which only head has."""
+    added = {f"team {node.name}" for node in changes.after.teams() if node.name not in changes.before.nodes}
+    yield from (each.place for each in changes.settings if owner_of(each.place) not in added)
