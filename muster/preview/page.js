@@ -2,11 +2,11 @@
 "use strict";
 // Sorts a table by the column of the pressed button: by the text after the last arrow, numbers numerically, and
 // durations by their length.
-const seconds = { s: 1, min: 60, h: 3600, d: 86400 };
+const seconds = { s: 1, min: 60, h: 3600, days: 86400 };
 function key(cell) {
   if (cell.dataset.key) return Number(cell.dataset.key);
   const text = cell.textContent.split("→").pop().trim();
-  const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)(?![\w.])(?: (s|min|h|d)\b)?/.exec(text);
+  const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)(?![\w.])(?: (s|min|h|days)\b)?/.exec(text);
   if (!found) return text;
   const size = Number(found[2]) * (seconds[found[3]] || 1);
   return found[1] === "−" || found[1] === "-" ? -size : size;

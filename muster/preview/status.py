@@ -59,5 +59,5 @@ def _overcommitted(changes: Changes) -> Iterator[str]:
 
 def _foreign_settings(changes: Changes) -> Iterator[str]:
     """Settings that change for others than a team which only head has."""
-    added = {f"team {node.name}" for node in changes.after.teams() if node.name not in changes.before.nodes}
+    added = {f"team {name}" for name in changes.after.team_names - changes.before.team_names}
     yield from (each.place for each in changes.settings if owner_of(each.place) not in added)
