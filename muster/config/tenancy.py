@@ -13,6 +13,7 @@ from muster.model.tenancy import (
     MOST_OBJECTS,
     Access,
     BucketRight,
+    Drain,
     Egress,
     Namespaces,
     PodSecurity,
@@ -41,6 +42,7 @@ def parse_tenancy(root: Section) -> Tenancy:
         default_priority=section.text("defaultPriority"),
         termination_grace=section.duration("terminationGrace", known.termination_grace),
         network_probe=section.flag("networkProbe", known.network_probe),
+        drain=section.choice("drain", Drain, known.drain) or known.drain,
     )
     section.get("parameters")
     section.close()

@@ -45,6 +45,15 @@ class Egress(StrEnum):
     ALL = "all"
 
 
+class Drain(StrEnum):
+    """What happens to running work on a node that is drained. `waits`: it stays until it ends, and the drain
+    waits for it or fails. `evicts`: its pods are taken away, and the work starts again elsewhere.
+    """
+
+    WAITS = "waits"
+    EVICTS = "evicts"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
     """The stack's settings. `reach` are address ranges that every team may reach in addition to those of
@@ -65,6 +74,7 @@ class Tenancy:
     default_priority: str | None = None
     termination_grace: int = 120
     network_probe: bool = False
+    drain: Drain = Drain.WAITS
 
 
 # Kubernetes gives it to a pod that names none.

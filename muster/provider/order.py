@@ -20,7 +20,7 @@ _APPLY: tuple[tuple[str, ...], ...] = (
     ("CustomResourceDefinition",),
     ("ServiceAccount", "Role", "ClusterRole", "PriorityClass", "StorageClass", "RuntimeClass"),
     ("RoleBinding", "ClusterRoleBinding"),
-    ("ConfigMap", "Secret", "ResourceQuota", "LimitRange", "NetworkPolicy"),
+    ("ConfigMap", "Secret", "ResourceQuota", "LimitRange", "NetworkPolicy", "PodDisruptionBudget"),
     ("Topology", "WorkloadPriorityClass", "ProvisioningRequestConfig", "GangPolicy"),
     ("ResourceFlavor", "AdmissionCheck"),
     ("Cohort",),

@@ -28,6 +28,7 @@ from muster.model.stack import GangMode, PodsReady
 from muster.model.tenancy import (
     MOST_KIBIBYTES,
     MOST_OBJECTS,
+    Drain,
     Egress,
     Namespaces,
     PodSecurity,
@@ -159,6 +160,11 @@ def tenancy() -> Schema:
                 "The most time that a pod may take to end.",
                 duration(),
                 default=format_seconds(known.termination_grace),
+            ),
+            "drain": key(
+                "Whether the drain of a node waits for the teams' work on it to end, or evicts the work.",
+                choice(Drain),
+                default=known.drain.value,
             ),
             "networkProbe": key(
                 "Whether `pulumi up` tries with two pods that the network enforces NetworkPolicies, and ends "

@@ -11,6 +11,7 @@ from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 from muster.render.tenancy.accounts import accounts
+from muster.render.tenancy.disruption import disruption
 from muster.render.tenancy.limits import limits
 from muster.render.tenancy.namespaces import namespace
 from muster.render.tenancy.networks import networks
@@ -43,5 +44,6 @@ def _in_namespace(
         namespace(stack, team, labels, queues=queues),
         *limits(stack, team, labels),
         *networks(stack, team, labels),
+        *disruption(stack, team, labels),
         *accounts(stack, team, labels),
     ]

@@ -19,6 +19,7 @@ from muster.model.tenancy import (
     PodSecurity,
     TenancyMode,
 )
+from muster.render import queues
 from muster.render.tenancy.policies.sizes import sizes
 
 LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
@@ -48,6 +49,24 @@ def test_tenancy_may_be_the_mode_alone() -> None:
 def test_pods_have_two_minutes_to_end_or_what_the_stack_gives_them() -> None:
     assert stack().tenancy.termination_grace == 120
     assert stack({"terminationGrace": "10m"}).tenancy.termination_grace == 600
+
+
+def _budgets(found: Stack) -> dict[str, Any]:
+    return {
+        each["metadata"]["namespace"]: each["spec"]
+        for teams in queues.by_department(found).values()
+        for objects in teams.values()
+        for each in objects
+        if each["kind"] == "PodDisruptionBudget"
+    }
+
+
+def test_running_work_is_evicted_only_where_the_stack_wants_it() -> None:
+    budgets = _budgets(stack())
+    assert budgets.keys() == {"team-a", "team-b", "team-c"}
+    # Of pods without a scale a budget takes a whole number, and an empty selector is all of a namespace.
+    assert budgets["team-a"] == {"minAvailable": 1_000_000, "selector": {}}
+    assert _budgets(stack({"drain": "evicts"})) == {}
 
 
 def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
