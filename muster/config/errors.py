@@ -15,6 +15,8 @@ from muster.errors import MusterError
 from muster.model.violations import Violation
 
 _MOST_OF_A_KIND: Final = 20
+# Two lines each: they fit a page of a hundred, whatever the number of kinds up to this.
+_MOST: Final = 45
 # What is different in violations of the same kind: quoted words, paths, numbers.
 _OWN: Final = re.compile(r"'[^']*'|`[^`]*`|muster:\S+|\d+")
 
@@ -53,17 +55,20 @@ def in_order(violations: Iterable[Violation], document: Document) -> list[Violat
 
 
 def shortened(violations: Iterable[Violation]) -> list[Violation]:
-    """At most 20 of a kind, the last of which counts the others."""
+    """At most 20 of a kind, and fewer of each where that is more than a page. The last of a kind counts the
+    others.
+    """
     listed = [(each, _kind(each)) for each in violations]
     total, seen = Counter(kind for _, kind in listed), Counter[tuple[str, str, str]]()
+    is_page = sum(min(each, _MOST_OF_A_KIND) for each in total.values()) <= _MOST
+    most = _MOST_OF_A_KIND if is_page else max(1, min(_MOST_OF_A_KIND, _MOST // len(total)))
     found = []
     for each, kind in listed:
         seen[kind] += 1
-        if seen[kind] < _MOST_OF_A_KIND or total[kind] == _MOST_OF_A_KIND:
+        if seen[kind] < most or seen[kind] == total[kind] == most:
             found.append(each)
-        elif seen[kind] == _MOST_OF_A_KIND:
-            more = total[kind] - _MOST_OF_A_KIND + 1
-            message = f"{each.message} And {more - 1:,} more of this kind."
+        elif seen[kind] == most:
+            message = f"{each.message} And {total[kind] - most:,} more of this kind."
             found.append(replace(each, message=message, fix=f"{each.fix} `--json` lists them all."))
     return found
 

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.render.kueue.tree import queues
+from muster.render.kueue.groups import other_resources
+from muster.render.kueue.queues import Tree, cluster_queue, cohort_name
+from muster.render.kueue.tree import cohorts
 from muster.validation.kueue.config_paths import cohort_path, queue_path
 
 MOST_GROUPS: Final = 16
@@ -21,16 +23,18 @@ _FEWER: Final = "use fewer, or split the team."
 
 def count_rules(stack: Stack) -> list[Violation]:
     """Every limit of counts of Cohorts and ClusterQueues."""
-    places = {department.name: cohort_path((*above, department)) for above, department in stack.walk()}
-    paths = {team.name: queue_path(chain, team) for chain, team in stack.teams()}
-    cohorts, cluster_queues = queues(stack)
-    made = [(places[name], each) for name, each in cohorts.items()]
-    made += [(paths[name], each) for name, each in cluster_queues.items()]
-    return [
-        violation
-        for path, each in made
-        for violation in _counts(path, each["spec"].get("resourceGroups", []))
+    places = {
+        cohort_name(department): cohort_path((*above, department)) for above, department in stack.walk()
+    }
+    made = [(places[each["metadata"]["name"]], each["spec"]) for each in cohorts(stack)]
+    tree, is_bounded = Tree.of(stack), len(stack.pools) <= MOST_FLAVORS
+    made += [
+        (queue_path(chain, team), cluster_queue(tree, chain[-1], team))
+        for chain, team in stack.owners()
+        # Any other has the pools' flavors with two or three resources each: nothing to render.
+        if not is_bounded or team.kueue.resource_groups or other_resources(team.allowance)
     ]
+    return [violation for path, spec in made for violation in _counts(path, spec.get("resourceGroups", []))]
 
 
 def _counts(path: str, groups: list[dict[str, Any]]) -> Iterator[Violation]:

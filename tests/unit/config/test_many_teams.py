@@ -73,6 +73,18 @@ def test_a_mistake_of_every_team_is_printed_for_twenty(
     assert "And 280 more of this kind." in printed
 
 
+def test_mistakes_of_several_kinds_in_every_team_fit_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "{quota: {l5: 1}, borrow: {l6: 1}, lend: {l7: 1}, priorities: [no], queueing: fast}"
+    assert main(["validate", str(stack_file(tmp_path, 300, words))]) == 1
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) < 100
+    for pool in ("l5", "l6", "l7"):
+        assert f"pool '{pool}' is unknown" in printed
+    assert "priority 'no' is unknown" in printed
+
+
 def test_yaml_that_is_too_deep_is_a_mistake_and_not_a_crash() -> None:
     for text in ("config: " + "[" * 100_000, "config:\n  muster:a: " + "[" * 5000 + "]" * 5000):
         (problem,) = parse_text(text, source="stack").violations
