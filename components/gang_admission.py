@@ -62,7 +62,7 @@ class GangAdmission(Component):
         context = args.context
         self._context, stack, sizing = context, context.stack, context.sizing
         image = context.artifacts.image("gang-admission") if args.image is None else args.image
-        pause = context.artifacts.image("pause") if gang.holds(stack) else ""
+        pause = context.artifacts.image("pause") if gang.makes_pods(stack) else ""
         self.policy = Bundle(
             f"{name}-policy",
             manifests={
@@ -76,9 +76,11 @@ class GangAdmission(Component):
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, sizing, stack.observability),
-            cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
+            cluster_rules=authority.manager_cluster_rules(
+                stack.scheduler, holds=gang.holds(stack), taints=bool(stack.placeholder_pools)
+            ),
             rules=authority.manager_rules(),
-            after=[self.policy, self.priority],
+            after=[self.policy, self.priority, *self._placeholders()],
         )
         self._object(
             observability.reach(
@@ -102,6 +104,19 @@ class GangAdmission(Component):
         )
         self.serving: list[pulumi.Resource] = [self.manager, self.webhooks]
         self.register_outputs({})
+
+    def _placeholders(self) -> list[pulumi.Resource]:
+        """Where the pods live that bring a gang's nodes, and the right to make them there."""
+        if not self._context.stack.placeholder_pools:
+            return []
+        space, manager = names.PLACEHOLDER_NAMESPACE, authority.MANAGER
+        namespace = self._object(manifest("v1", "Namespace", space, labels=_RESTRICTED))
+        role = manifest(f"{_RBAC}/v1", "Role", manager, namespace=space, rules=authority.placeholder_rules())
+        binding = manifest(
+            f"{_RBAC}/v1", "RoleBinding", manager, namespace=space, **_binding("Role", manager, manager)
+        )
+        granted = self._object(role, after=[namespace])
+        return [self._object(pods.placeholder_priority()), self._object(binding, after=[granted])]
 
     def _program(
         self,

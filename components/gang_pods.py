@@ -44,6 +44,18 @@ def priority() -> Manifest:
     )
 
 
+def placeholder_priority() -> Manifest:
+    """Of pods that bring nodes for gangs: they wait before all others and take no pod's place."""
+    return manifest(
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        names.PLACEHOLDER_PRIORITY_CLASS,
+        value=HIGHEST,
+        preemptionPolicy="Never",
+        description="Muster's placeholders: they keep nodes for a gang that is not complete yet.",
+    )
+
+
 def manager(image: pulumi.Input[str], sizing: Sizing, watched: Observability) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(

@@ -12,7 +12,7 @@ from muster.config.kueue import parse_pool_kueue
 from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.own_node import EXAMPLE, parse_own_node
 from muster.config.section import Section, describe_value
-from muster.model.capacity import PROVISIONING_CLASSES, Capacity
+from muster.model.capacity import PROVISIONING_CLASSES, Capacity, Gangs
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
@@ -28,6 +28,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     least = section.integer("minNodes", 0, **bounds.PERMANENT_NODES)
     parameters = _parameters(section.section("parameters"))
     provisioning_class = section.text("provisioningClass")
+    gangs = section.choice("gangs", Gangs) if section.has("gangs") else None
     reservation = parse_reservation(section)
     nodes = parse_nodes(section, machine, cluster)
     sharing = _sharing(section, machine)
@@ -45,6 +46,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         capacity=capacity,
         max_nodes=most,
         min_nodes=least or 0,
+        gangs=gangs,
         provisioning_class=provisioning_class,
         parameters=MappingProxyType(parameters),
         reservation=reservation,

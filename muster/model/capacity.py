@@ -34,6 +34,17 @@ class Capacity(StrEnum):
         return self in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
 
 
+class Gangs(StrEnum):
+    """How a gang gets the nodes of a pool that is not queued.
+
+    placeholders: pods of ours bring and keep them until all are there, whoever makes them. none: nodes come
+    as the gang's pods ask, some or all.
+    """
+
+    PLACEHOLDERS = "placeholders"
+    NONE = "none"
+
+
 # GKE has no capacity blocks. In an existing cluster Muster makes no nodes, so the ways to buy them mean
 # nothing there.
 LEGAL_CAPACITY: Final[Mapping[Provider, tuple[Capacity, ...]]] = MappingProxyType(

@@ -113,6 +113,20 @@ CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 # On the pods of a gang: what it claims, and until when.
 CLAIM_ANNOTATIONS: Final = (CONSUME_ANNOTATION, CLASS_ANNOTATION, LEASE_ENDS_ANNOTATION)
+
+# Gangs by placeholders (docs/decisions/023-gangs-by-placeholders.md): the class in the GangPolicy, and where
+# and with which priority the placeholders are.
+PLACEHOLDER_CLASS: Final = f"placeholders.{GROUP}"
+PLACEHOLDER_NAMESPACE: Final = "muster-placeholders"
+PLACEHOLDER_PRIORITY_CLASS: Final = "muster-placeholder"
+# On the nodes of such a gang until its pods have them. cluster-autoscaler takes a taint with this prefix for
+# none of the group's own.
+HELD_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/muster-gang"
+# On its pods: the placeholders whose nodes they were promised.
+PLACED_ANNOTATION: Final = f"{GROUP}/placed-by"
+# On a placeholder: the set that it belongs to, and the namespace of its Workload.
+SET_LABEL: Final = f"{GROUP}/placeholder-set"
+OWNER_NAMESPACE_ANNOTATION: Final = f"{GROUP}/owner-namespace"
 # GKE puts this taint on queued nodes by itself (not the label of the same name).
 GKE_QUEUED_TAINT_KEY: Final = "cloud.google.com/gke-queued"
 GKE_QUEUED_CLASS: Final = "queued-provisioning.gke.io"

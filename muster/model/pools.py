@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS, Accelerator
-from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Reservation
+from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, chips_of
 from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NodeNetwork, Placement
@@ -34,6 +34,8 @@ class Pool:
     `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
     over all its zones. `zones`: the zones of its nodes; empty: those of the cluster.
 
+    `gangs`: how gangs get nodes of it, if it is not queued; None: as its autoscaler allows.
+
     `parameters` go into every ProvisioningRequest of the pool (for GKE `maxRunDurationSeconds`).
 
     `max_run`: seconds after which a node is deleted, even if it runs work; None: never, except in a queued
@@ -52,6 +54,7 @@ class Pool:
     capacity: Capacity
     max_nodes: int
     min_nodes: int = 0
+    gangs: Gangs | None = None
     provisioning_class: str | None = None
     parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     reservation: Reservation | None = None

@@ -7,6 +7,10 @@ from muster.model.clusters import Autoscaler, ExistingCluster
 from muster.model.stack import GangMode, Stack
 
 ALL_OR_NOTHING: Final = "A gang starts when all of its nodes are ready, or not at all."
+BY_PLACEHOLDERS: Final = (
+    "A gang starts when placeholders have all of its nodes, or not at all. Nodes that come in vain are paid "
+    "for until its deadline."
+)
 NOT_PROMISED: Final = (
     "All-or-nothing is not promised: Karpenter makes nodes as pods ask, so part of a gang may get its nodes, "
     "and hold them, while the rest waits."
@@ -17,6 +21,8 @@ _NONE_QUEUED: Final = "All-or-nothing is not promised: the stack has no queued p
 
 def gang_promise(stack: Stack) -> str:
     """One sentence about the stack's queued pools; pools bought in other ways promise nothing."""
+    if stack.placeholder_pools:
+        return BY_PLACEHOLDERS if not stack.queued_pools else ALL_OR_NOTHING
     cluster = stack.cluster
     if isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER:
         return NOT_PROMISED

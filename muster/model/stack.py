@@ -10,8 +10,9 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from muster.model import names
+from muster.model.capacity import Gangs
 from muster.model.charts import ChartSource, ImageSource
-from muster.model.clusters import Cluster
+from muster.model.clusters import Autoscaler, Cluster, ExistingCluster
 from muster.model.gangpolicy import GangPolicy
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
@@ -114,6 +115,29 @@ class Stack:
     @property
     def queued_pools(self) -> tuple[Pool, ...]:
         return tuple(pool for pool in self.pools if pool.capacity is Capacity.QUEUED)
+
+    @property
+    def placeholder_pools(self) -> tuple[Pool, ...]:
+        """Where gangs ask by placeholders: where the stack says so, and where nobody answers a
+        ProvisioningRequest and nodes are made for pods that wait.
+        """
+        if self.scheduler is not Scheduler.KUEUE or self.gang_admission.mode is not GangMode.MUSTER:
+            return ()
+        return tuple(pool for pool in self.pools if self._is_asked_by_placeholders(pool))
+
+    def _is_asked_by_placeholders(self, pool: Pool) -> bool:
+        if not pool.is_gpu or pool.slice_nodes > 1 or pool.capacity is Capacity.QUEUED:
+            return False
+        if pool.gangs is not None:
+            return pool.gangs is Gangs.PLACEHOLDERS
+        cluster = self.cluster
+        return isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER
+
+    @property
+    def gang_pools(self) -> tuple[Pool, ...]:
+        """Those whose capacity a gang gets whole, from Muster's check, before it starts."""
+        asked = {pool.name for pool in (*self.queued_pools, *self.placeholder_pools)}
+        return tuple(pool for pool in self.pools if pool.name in asked)
 
     @property
     def managed_resources(self) -> tuple[str, ...]:

@@ -24,10 +24,10 @@ from muster.render.manifest import Manifest
 
 def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
     """The GangPolicy object that the AdmissionCheck refers to. `placeholder_image` is the image of the pods
-    that keep nodes, for a stack with `onStaggered: hold` that names none itself.
+    that keep nodes, for a stack that needs some and names none itself.
     """
     found = gang_policy(stack)
-    if found.on_staggered is OnStaggered.HOLD and not found.placeholder_image:
+    if makes_pods(stack) and not found.placeholder_image:
         found = replace(found, placeholder_image=placeholder_image)
     return to_manifest(found, name=names.GANG_POLICY)
 
@@ -35,6 +35,11 @@ def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
 def holds(stack: Stack) -> bool:
     """Whether the controller makes pods that keep nodes."""
     return stack.gang_admission.policy.on_staggered is OnStaggered.HOLD
+
+
+def makes_pods(stack: Stack) -> bool:
+    """Whether it makes pods at all: those, or placeholders that bring nodes."""
+    return holds(stack) or bool(stack.placeholder_pools)
 
 
 def steers(stack: Stack) -> bool:
@@ -57,6 +62,8 @@ def gang_policy(stack: Stack) -> GangPolicy:
 def _flavor(pool: Pool, stack: Stack) -> FlavorPolicy:
     if pool.capacity is Capacity.QUEUED:
         return _queued(pool, stack)
+    if pool in stack.placeholder_pools:
+        return _by_placeholders(pool, stack)
     # Nodes that come as pods ask cannot be there before the pods; those of a pool of fixed size can, and
     # must.
     return FlavorPolicy(
@@ -94,6 +101,16 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
 
 def _gpu_memory(pool: Pool) -> int:
     return int(pool.accelerator.memory_gib * 1024) if pool.accelerator and not pool.is_tpu else 0
+
+
+def _by_placeholders(pool: Pool, stack: Stack) -> FlavorPolicy:
+    """All that a gang needs of it is one set of pods."""
+    return replace(
+        _queued(pool, stack),
+        provisioning_class_name=names.PLACEHOLDER_CLASS,
+        parameters={},
+        one_pod_set_per_request=False,
+    )
 
 
 def _queued(pool: Pool, stack: Stack) -> FlavorPolicy:

@@ -21,6 +21,7 @@ from muster.validation.amounts import amount_rules
 from muster.validation.charts import chart_rules
 from muster.validation.clusters import cluster_rules
 from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
+from muster.validation.gangs import gang_word_rules
 from muster.validation.identities import cloud_identity_rules
 from muster.validation.identity import identity_rules
 from muster.validation.kai import kai_rules
@@ -41,6 +42,7 @@ __all__ = ["STACK_RULES", "check", "check_incomplete"]
 STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     cluster_rules,
     pool_rules,
+    gang_word_rules,
     sharing_rules,
     priority_rules,
     identity_rules,

@@ -136,6 +136,8 @@ def _access(cluster: EksCluster) -> Iterator[Violation]:
 def _existing(cluster: ExistingCluster, stack: Stack) -> Iterator[Violation]:
     if cluster.autoscaler is not Autoscaler.KARPENTER:
         return
+    if stack.placeholder_pools:
+        return
     if stack.gang_admission.mode is not GangMode.OFF:
         message = "Karpenter answers no ProvisioningRequest, so no gang would ever be admitted."
         fix = "write `muster:gangAdmission: off`, or use an autoscaler that answers them."

@@ -20,7 +20,7 @@ from muster.config.schema.kinds import (
     words,
 )
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
-from muster.model.capacity import Capacity
+from muster.model.capacity import Capacity, Gangs
 from muster.model.machines import MACHINES, MOST_GPUS
 from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
@@ -82,6 +82,12 @@ def _pool() -> Schema:
                 integer(**bounds.PERMANENT_NODES),
                 default=0,
                 example=1,
+            ),
+            "gangs": key(
+                "How a gang gets nodes of a pool that is not queued: all at once by placeholders, or not.",
+                choice(Gangs),
+                otherwise="placeholders where Karpenter makes the nodes, else none",
+                example=Gangs.PLACEHOLDERS.value,
             ),
             "parameters": key(
                 "Parameters of every ProvisioningRequest of the pool, such as maxRunDurationSeconds.",

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import RequestSpec
 
 Kind = Literal["ProvisioningRequest", "PodTemplate", "Pod"]
@@ -37,6 +38,23 @@ class CreateRequest:
     name: str
     spec: RequestSpec
     labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSet(CreateRequest):
+    """Write the pods of a placeholder set, those that are not there."""
+
+    image: str
+    max_lifetime: timedelta
+    """After this time no deadline of the attempt still runs: they end by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldNode:
+    """Set the taint of a placeholder set on a node that has pods of it."""
+
+    node: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +95,11 @@ def deletions(
     templates: Iterable[PodTemplate],
     placeholders: Iterable[Placeholder] = (),
 ) -> tuple[Delete, ...]:
-    """Requests before templates: an autoscaler must not meet a request whose template is gone."""
-    items: tuple[Belonging, ...] = (*placeholders, *requests, *templates)
+    """Requests before templates: an autoscaler must not meet a request whose template is gone. A placeholder
+    set is its pods and templates.
+    """
+    kept = (each for each in requests if not isinstance(each, PlaceholderSet))
+    items: tuple[Belonging, ...] = (*placeholders, *kept, *templates)
     return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)
 
 

@@ -15,9 +15,11 @@ from muster.controller.gangs import placeholders
 from muster.controller.gangs.actions import (
     CreatePlaceholders,
     CreateRequest,
+    CreateSet,
     CreateTemplates,
     Delete,
     EmitEvent,
+    HoldNode,
     deletions,
 )
 from muster.controller.gangs.attempt import Attempt
@@ -33,6 +35,7 @@ from muster.controller.gangs.ending import format_ending
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_capacity, format_nodes, format_request, format_turn
 from muster.controller.gangs.reasons import Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
@@ -87,7 +90,7 @@ class HoldNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateNext:
-    actions: tuple[CreateTemplates | CreateRequest, ...]
+    actions: tuple[CreateTemplates | CreateRequest | HoldNode, ...]
     limit: Deadline
 
 
@@ -129,7 +132,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
     if not policy.holds and (early := _expiring_early(attempt, policy)):
         return _release_early(attempt, early, limit)
-    step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, limit))
+    step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, policy, limit))
     limit = step.limit if isinstance(step, Wait) else limit
     if limit.at <= attempt.now and not isinstance(step, Ready):
         why = step.status if isinstance(step, Wait) else ""
@@ -182,7 +185,8 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
         for item in attempt.placeholders
         if request_of_placeholder(item.metadata.name) not in kept or item.status.has_ended
     ]
-    return deletions(requests, outdated, stray)
+    lost = [pod for each in attempt.current.values() if isinstance(each, PlaceholderSet) for pod in each.lost]
+    return deletions(requests, outdated, (*stray, *lost))
 
 
 def delete_all(attempt: Attempt) -> tuple[Delete, ...]:
@@ -193,19 +197,24 @@ def pod_sets(spec: RequestSpec) -> str:
     return ", ".join(demand.pod_set for demand in spec.demands)
 
 
-def _provision(attempt: Attempt, limit: Deadline) -> Step:
+def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
     if attempt.surroundings.must_give_way:
         return _give_way(attempt, limit)
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
         if request is None:
-            return _create_next(attempt, spec, limit)
+            return _create_next(attempt, policy, spec, limit)
+        if isinstance(request, PlaceholderSet) and request.lacks_pods:
+            return CreateNext(actions=(_create_request(attempt, policy, spec),), limit=limit)
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
             return Wait(status=f"asked for {format_request(spec)}", limit=limit)
         if attempt.is_in_turn and not request.status.holds("Provisioned"):
             break
     for spec in attempt.gang.request_specs:
         request = attempt.current[spec.shape]
+        if isinstance(request, PlaceholderSet) and request.untainted:
+            holds = (HoldNode(node=node, name=request.metadata.name) for node in request.untainted)
+            return CreateNext(actions=tuple(holds), limit=limit)
         if not request.status.holds("Provisioned"):
             return Wait(status=_accepted_status(spec, request), limit=limit)
         if detail := missing_detail(spec, request):
@@ -229,9 +238,11 @@ def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wai
     return Wait(status=format_nodes(placements), limit=limit, for_nodes=True)
 
 
-def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
+def _create_next(attempt: Attempt, policy: GangPolicy, spec: RequestSpec, limit: Deadline) -> Step:
     if attempt.surroundings.must_wait:
         return _await_turn(attempt, spec, limit)
+    if spec.flavor.by_placeholders and not policy.placeholder_image:
+        return Wait(status="the GangPolicy has no placeholderImage, an image that only waits", limit=limit)
     name = attempt.request_name(spec)
     names = {template_name(name, number) for number in range(len(spec.demands))}
     taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
@@ -240,7 +251,17 @@ def _create_next(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step:
     labels = attempt.request_labels(spec)
     is_written = names <= attempt.written.keys()
     templates = () if is_written else (CreateTemplates(request=name, spec=spec, labels=labels),)
-    return CreateNext(actions=(*templates, CreateRequest(name=name, spec=spec, labels=labels)), limit=limit)
+    return CreateNext(actions=(*templates, _create_request(attempt, policy, spec)), limit=limit)
+
+
+def _create_request(attempt: Attempt, policy: GangPolicy, spec: RequestSpec) -> CreateRequest:
+    name, labels = attempt.request_name(spec), attempt.request_labels(spec)
+    if not spec.flavor.by_placeholders:
+        return CreateRequest(name=name, spec=spec, labels=labels)
+    lifetime = policy.queue_timeout + policy.provision_timeout * len(attempt.gang.request_specs)
+    return CreateSet(
+        name=name, spec=spec, labels=labels, image=policy.placeholder_image, max_lifetime=lifetime
+    )
 
 
 def _hold_nodes(holds: tuple[CreatePlaceholders, ...], limit: Deadline) -> HoldNodes:
@@ -306,5 +327,6 @@ def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:
     """The autoscaler's own estimate, where it gives one."""
     provisioned = request.status.condition("Provisioned")
     estimate = f" ({provisioned.message[:200]})" if provisioned and provisioned.message else ""
-    there = format_capacity(f"0 of {spec.count}", spec.pool, shares_nodes=spec.shares_nodes)
+    came = request.standing if isinstance(request, PlaceholderSet) else 0
+    there = format_capacity(f"{came} of {spec.count}", spec.pool, shares_nodes=spec.shares_nodes)
     return f"{there} for {pod_sets(spec)}{estimate}"

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, template_name
 from muster.controller.gangs.objects import Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.retry import RetryHistory, clamp_to_clock
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
@@ -138,15 +139,15 @@ class Attempt(ABC):
 
     def _turn_position(self, *, uid: str, since: datetime | None, priority: int = 0) -> TurnPosition | None:
         specs, current = self.gang.request_specs, self.current
-        if since is None or not self.gang.is_split:
+        if since is None or not self.gang.takes_turns:
             return None
         unasked = [spec for spec in specs if spec.shape not in current]
         if self.is_in_turn and self.late is not None:
             unasked = []  # It requests nothing before that is Provisioned, so it delays no other gang.
-        asked = [(spec.pool, current[spec.shape].status) for spec in specs if spec.shape in current]
-        held = {pool for pool, status in asked if status.holds("Provisioned")}
+        asked = [(spec.pool, current[spec.shape]) for spec in specs if spec.shape in current]
+        held = {pool for pool, request in asked if _keeps_nodes(request)}
         waits = [
-            (pool, status.holds("Accepted")) for pool, status in asked if not status.holds("Provisioned")
+            (pool, request.status.holds("Accepted")) for pool, request in asked if not _is_whole(request)
         ]
         unaccepted = {pool for pool, is_accepted in waits if not is_accepted}
         return TurnPosition(
@@ -160,6 +161,18 @@ class Attempt(ABC):
             short=frozenset(pool for pool, is_accepted in waits if is_accepted),
             next_pool=unasked[0].pool if unasked else "",
         )
+
+
+def _keeps_nodes(request: ProvisioningRequest) -> bool:
+    """Others cannot have what it has got."""
+    if isinstance(request, PlaceholderSet):
+        return request.bound > 0
+    return request.status.holds("Provisioned")
+
+
+def _is_whole(request: ProvisioningRequest) -> bool:
+    """It waits for no other gang's capacity."""
+    return request.is_bound if isinstance(request, PlaceholderSet) else request.status.holds("Provisioned")
 
 
 def _is_going(request: ProvisioningRequest) -> bool:

@@ -9,11 +9,20 @@ from dataclasses import dataclass, replace
 
 from muster.controller.gangs.consumers import Consumers
 from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.identity import promised_by
 from muster.controller.gangs.lease import format_time, lease_end
-from muster.controller.gangs.objects import Pod, ProvisioningRequest
+from muster.controller.gangs.objects import Pod, ProvisioningRequest, Toleration
+from muster.controller.gangs.placeholder_sets import PlaceholderSet, toleration_of
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import PodDemand
-from muster.model.names import CLAIM_ANNOTATIONS, CLASS_ANNOTATION, CONSUME_ANNOTATION, LEASE_ENDS_ANNOTATION
+from muster.model.names import (
+    CLAIM_ANNOTATIONS,
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    LEASE_ENDS_ANNOTATION,
+    PLACED_ANNOTATION,
+    UNDISTURBED,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +32,12 @@ class PodClaim:
     pod_set: str
     annotations: Mapping[str, str]
     node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...] = ()
 
     @property
     def request(self) -> str:
         """The request that pods with this claim consume."""
-        return self.annotations.get(CONSUME_ANNOTATION, "")
+        return promised_by(self.annotations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,8 @@ def claims_of_request(spec: RequestSpec, request: ProvisioningRequest) -> tuple[
 
 
 def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequest) -> CapacityClaim:
+    if isinstance(request, PlaceholderSet):
+        return _placed_claim(demand, request, index=spec.demands.index(demand))
     pins = pins_of(spec, request)
     annotations = {
         CONSUME_ANNOTATION: request.metadata.name,
@@ -73,6 +85,18 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
         pod_claim=PodClaim(pod_set=demand.pod_set, annotations=annotations, node_selector=pins),
         is_verified=spec.flavor.verify_nodes,
     )
+
+
+def _placed_claim(demand: Demand, held: PlaceholderSet, *, index: int) -> CapacityClaim:
+    """Its nodes were looked at one by one: each has a placeholder."""
+    undisturbed = {key: value for key, value in UNDISTURBED.items() if key not in held.kept[index]}
+    claim = PodClaim(
+        pod_set=demand.pod_set,
+        annotations={PLACED_ANNOTATION: held.metadata.name, **undisturbed},
+        node_selector={},
+        tolerations=(toleration_of(held.metadata.name),),
+    )
+    return CapacityClaim(demand=unpinned_demand(demand), pod_claim=claim, is_verified=False)
 
 
 def carried_claim(pod: Pod, pod_set: str, spec: RequestSpec) -> PodClaim:
@@ -89,10 +113,16 @@ def carried_claim(pod: Pod, pod_set: str, spec: RequestSpec) -> PodClaim:
     )
 
 
-def pinned_demand(demand: Demand, pins: Mapping[str, str]) -> PodDemand:
+def pinned_demand(
+    demand: Demand, pins: Mapping[str, str], tolerations: Iterable[Toleration] = ()
+) -> PodDemand:
     """The capacity that the pods of a PodSet need, pinned to their lease."""
     unpinned = unpinned_demand(demand)
-    needs = replace(unpinned.needs, node_selector={**unpinned.needs.node_selector, **pins})
+    needs = replace(
+        unpinned.needs,
+        node_selector={**unpinned.needs.node_selector, **pins},
+        tolerations=(*unpinned.needs.tolerations, *tolerations),
+    )
     return replace(unpinned, needs=needs)
 
 
@@ -145,7 +175,9 @@ def unused_claims(
     waiting = [(spec, tuple(_unbound(spec, request, consumers))) for spec, request in provisioned]
     is_coming = len(provisioned) == len(gang.request_specs) and any(left for _, left in waiting)
     present = [unpinned_demand(demand) for demand in gang.present] if is_coming else []
-    shared = [each for spec, left in waiting if not spec.flavor.node_selector_from_details for each in left]
+    # Nor do nodes with placeholders, or with the taint that they leave.
+    own = [bool(spec.flavor.node_selector_from_details) or spec.flavor.by_placeholders for spec, _ in waiting]
+    shared = [each for is_own, (_, left) in zip(own, waiting, strict=True) if not is_own for each in left]
     return (*present, *shared)
 
 

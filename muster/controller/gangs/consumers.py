@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from muster.controller.gangs.demand import Demand
+from muster.controller.gangs.identity import promised_by
 from muster.controller.gangs.objects import Pod
 from muster.controller.gangs.split import Gang
-from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
+from muster.model.names import POD_SET_LABEL
 
 
 class Consumers:
@@ -25,7 +26,7 @@ class Consumers:
         known = {demand.pod_set for spec in gang.request_specs for demand in spec.demands}
         self._left: Counter[tuple[str, str]] = Counter()
         for pod in pods:
-            if request := pod.metadata.annotations.get(CONSUME_ANNOTATION):
+            if request := promised_by(pod.metadata.annotations):
                 pod_set = pod.metadata.labels.get(POD_SET_LABEL, "")
                 self._left[request, pod_set if pod_set in known else ""] += 1
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import GangPolicy
 
@@ -50,6 +51,7 @@ def _running(
         yield _at(quota_since, policy.queue_timeout, "queueTimeout")
     accepted: list[datetime] = []
     booked: list[datetime] = []
+    is_any_provisioned = False
     for request in asked:
         provisioned = _past(request.status.since("Provisioned"), now)
         began = _past(request.status.since("Accepted"), now) or provisioned
@@ -59,16 +61,22 @@ def _running(
         elif provisioned is None:
             yield _at(began, policy.provision_timeout, "provisionTimeout")
         accepted += [began] if began else []
-        booked += [provisioned] if provisioned else []
-    if booked:
+        is_any_provisioned |= provisioned is not None
+        booked += [moment] if (moment := booked_since(request, now)) else []
+    if is_any_provisioned:
         yield _at(max(accepted), policy.provision_timeout, "provisionTimeout")
-        if not policy.holds:
-            yield _at(min(booked), _usable(policy), "bookingWindow")
+    if booked and not policy.holds:
+        yield _at(min(booked), _usable(policy), "bookingWindow")
+
+
+def booked_since(request: ProvisioningRequest, now: datetime) -> datetime | None:
+    """When it was provisioned, if a clock of the autoscaler's runs since then. Placeholders stay."""
+    return None if isinstance(request, PlaceholderSet) else _past(request.status.since("Provisioned"), now)
 
 
 def booking_end(request: ProvisioningRequest, policy: GangPolicy, *, now: datetime) -> datetime | None:
     """When what is booked for it has to be used, kept or given up; None while nothing is."""
-    booked = _past(request.status.since("Provisioned"), now)
+    booked = booked_since(request, now)
     return booked + _usable(policy) if booked else None
 
 
@@ -89,7 +97,7 @@ def ready_deadline(
     since = min(since, now)
     if policy.holds:
         return _at(since, _usable(policy), "bookingWindow")
-    booked = (_past(request.status.since("Provisioned"), now) for request in requests)
+    booked = (booked_since(request, now) for request in requests)
     first = min((moment for moment in booked if moment), default=since)
     window = _at(first, _usable(policy), "bookingWindow")
     return max(window, _at(since, policy.booking_margin, "bookingMargin"))

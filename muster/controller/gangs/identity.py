@@ -5,11 +5,19 @@ and a second replica chooses the same one. Which attempt is which is each schedu
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from muster.controller.gangs.objects import Belonging
 from muster.controller.kube.resource import Key
-from muster.model.names import GROUP, OWN_PREFIX
+from muster.model.names import (
+    CONSUME_ANNOTATION,
+    GROUP,
+    OWN_PREFIX,
+    OWNER_NAMESPACE_ANNOTATION,
+    PLACED_ANNOTATION,
+    PLACEHOLDER_NAMESPACE,
+)
 
 ATTEMPT: Final = f"{GROUP}/attempt"
 """Label of everything that one attempt has made."""
@@ -51,9 +59,17 @@ def owner_keys(item: Belonging, name_annotation: str) -> list[Key]:
     """The object that this was made for, named in an annotation; none if it is not one of ours. Informers
     select by a label, which any client may put on an object of its own.
     """
-    name = item.metadata.annotations.get(name_annotation, "")
+    notes, namespace = item.metadata.annotations, item.metadata.namespace
+    name = notes.get(name_annotation, "")
     is_ours = bool(name) and item.metadata.name.startswith(OWN_PREFIX)
-    return [Key(item.metadata.namespace, name)] if is_ours else []
+    if namespace == PLACEHOLDER_NAMESPACE:  # Only we write there.
+        namespace = notes.get(OWNER_NAMESPACE_ANNOTATION, "")
+    return [Key(namespace, name)] if is_ours else []
+
+
+def promised_by(annotations: Mapping[str, str]) -> str:
+    """The name of the request that a pod with these consumes; empty where it consumes none."""
+    return annotations.get(CONSUME_ANNOTATION, "") or annotations.get(PLACED_ANNOTATION, "")
 
 
 def digest(*parts: str) -> str:

@@ -1,14 +1,17 @@
 """Indexes of the caches of nodes and pods that both schedulers use."""
 
+from muster.controller.gangs.identity import promised_by
 from muster.controller.gangs.objects import Node, Pod
+from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.kube.resource import Key
-from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, POOL_LABEL
+from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 
 BY_POOL = "pool"
 BY_LEASE = "lease"
 BY_NODE = "node"
 BY_REQUEST = "request"
 BY_ENDING = "ending"
+BY_HELD = "held"
 
 
 def pool_of(node: Node) -> list[str]:
@@ -19,13 +22,19 @@ def lease_of(node: Node) -> str:
     return node.metadata.labels.get(GKE_LEASE_LABEL, "")
 
 
+def held_of(node: Node) -> list[str]:
+    """The placeholder set whose taint it has."""
+    name = held_for(node)
+    return [name] if name else []
+
+
 def node_of(pod: Pod) -> list[str]:
     return [pod.spec.node_name] if pod.spec.node_name else []
 
 
 def request_of(pod: Pod) -> list[Key]:
     """The request that it consumes, which lies in its own namespace: anyone may write any name."""
-    name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+    name = promised_by(pod.metadata.annotations)
     return [Key(pod.metadata.namespace, name)] if name else []
 
 

@@ -68,4 +68,5 @@ def _unbound(
             if carried and (
                 count := consumers.lacking(demand, dict.fromkeys(claim.request for claim in carried))
             ):
-                yield replace(pinned_demand(demand, carried[0].node_selector), count=count)
+                newest = carried[0]
+                yield replace(pinned_demand(demand, newest.node_selector, newest.tolerations), count=count)

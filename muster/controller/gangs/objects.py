@@ -14,6 +14,7 @@ from muster.model.names import (
     GANG_POLICY_KIND,
     GANG_POLICY_PLURAL,
     GROUP,
+    PLACED_ANNOTATION,
     QUEUE_TREE_KIND,
     QUEUE_TREE_PLURAL,
     VERSION,
@@ -183,8 +184,14 @@ class PodTemplate(Object, frozen=True):
     """Only its metadata matters to us once it is written."""
 
 
+class PlaceholderStatus(PodStatus, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
 class Placeholder(Pod, frozen=True):
     """A pod of ours that keeps a node for one of a gang's."""
+
+    status: PlaceholderStatus = PlaceholderStatus()
 
 
 Belonging = ProvisioningRequest | PodTemplate | Placeholder
@@ -209,7 +216,7 @@ class QueueTreeObject(Object, frozen=True):
     spec: dict[str, Any] = field(default_factory=dict)
 
 
-POD_ANNOTATIONS = ("autoscaling.x-k8s.io/",)
+POD_ANNOTATIONS = ("autoscaling.x-k8s.io/", PLACED_ANNOTATION)
 
 PROVISIONING_REQUEST = Resource(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest", True, ProvisioningRequest

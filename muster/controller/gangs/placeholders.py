@@ -7,7 +7,7 @@ meanwhile, which a policy with `hold` accepts.
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
 from typing import Any, Final
@@ -54,6 +54,8 @@ def _open(attempt: Attempt) -> Iterator[RequestSpec]:
         request = attempt.current.get(spec.shape)
         if request is None or not request.status.holds("Provisioned") or missing_detail(spec, request):
             continue
+        if spec.flavor.by_placeholders:
+            continue  # Pods keep its nodes from the beginning.
         if not {name for name, _ in named(request.metadata.name, spec)} <= held:
             yield spec
 
@@ -92,20 +94,25 @@ def pod(owner: Owner, action: CreatePlaceholders, *, name: str, index: int) -> d
             "annotations": {owner.name_annotation: owner.key.name, **annotations},
             "ownerReferences": [owner.reference()],
         },
-        "spec": {
-            **_where(claim.demand),
-            "terminationGracePeriodSeconds": 0,
-            "activeDeadlineSeconds": ceil(action.max_lifetime.total_seconds()),
-            "restartPolicy": "Always",
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": _NOBODY_UID,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [_container(claim.demand, action.image)],
+        "spec": waiting_spec(claim.demand, action.image, max_lifetime=action.max_lifetime),
+    }
+
+
+def waiting_spec(demand: PodDemand, image: str, *, max_lifetime: timedelta) -> dict[str, Any]:
+    """A pod that takes the place of one of these and only waits."""
+    return {
+        **_where(demand),
+        "terminationGracePeriodSeconds": 0,
+        "activeDeadlineSeconds": ceil(max_lifetime.total_seconds()),
+        "restartPolicy": "Always",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY_UID,
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "containers": [_container(demand, image)],
     }
 
 

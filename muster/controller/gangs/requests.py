@@ -13,7 +13,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates, Delete, delete
+from muster.controller.gangs.actions import (
+    CreatePlaceholders,
+    CreateRequest,
+    CreateSet,
+    CreateTemplates,
+    Delete,
+    delete,
+)
 from muster.controller.gangs.altered import alterations
 from muster.controller.gangs.create_errors import Altered, CreateRejected, NameTaken, is_rejection
 from muster.controller.gangs.identity import ATTEMPT, template_name
@@ -25,9 +32,10 @@ from muster.controller.gangs.objects import (
     PodTemplate,
 )
 from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.startup import Startup
-from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request
+from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request, set_notes
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Status
 from muster.controller.kube.resource import Key, Resource, T
@@ -69,6 +77,7 @@ class Requests:
                 template=templates[demand.pod_set],
                 pool=demand.flavor.name,
                 labels=action.labels,
+                notes=set_notes(action.spec, demand, templates[demand.pod_set]),
             )
             await self._create(POD_TEMPLATE, body, owner)
 
@@ -79,6 +88,13 @@ class Requests:
             owner, name=action.name, spec=action.spec, templates=templates, labels=action.labels
         )
         await self._create(PROVISIONING_REQUEST, body, owner)
+
+    async def create_set(self, owner: Owner, action: CreateSet) -> None:
+        """The pods of it that are not there yet."""
+        store = self._caches[PLACEHOLDER].store
+        for body in pods(owner, action):
+            if store.get(Key(body["metadata"]["namespace"], body["metadata"]["name"])) is None:
+                await self._create(PLACEHOLDER, body, owner)
 
     async def hold(self, owner: Owner, action: CreatePlaceholders) -> None:
         for name, index in named(action.request, action.spec):

@@ -42,7 +42,8 @@ class RequestSpec:
     def needs_digest(self) -> str:
         """Where its pods may go: labels and tolerations, those of their flavors among them."""
         places = [(sorted(d.needs.node_selector.items()), d.needs.tolerations) for d in self.demands]
-        return digest(msgspec.json.encode(places).decode())
+        way = (self.flavor.provisioning_class_name,) if self.flavor.by_placeholders else ()
+        return digest(msgspec.json.encode(places).decode(), *way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,11 @@ class Gang:
     @property
     def is_split(self) -> bool:
         return len(self.request_specs) > 1
+
+    @property
+    def takes_turns(self) -> bool:
+        """It may get a part of its capacity and not the rest, while another gang gets that."""
+        return self.is_split or any(spec.flavor.by_placeholders for spec in self.request_specs)
 
     @property
     def placed_first(self) -> tuple[Demand, ...]:

@@ -6,27 +6,47 @@ a Workload's *name*, never matches.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
+from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.owner import Owner, owner_reference
+from muster.controller.gangs.placeholder_sets import ASKED, KEPT, asked
 from muster.controller.gangs.split import RequestSpec
-from muster.model.names import GROUP
+from muster.model.names import GROUP, UNDISTURBED
 
 POOL: Final = f"{GROUP}/requested-pool"
 PARAMETERS: Final = f"{GROUP}/parameters"
 """On a request: the names of the parameters that we set. A webhook of the cluster may have added others."""
 
 Json = dict[str, Any]
+NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def pod_template(
-    owner: Owner, *, name: str, template: Mapping[str, Any], pool: str, labels: Mapping[str, str]
+    owner: Owner,
+    *,
+    name: str,
+    template: Mapping[str, Any],
+    pool: str,
+    labels: Mapping[str, str],
+    notes: Mapping[str, str] = NO_NOTES,
 ) -> Json:
-    """`template` is a pod's metadata and spec as its pods will be."""
+    """`template` is a pod's metadata and spec as its pods will be. `notes`: further annotations."""
+    metadata = _metadata(owner, name, labels, pool=pool, owners=[owner.reference()])
+    metadata["annotations"] |= notes
+    return {"metadata": metadata, "template": template}
+
+
+def set_notes(spec: RequestSpec, demand: Demand, template: Mapping[str, Any]) -> Mapping[str, str]:
+    """What makes a PodTemplate one of a placeholder set; nothing where a ProvisioningRequest follows."""
+    if not spec.flavor.by_placeholders:
+        return NO_NOTES
+    own = (template.get("metadata") or {}).get("annotations") or {}
     return {
-        "metadata": _metadata(owner, name, labels, pool=pool, owners=[owner.reference()]),
-        "template": template,
+        ASKED: asked(demand.count, spec.count),
+        KEPT: ",".join(key for key in UNDISTURBED if key in own),
     }
 
 

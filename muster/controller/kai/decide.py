@@ -22,7 +22,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.actions import EmitEvent, deletions
+from muster.controller.gangs.actions import EmitEvent, HoldNode, deletions
 from muster.controller.gangs.assembly import (
     AttemptFailed,
     CreateNext,
@@ -253,7 +253,11 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
             return _release_and_retry(snapshot, policy, failure)
         case CreateNext(actions=creates, limit=limit):
             return Decision(
-                actions=(*delete_outdated(snapshot), *creates),
+                # No pool of KAI's is asked by placeholders.
+                actions=(
+                    *delete_outdated(snapshot),
+                    *(each for each in creates if not isinstance(each, HoldNode)),
+                ),
                 requeue_at=limit.at,
                 begins=snapshot,
             )

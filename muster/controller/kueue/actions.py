@@ -15,6 +15,7 @@ from muster.controller.gangs.actions import (
     CreateTemplates,
     Delete,
     EmitEvent,
+    HoldNode,
 )
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.kueue.objects import PodSetUpdate
@@ -92,6 +93,7 @@ Action = (
     CreateTemplates
     | CreateRequest
     | CreatePlaceholders
+    | HoldNode
     | Delete
     | SetCheckState
     | Deactivate

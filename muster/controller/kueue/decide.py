@@ -36,7 +36,8 @@ from muster.controller.gangs.assembly import (
 from muster.controller.gangs.capacity_claims import PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.deadlines import Deadline, ready_deadline
-from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_provisioned, format_wait
 from muster.controller.kueue import scale_up
 from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, SetCheckState, State
@@ -304,7 +305,13 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     is_news = actions and has_waited
     event = (EmitEvent(kind="Normal", reason="GangReady", message=message),) if is_news else ()
     # The placeholders go first: a namespace's quota may have no room for them and the gang's own pods.
-    freed = deletions((), (), snapshot.placeholders)
+    # Those of a set stay until Kueue has admitted the gang: their nodes would be empty.
+    sets = {each.metadata.name for each in snapshot.current.values() if isinstance(each, PlaceholderSet)}
+    freed = deletions(
+        (),
+        (),
+        (each for each in snapshot.placeholders if request_of_placeholder(each.metadata.name) not in sets),
+    )
     clean = remove_claims(snapshot) if actions else ()
     cleaned: tuple[Action, ...] = (*freed, *delete_outdated(snapshot), *clean)
     return Decision(
@@ -316,7 +323,7 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
 
 def _is_alone(snapshot: WorkloadSnapshot) -> bool:
     """No other gang's turn and no other slice follows from what it writes."""
-    return not (snapshot.gang.is_split or snapshot.is_scale_up)
+    return not (snapshot.gang.takes_turns or snapshot.is_scale_up)
 
 
 def _blocking_checks(snapshot: WorkloadSnapshot) -> str:
@@ -330,7 +337,12 @@ def _set_ready(
     snapshot: WorkloadSnapshot, message: str, claims: Mapping[str, PodClaim]
 ) -> tuple[SetCheckState, ...]:
     updates = tuple(
-        PodSetUpdate(name=name, annotations=dict(claim.annotations), node_selector=dict(claim.node_selector))
+        PodSetUpdate(
+            name=name,
+            annotations=dict(claim.annotations),
+            node_selector=dict(claim.node_selector),
+            tolerations=claim.tolerations,
+        )
         for name, claim in {**scale_up.inherited_claims(snapshot), **claims}.items()
     )
     return set_check_state(snapshot, State.READY, message, updates=updates)

@@ -8,6 +8,7 @@ taken accepts the object only if the owner's uid matches. decide.py decides what
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,14 +16,17 @@ import msgspec
 from muster.controller.gangs.actions import (
     CreatePlaceholders,
     CreateRequest,
+    CreateSet,
     CreateTemplates,
     Delete,
     EmitEvent,
+    HoldNode,
 )
-from muster.controller.gangs.objects import Belonging
+from muster.controller.gangs.objects import NODE, Belonging
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory, to_annotations
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.resource import Key
@@ -63,7 +67,10 @@ class Executor:
         """`is_current`: whether the cache of Workloads shows what every other replica has written."""
         self._client, self._events, self._requests, self._clock = client, events, requests, clock
         self._pending, self._slice_of, self._is_current = pending, slice_of, is_current
-        self._clusters = Clusters(client)
+        self._clusters, self._taints = (
+            Clusters(client),
+            NodeTaints(client, remember=partial(requests.remember, NODE)),
+        )
 
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
@@ -84,6 +91,10 @@ class Executor:
                     workload = await self._patch(workload, history, active=None)
                 case CreateTemplates():
                     await self._create_templates(workload, action, flavors)
+                case CreateSet():
+                    await self._requests.create_set(owner_of(workload), action)
+                case HoldNode(node=node, name=name):
+                    await self._taints.hold(node, name=name)
                 case CreateRequest():
                     await self._requests.create_request(owner_of(workload), action)
                 case CreatePlaceholders():
@@ -187,7 +198,7 @@ _CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity,
 """Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
 
 
-_CREATES: Final = (CreateTemplates, CreateRequest, CreatePlaceholders)
+_CREATES: Final = (CreateTemplates, CreateRequest, CreatePlaceholders, HoldNode)
 
 
 def _needs_confirmation(actions: Sequence[Action], workload: Workload, *, is_current: bool) -> bool:

@@ -7,21 +7,24 @@ is not read.
 from datetime import datetime
 from typing import Any, Final
 
-from muster.controller.gangs.identity import owner_keys
+from muster.controller.gangs.identity import owner_keys, request_of_template
 from muster.controller.gangs.indexes import (
     BY_ENDING,
+    BY_HELD,
     BY_LEASE,
     BY_NODE,
     BY_POOL,
     BY_REQUEST,
     ending_of,
+    held_of,
     lease_of,
     node_of,
     pool_of,
     request_of,
 )
-from muster.controller.gangs.objects import Belonging, ProvisioningRequest
+from muster.controller.gangs.objects import Belonging, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
+from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
@@ -39,6 +42,11 @@ BY_MINUTE = "minute"
 def workload_of(item: Belonging) -> list[Key]:
     """The Workload that a request, template or placeholder was made for; none if it is not one of ours."""
     return owner_keys(item, OWNING_WORKLOAD)
+
+
+def set_of(template: PodTemplate) -> list[str]:
+    """The placeholder set that it asks for."""
+    return [request_of_template(template.metadata.name)] if is_asked_by_pods(template) else []
 
 
 def pools_provisioning(workload: Workload) -> list[str]:
@@ -85,9 +93,12 @@ OF_REQUESTS: Final[Indexes] = {
     BY_MINUTE: minute_provisioned,
 }
 OF_BELONGINGS: Final[Indexes] = {BY_WORKLOAD: workload_of}
+OF_TEMPLATES: Final[Indexes] = {**OF_BELONGINGS, BY_REQUEST: set_of}
+OF_PLACEHOLDERS: Final[Indexes] = {**OF_BELONGINGS, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {
     BY_POOL: pool_of,
     BY_LEASE: lambda node: [lease_of(node)],
+    BY_HELD: held_of,
     BY_ZONE: zone_of,
     BY_SILENT_ZONE: silent_zone_of,
 }

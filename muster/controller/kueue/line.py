@@ -8,7 +8,8 @@ from datetime import datetime
 
 from muster.controller.gangs.actions import CreateRequest
 from muster.controller.gangs.indexes import BY_POOL
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kube.resource import Key
@@ -35,6 +36,8 @@ class SplitGangs(TurnIndex):
         requests: Informer[ProvisioningRequest],
         flavors: Informer[ResourceFlavor],
         *,
+        templates: Informer[PodTemplate],
+        placeholders: Informer[Placeholder],
         checks: Checks,
         base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot],
     ) -> None:
@@ -44,7 +47,9 @@ class SplitGangs(TurnIndex):
         self._writing = set[str]()
         """The Workloads for which a request is being written, of split gangs and others."""
         workloads.store.listen(self._workload_changed)
-        requests.store.listen(self._request_changed)
+        requests.store.listen(self._made_changed)
+        templates.store.listen(self._template_changed)
+        placeholders.store.listen(self._made_changed)
         flavors.store.listen(lambda *_: self._all_changed())
         checks.listen(self._all_changed)
         self._all_changed()
@@ -59,7 +64,7 @@ class SplitGangs(TurnIndex):
     def reconciling(self, key: Key, *, now: datetime) -> None:
         """Take in what has changed before this gang is decided."""
         workload = self._workloads.get(key)
-        if workload is not None and _pauses_within_quota(workload) and may_be_split(workload):
+        if workload is not None and _pauses_within_quota(workload) and self._may_take_turns(workload):
             self._changed[key] = None  # The end of its pause is no event.
         super().reconciling(key, now=now)
 
@@ -82,7 +87,7 @@ class SplitGangs(TurnIndex):
 
     def _positions_of(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
         workload = self._workloads.get(key)
-        if workload is None or not may_be_split(workload):
+        if workload is None or not self._may_take_turns(workload):
             return
         for name in [entry.name for entry in workload.status.admission_checks]:
             if not self._checks.is_ours(name):
@@ -93,15 +98,41 @@ class SplitGangs(TurnIndex):
 
     def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
         for each in (before, after):
-            if each is not None and may_be_split(each):
+            if each is not None and self._may_take_turns(each):
                 self._changed[each.key] = None
         if before is not None and after is None:
             self._gone(before.key)
 
-    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+    def _may_take_turns(self, workload: Workload) -> bool:
+        return may_be_split(workload) or (is_gathering(workload) and self._asks_by_pods(workload))
+
+    def _asks_by_pods(self, workload: Workload) -> bool:
+        """A part of it goes to a pool where gangs ask by placeholders."""
+        admission = workload.status.admission
+        assigned = admission.pod_set_assignments if admission else ()
+        wanted = {name for each in assigned for name in each.flavors.values()}
+        policies = (
+            self._checks.policy(entry.name)
+            for entry in workload.status.admission_checks
+            if self._checks.is_ours(entry.name)
+        )
+        return any(
+            flavor.by_placeholders and flavor.name in wanted
+            for policy in policies
+            if policy
+            for flavor in policy.flavors
+        )
+
+    def _made_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         for each in (before, after):
             for key in workload_of(each) if each is not None else ():
                 self._workload_changed(None, self._workloads.get(key))
+
+    def _template_changed(self, before: PodTemplate | None, after: PodTemplate | None) -> None:
+        """A placeholder set begins and ends with its templates."""
+        some = after or before
+        if some is not None and is_asked_by_pods(some):
+            self._made_changed(before, after)
 
     def _all_changed(self) -> None:
         """A check, its policy or a flavor concerns all of them; they change when a person changes them."""
@@ -112,9 +143,12 @@ class SplitGangs(TurnIndex):
 
 def may_be_split(workload: Workload) -> bool:
     """Each request is for a PodSet of its own at least, and most gangs have one, or run."""
-    status = workload.status
-    is_gathering = status.holds("QuotaReserved") and not status.holds("Admitted")
-    return is_gathering and status.admission is not None and len(status.admission.pod_set_assignments) > 1
+    admission = workload.status.admission
+    return is_gathering(workload) and admission is not None and len(admission.pod_set_assignments) > 1
+
+
+def is_gathering(workload: Workload) -> bool:
+    return workload.status.holds("QuotaReserved") and not workload.status.holds("Admitted")
 
 
 def turn_position_of(snapshot: WorkloadSnapshot) -> TurnPosition | None:

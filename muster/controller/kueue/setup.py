@@ -27,20 +27,23 @@ from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.setup import gang_controller, policy_controller
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.gang_state import observe
+from muster.controller.kueue.held_nodes import HeldNodes
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.indexes import (
-    OF_BELONGINGS,
     OF_NODES,
+    OF_PLACEHOLDERS,
     OF_PODS,
     OF_REQUESTS,
+    OF_TEMPLATES,
     OF_WORKLOADS,
     workload_of,
 )
@@ -126,10 +129,12 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(view.placeholders, workload_of)
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
     controller.watches_transitions(view.nodes, view.workloads_affected_by)
+    controller.watches_transitions(view.nodes, view.workloads_placed_on)
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
     controller.watches(inputs.policy_objects, waiting)
     controller.watches(inputs.checks, waiting)
     controller.reads(view.pods, view.queues)
+    _held_nodes(manager, view)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:
@@ -158,6 +163,16 @@ def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> N
         clock=utc_now,
     )
     manager.service("idle quota", monitor.run)
+
+
+def _held_nodes(manager: Manager, view: View) -> None:
+    taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
+    held = HeldNodes(view, taints, clock=utc_now)
+    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
+    controller.watches(view.nodes, held.of_node)
+    controller.watches(view.templates, held.of_template)
+    controller.watches_transitions(view.workloads, held.of_workload)
+    controller.watches_transitions(view.pods, held.of_pod)
 
 
 def _checks(manager: Manager, inputs: _Inputs) -> None:
@@ -190,8 +205,8 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
     return View(
         workloads=manager.informer(WORKLOAD, indexes=OF_WORKLOADS, on_event=pending.on_event),
         requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes=OF_REQUESTS),
-        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes=OF_BELONGINGS),
-        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes=OF_BELONGINGS),
+        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes=OF_TEMPLATES),
+        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes=OF_PLACEHOLDERS),
         nodes=manager.informer(NODE, indexes=OF_NODES),
         pods=manager.informer(POD, selection=RUNNING, indexes=OF_PODS),
         flavors=inputs.flavors,
@@ -208,6 +223,7 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
             PROVISIONING_REQUEST: view.requests,
             POD_TEMPLATE: view.templates,
             PLACEHOLDER: view.placeholders,
+            NODE: view.nodes,
         },
     )
     return Executor(

@@ -339,6 +339,11 @@ class WorkloadSnapshot(Attempt):
 def claims_of(check_state: CheckState | None) -> Mapping[str, PodClaim]:
     """What our answer gave to the pods, by PodSet."""
     return {
-        each.name: PodClaim(pod_set=each.name, annotations=each.annotations, node_selector=each.node_selector)
+        each.name: PodClaim(
+            pod_set=each.name,
+            annotations=each.annotations,
+            node_selector=each.node_selector,
+            tolerations=each.tolerations,
+        )
         for each in (check_state.pod_set_updates if check_state else ())
     }

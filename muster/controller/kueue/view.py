@@ -32,6 +32,7 @@ from muster.controller.gangs.objects import (
     ProvisioningRequest,
 )
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_outage
+from muster.controller.gangs.placeholder_sets import held_for, is_leaving, is_standing, sets_of
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.usage import NodeUsage, less
@@ -73,6 +74,8 @@ class View:
         self.usage = NodeUsage(self.pods)
         self.split_gangs = SplitGangs(
             *(self.workloads, self.requests, self.flavors),
+            templates=self.templates,
+            placeholders=self.placeholders,
             checks=self.checks,
             base_snapshot=self._base_snapshot,
         )
@@ -106,7 +109,7 @@ class View:
         ending = tuple(self._ending(snapshot))
         recheck = recheck_at(ending, since=snapshot.began, now=snapshot.now)
         found = replace(found, ending=ending, recheck_at=recheck)
-        if snapshot.gang.is_split:
+        if snapshot.gang.takes_turns:
             must_wait, must_give_way = self.split_gangs.has_turn(snapshot)
             found = replace(found, must_wait=must_wait, must_give_way=must_give_way)
         if not snapshot.is_provisioned:
@@ -182,6 +185,14 @@ class View:
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
         return {key for item in (*made, *leased) for key in self.workloads_using(item)}
 
+    def workloads_placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The Workloads that have a placeholder on this node, when it is another node to them."""
+        node = after or before
+        if node is None or (before and after and _to_placeholders(before) == _to_placeholders(after)):
+            return ()
+        pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
+        return {key for pod in pods for key in workload_of(pod)}
+
     def _belonging_of(self, request: Key) -> Belonging | None:
         """The request, or its first template: clouds delete requests after a week, and the gang runs on."""
         template = Key(request.namespace, template_name(request.name, 0))
@@ -242,6 +253,8 @@ class View:
         requests, templates = self._belongings(workload.key)
         kept = self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
         own = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}.items()
+        own_templates = tuple(item for item in templates if own <= item.metadata.labels.items())
+        own_pods = tuple(item for item in kept if own <= item.metadata.labels.items())
         return WorkloadSnapshot(
             check=check,
             workload=workload,
@@ -256,9 +269,12 @@ class View:
             has_running_successor=workload.status.holds("Finished")
             and bool(requests or templates)
             and is_used(workload, self._slices(workload, live=True)),
-            requests=tuple(item for item in requests if own <= item.metadata.labels.items()),
-            templates=tuple(item for item in templates if own <= item.metadata.labels.items()),
-            placeholders=tuple(item for item in kept if own <= item.metadata.labels.items()),
+            requests=(
+                *(item for item in requests if own <= item.metadata.labels.items()),
+                *sets_of(own_templates, own_pods, node=lambda name: self.nodes.get(Key("", name))),
+            ),
+            templates=own_templates,
+            placeholders=own_pods,
         )
 
     def _earlier_slices(self, workload: Workload, check: str) -> Iterator[EarlierSlice]:
@@ -318,6 +334,10 @@ class View:
         return in_the_way(snapshot.gang, ((pod, self.nodes.get(Key("", pod.spec.node_name))) for pod in pods))
 
 
+def _to_placeholders(node: Node) -> tuple[bool, bool, str]:
+    return is_standing(node), is_leaving(node), held_for(node)
+
+
 def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:
     """The leases whose nodes are its own."""
     pins = (_pin(snapshot, spec) for spec in snapshot.gang.request_specs)
@@ -332,7 +352,7 @@ def has_only_leases(snapshot: WorkloadSnapshot) -> bool:
 def _unpinned(snapshot: WorkloadSnapshot) -> Iterator[Demand]:
     """What may run on nodes that others use as well."""
     for spec in snapshot.gang.request_specs:
-        if not _pin(snapshot, spec):
+        if not spec.flavor.by_placeholders and not _pin(snapshot, spec):
             yield from spec.demands
     yield from snapshot.gang.present
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 
-from muster.model.names import GPU_RESOURCE, TPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, PLACEHOLDER_CLASS, TPU_RESOURCE
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -93,6 +93,11 @@ class FlavorPolicy:
     @property
     def is_tpu(self) -> bool:
         return TPU_RESOURCE in self.per_node
+
+    @property
+    def by_placeholders(self) -> bool:
+        """Its nodes are bought for pods that keep them, and not for a ProvisioningRequest."""
+        return self.provisioning_class_name == PLACEHOLDER_CLASS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,10 +48,10 @@ def capacity_checks(stack: Stack) -> dict[str, list[Pool]]:
     """Muster's one check knows every pool's class from its policy; Kueue's own needs a check for every kind
     of request.
     """
-    if stack.gang_admission.mode is GangMode.OFF or not stack.queued_pools:
+    if stack.gang_admission.mode is GangMode.OFF or not stack.gang_pools:
         return {}
     if stack.gang_admission.mode is GangMode.MUSTER:
-        return {names.ADMISSION_CHECK: list(stack.queued_pools)}
+        return {names.ADMISSION_CHECK: list(stack.gang_pools)}
     found: dict[str, list[Pool]] = {}
     for pool in stack.queued_pools:
         found.setdefault(builtin_name(pool), []).append(pool)

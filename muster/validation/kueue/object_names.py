@@ -67,7 +67,7 @@ def _queues(stack: Stack) -> Iterator[_Title]:
 
 
 def _checks(stack: Stack) -> Iterator[_Title]:
-    if stack.gang_admission.mode is GangMode.MUSTER and stack.queued_pools:
+    if stack.gang_admission.mode is GangMode.MUSTER and stack.gang_pools:
         yield names.ADMISSION_CHECK, "muster:gangAdmission", False
     for check in stack.kueue.admission_checks:
         yield check.name, check_path(check), True

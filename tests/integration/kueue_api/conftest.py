@@ -28,7 +28,7 @@ _CHART = "kueue-chart"
 _KUBERAY = "kuberay-config"
 _NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
 _WORLD = (
-    ("etcd", "kube-apiserver", "kueue", "kube-controller-manager", "kuberay"),
+    ("etcd", "kube-apiserver", "kueue", "kube-controller-manager", "kuberay", "kube-scheduler"),
     (*_NEEDED[1], _KUBERAY),
 )
 _COLLECTORS = ("garbage-collector-controller", "namespace-controller")
@@ -47,24 +47,26 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
 
 
 @contextmanager
-def world_of(stack: Stack, folder: Path) -> Iterator[World]:
-    """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet."""
+def world_of(stack: Stack, folder: Path, *, rights: Stack | None = None) -> Iterator[World]:
+    """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet but
+    the rights of our controller: those of `rights`, or all of a stack with ProvisioningRequests.
+    """
     config = kueue.manager_config(stack)
-    with bare_of(folder) as (plane, programs):
+    with bare_of(folder, rights=rights) as (plane, programs):
         chart = programs.assets[_CHART]
         with envtest.kueue(plane, programs, config=config, chart=chart) as process:
             yield World(plane, stack, process, programs)
 
 
 @contextmanager
-def bare_of(folder: Path) -> Iterator[tuple[ControlPlane, Programs]]:
+def bare_of(folder: Path, *, rights: Stack | None = None) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
     with envtest.control_plane(folder, programs, flags=flags) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
-        stack = _with_every_right(load(STACK))
+        stack = rights or _with_every_right(load(STACK))
         for item in (*(each for each in registered(stack) if each["kind"] in RIGHTS), *limits(stack)):
             apply(plane, item)
         with envtest.controllers(plane, programs, _COLLECTORS):

@@ -60,7 +60,7 @@ class World:
 
     def begin(self) -> None:
         """Our policy, the queues of our stack, and the node that always stands."""
-        self.plane.apply(json.loads(json.dumps(gang.policy(self.ours))), POLICY)
+        self.plane.apply(json.loads(json.dumps(gang.policy(self.ours, placeholder_image="none"))), POLICY)
         apply(self.plane, json.loads(json.dumps(queuetree.tree(self.ours))))
         for item in rendered(self.ours):
             apply(self.plane, item)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.model.capacity import Capacity, Reservation
+from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import (
     Access,
     Autoscaler,
@@ -24,9 +24,10 @@ from muster.model.clusters import (
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
-from muster.model.promises import ALL_OR_NOTHING, NOT_PROMISED, gang_promise
-from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.model.promises import ALL_OR_NOTHING, BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
+from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.validation import check
+from muster.validation.gangs import gang_word_rules
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
 
 EKS = EksCluster(
@@ -218,14 +219,33 @@ def test_nodes_of_an_existing_cluster_have_no_settings() -> None:
     }
 
 
-def test_karpenter_is_taken_without_gang_admission_and_then_promises_nothing() -> None:
+def test_karpenter_promises_a_gang_by_placeholders_or_not() -> None:
     karpenter = replace(EXISTING, autoscaler=Autoscaler.KARPENTER)
     pool = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None)
-    assert found(karpenter, pool) == {"muster:cluster.autoscaler": "error"}
+    assert found(karpenter, pool) == {}
+    assert gang_promise(Stack(cluster=karpenter, pools=(CPU, pool), departments=())) == BY_PLACEHOLDERS
+    without = replace(pool, gangs=Gangs.NONE)
+    assert found(karpenter, without) == {"muster:cluster.autoscaler": "error"}
     assert found(karpenter, pool, gangs=OFF) == {"muster:cluster.autoscaler": "warning"}
     stack = Stack(cluster=karpenter, pools=(CPU, pool), departments=(), gang_admission=OFF)
     assert gang_promise(stack) == NOT_PROMISED
     assert gang_promise(Stack(cluster=GKE, pools=(CPU, L4), departments=())) == ALL_OR_NOTHING
+
+
+@pytest.mark.parametrize(
+    ("changes", "stack"),
+    [
+        ({"capacity": Capacity.QUEUED}, {}),
+        ({}, {"scheduler": Scheduler.KAI}),
+        ({}, {"gang_admission": OFF}),
+    ],
+)
+def test_placeholders_are_refused_where_nobody_makes_them(
+    changes: dict[str, Any], stack: dict[str, Any]
+) -> None:
+    pool = replace(L4, **{"capacity": Capacity.ON_DEMAND, "gangs": Gangs.PLACEHOLDERS, **changes})
+    plain = Stack(cluster=EXISTING, pools=(CPU, pool), departments=(), **stack)
+    assert [each.path for each in gang_word_rules(plain)] == ["muster:pools.l4.gangs"]
 
 
 @pytest.mark.parametrize("autoscaler", [Autoscaler.KARPENTER, Autoscaler.NONE])

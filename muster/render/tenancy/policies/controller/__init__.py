@@ -6,6 +6,7 @@ more than the controller's work.
 
 workloads     our own check, `active`, our annotations
 requests      requests and templates of ours
+nodes         the taint on the nodes of a gang that asks by placeholders
 pods          our gate and what goes with it, placeholders, and pods that never ran
 ray_clusters  claims come off pod templates
 reports       conditions of our own checks, Events of our own
@@ -13,8 +14,8 @@ keys          the Secret with the certificates, and the Lease
 """
 
 from muster.model.stack import Scheduler, Stack
-from muster.render import gang
 from muster.render.tenancy.policies.controller.keys import keys
+from muster.render.tenancy.policies.controller.nodes import nodes
 from muster.render.tenancy.policies.controller.pods import pods
 from muster.render.tenancy.policies.controller.ray_clusters import ray_clusters
 from muster.render.tenancy.policies.controller.reports import reports
@@ -27,6 +28,7 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
     """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
     has_kueue = stack.scheduler is Scheduler.KUEUE
     return (
-        *((workloads(steers=gang.steers(stack)), ray_clusters(stack)) if has_kueue else ()),
+        *((workloads(stack), ray_clusters(stack)) if has_kueue else ()),
+        *((nodes(),) if stack.placeholder_pools else ()),
         *(requests(), pods(stack), reports(), keys()),
     )

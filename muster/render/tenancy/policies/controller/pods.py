@@ -24,6 +24,12 @@ _NEVER_STARTED: Final = (
     f"oldObject.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.ELASTIC_JOB}') && "
     f"oldObject.metadata.?annotations[?'{names.CONSUME_ANNOTATION}'].hasValue()"
 )
+# A placeholder that brings its node: nothing else is in its namespace.
+_OF_A_SET: Final = (
+    f"(request.namespace == '{names.PLACEHOLDER_NAMESPACE}' && "
+    f"{{of}}.metadata.name.startsWith('{names.OWN_PREFIX}') && "
+    f"{{of}}.metadata.?labels[?'{names.SET_LABEL}'].hasValue())"
+)
 # What a container of a placeholder has, and what the API server adds to it.
 _CONTAINER: Final = quoted(
     (
@@ -44,7 +50,7 @@ def pods(stack: Stack) -> Policy:
         ),
         rules=(
             *(_update(), _metadata(), _delete(stack)),
-            *((_placeholder(),) if gang.holds(stack) else ()),
+            *((_placeholder(stack),) if gang.makes_pods(stack) else ()),
         ),
     )
 
@@ -80,7 +86,7 @@ def _delete(stack: Stack) -> Rule:
     if stack.scheduler is Scheduler.KAI:
         own, what = "false", "pods of Ray clusters that no node has yet"
     else:
-        own = _own("oldObject")
+        own = f"({_own('oldObject')}) || {_OF_A_SET.format(of='oldObject')}"
         ray = f"{ray} && {_NEVER_STARTED}"
         what = "its placeholders, and pods of elastic gangs that were never let start"
     return Rule(
@@ -99,7 +105,7 @@ def _own(of: str) -> str:
     )
 
 
-def _placeholder() -> Rule:
+def _placeholder(stack: Stack) -> Rule:
     """It only waits: no credentials, no files, no way to the node, and no command but its image's."""
     spec = "object.spec"
     plain = " && ".join(
@@ -117,8 +123,10 @@ def _placeholder() -> Rule:
             *(f"!{spec}.?{field}.orValue(false)" for field in ("hostNetwork", "hostPID", "hostIPC")),
         )
     )
+    held = f"(variables.isOfTeam && {_own('object')})" if gang.holds(stack) else "false"
+    brought = _OF_A_SET.format(of="object") if stack.placeholder_pools else "false"
     return Rule(
-        holds=f"request.operation != 'CREATE' || (variables.isOfTeam && {_own('object')} && {plain})",
+        holds=f"request.operation != 'CREATE' || (({held} || {brought}) && {plain})",
         message="'this account creates pods that keep nodes for a Workload of a team: names that begin with "
         f"{names.OWN_PREFIX}, one container, no volumes, no token, nothing of the node'",
     )

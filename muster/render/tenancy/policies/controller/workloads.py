@@ -7,6 +7,8 @@ check, nothing else of the status, nothing of the spec but `active`, and no Work
 from typing import Final
 
 from muster.model import names
+from muster.model.stack import Stack
+from muster.render import gang
 from muster.render.tenancy.policies.controller.fence import fence
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but, same_metadata
 from muster.render.tenancy.policies.who import quoted
@@ -29,8 +31,8 @@ _CHECKS: Final = "variables.{of}.?admissionChecks.orValue([])"
 _OWN_KEY: Final = f"key.startsWith('{names.GROUP}/')"
 
 
-def workloads(*, steers: bool) -> Policy:
-    """`steers`: it may change the affinity of a Workload's PodSets, by which Kueue chooses flavors."""
+def workloads(stack: Stack) -> Policy:
+    """A stack that steers changes the affinity of a Workload's PodSets, by which Kueue chooses flavors."""
     return fence(
         "muster-controller",
         kinds=(
@@ -42,7 +44,10 @@ def workloads(*, steers: bool) -> Policy:
             ("status", "object.?status.orValue(dyn({}))"),
             ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
         ),
-        rules=(_checks(), _updates(), _rest(), _spec(steers=steers), _metadata(), _concerned()),
+        rules=(
+            *(_checks(), _updates(stack), _rest(), _spec(steers=gang.steers(stack))),
+            *(_metadata(), _concerned()),
+        ),
     )
 
 
@@ -54,17 +59,22 @@ def _checks() -> Rule:
     )
 
 
-def _updates() -> Rule:
+def _updates(stack: Stack) -> Rule:
     """Kueue writes them into the pods of the job."""
+    is_placed = bool(stack.placeholder_pools)
+    keys = (*names.CLAIM_ANNOTATIONS, *((names.PLACED_ANNOTATION, *names.UNDISTURBED) if is_placed else ()))
+    of_ours = f".all(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
     plain = (
-        "update.?labels.orValue({}).size() == 0 && update.?tolerations.orValue([]).size() == 0 && "
-        f"update.?annotations.orValue({{}}).all(key, key in {quoted(names.CLAIM_ANNOTATIONS)})"
+        f"update.?labels.orValue({{}}).size() == 0 && "
+        f"update.?tolerations.orValue([]){of_ours if is_placed else '.size() == 0'} && "
+        f"update.?annotations.orValue({{}}).all(key, key in {quoted(keys)})"
     )
+    taint = f", tolerations of {names.HELD_TAINT_KEY}" if is_placed else ""
     return Rule(
         holds=f"{_CHECKS.format(of='status')}.filter(check, {_OURS}).all(check, "
         f"check.?podSetUpdates.orValue([]).all(update, {plain}))",
-        message="'podSetUpdates of this account have node selectors and the annotations "
-        f"{', '.join(names.CLAIM_ANNOTATIONS)}, nothing else'",
+        message=f"'podSetUpdates of this account have node selectors{taint} and the annotations "
+        f"{', '.join(keys)}, nothing else'",
     )
 
 

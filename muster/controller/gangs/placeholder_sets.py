@@ -1,0 +1,195 @@
+"""A set of placeholders as the request that it stands for.
+
+Where no autoscaler answers a ProvisioningRequest, a gang asks for nodes by pods of ours
+(docs/decisions/023-gangs-by-placeholders.md). Computes such a request from our PodTemplates (what is asked
+for, and since when), from the pods and from their nodes. The API server keeps no object of it. Pure: the view
+reads the caches, placeholder_pods.py writes the pods.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from muster.controller.gangs.identity import request_of_placeholder, request_of_template
+from muster.controller.gangs.objects import (
+    Condition,
+    Node,
+    Placeholder,
+    PodTemplate,
+    ProvisioningRequest,
+    ProvisioningRequestSpec,
+    ProvisioningRequestStatus,
+    RequestedPodSet,
+    TemplateReference,
+    Toleration,
+)
+from muster.controller.gangs.verify import is_usable
+from muster.controller.kube.resource import ObjectMeta
+from muster.model.names import GROUP, HELD_TAINT_KEY, PLACEHOLDER_CLASS, PLACEHOLDER_NAMESPACE
+from muster.model.quantities import read_count
+
+ASKED: Final = f"{GROUP}/placeholders"
+"""On a PodTemplate: how many placeholders it stands for, of how many in the set: `4 of 6`."""
+KEPT: Final = f"{GROUP}/kept-annotations"
+"""On a PodTemplate: annotations that its pods have of their own, and that ours must not contradict."""
+
+_NODEPOOL: Final = "karpenter.sh/nodepool"
+_INITIALIZED: Final = "karpenter.sh/initialized"
+"""Karpenter registers a node, and pods bind to it, before its resources and startup taints are settled."""
+_LEAVING: Final = frozenset({"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
+"""Taints of nodes that their autoscaler takes away."""
+
+
+class PlaceholderSet(ProvisioningRequest, frozen=True):
+    """One request of a gang. `pods`: those that have not ended."""
+
+    pods: tuple[Placeholder, ...] = ()
+    bound: int = 0
+    """Placeholders that have a node, ready or not: capacity that is kept from others."""
+    standing: int = 0
+    """Placeholders on nodes that are ready for the gang."""
+    untainted: tuple[str, ...] = ()
+    """Once all of them stand: the nodes that lack our taint."""
+    lost: tuple[Placeholder, ...] = ()
+    """Those on nodes that are cordoned or go: they are asked for again."""
+    kept: tuple[frozenset[str], ...] = ()
+    """Of each PodSet: annotations that its pods have of their own."""
+
+    @property
+    def count(self) -> int:
+        return sum(pod_set.count for pod_set in self.spec.pod_sets)
+
+    @property
+    def lacks_pods(self) -> bool:
+        return len(self.pods) < self.count
+
+    @property
+    def is_bound(self) -> bool:
+        return self.bound >= self.count
+
+
+def toleration_of(name: str) -> Toleration:
+    """Of the taint on the nodes of the set of this name."""
+    return Toleration(key=HELD_TAINT_KEY, operator="Equal", value=name, effect="NoSchedule")
+
+
+def held_for(node: Node) -> str:
+    """The name of the set whose taint it has; empty where it has none."""
+    return next((taint.value for taint in node.spec.taints if taint.key == HELD_TAINT_KEY), "")
+
+
+def is_asked_by_pods(template: PodTemplate) -> bool:
+    return ASKED in template.metadata.annotations
+
+
+def sets_of(
+    templates: Iterable[PodTemplate],
+    placeholders: Iterable[Placeholder],
+    *,
+    node: Callable[[str], Node | None],
+) -> Iterator[PlaceholderSet]:
+    """The sets of one gang that are asked for. One whose templates are not all written is not."""
+    asked = sorted(filter(is_asked_by_pods, templates), key=lambda each: each.metadata.name)
+    pods: dict[str, list[Placeholder]] = {}
+    for pod in placeholders:
+        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not _is_over(pod):
+            pods.setdefault(request_of_placeholder(pod.metadata.name), []).append(pod)
+    for name, group in groupby(asked, key=lambda each: request_of_template(each.metadata.name)):
+        written = tuple(group)
+        counts = [_count(template) for template in written]
+        if sum(count for count, _ in counts) == counts[0][1]:
+            yield _set(name, written, [count for count, _ in counts], pods.get(name, ()), node)
+
+
+def _set(
+    name: str,
+    templates: Sequence[PodTemplate],
+    counts: Sequence[int],
+    pods: Iterable[Placeholder],
+    node: Callable[[str], Node | None],
+) -> PlaceholderSet:
+    first, held = templates[0].metadata, tuple(pods)
+    nodes = {each: on for pod in held if (each := pod.spec.node_name) and (on := node(each))}
+    standing = [pod for pod in held if pod.spec.node_name in nodes and is_standing(nodes[pod.spec.node_name])]
+    is_whole = len(standing) >= sum(counts)
+    own = dict.fromkeys(pod.spec.node_name for pod in standing)
+    untainted = tuple(each for each in own if held_for(nodes[each]) != name) if is_whole else ()
+    asked_at = max((each.metadata.creation_timestamp for each in templates), key=_order)
+    conditions = [Condition(type="Accepted", status="True", reason="Asked", last_transition_time=asked_at)]
+    if is_whole and not untainted:
+        since = max((_bound_since(pod, nodes) or asked_at for pod in standing), key=_order)
+        whole = Condition(type="Provisioned", status="True", reason="Bound", last_transition_time=since)
+        conditions.append(whole)
+    return PlaceholderSet(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=first.namespace,
+            uid=first.uid,
+            creation_timestamp=asked_at,
+            labels=first.labels,
+            annotations=first.annotations,
+        ),
+        spec=ProvisioningRequestSpec(
+            provisioning_class_name=PLACEHOLDER_CLASS,
+            pod_sets=tuple(
+                RequestedPodSet(pod_template_ref=TemplateReference(name=template.metadata.name), count=count)
+                for template, count in zip(templates, counts, strict=True)
+            ),
+        ),
+        status=ProvisioningRequestStatus(conditions=tuple(conditions)),
+        pods=held,
+        bound=sum(1 for pod in held if pod.spec.node_name),
+        standing=len(standing),
+        untainted=untainted,
+        lost=tuple(
+            pod for pod in held if pod.spec.node_name in nodes and is_leaving(nodes[pod.spec.node_name])
+        ),
+        kept=tuple(_kept(template) for template in templates),
+    )
+
+
+def is_standing(node: Node) -> bool:
+    """Ready for the gang's own pods."""
+    labels = node.metadata.labels
+    is_ready = is_usable(node) and not is_leaving(node)
+    return is_ready and (_NODEPOOL not in labels or labels.get(_INITIALIZED) == "true")
+
+
+def is_leaving(node: Node) -> bool:
+    """It takes no new pod any more, and will not again."""
+    is_going = node.spec.unschedulable or node.metadata.deletion_timestamp is not None
+    return is_going or any(taint.key in _LEAVING for taint in node.spec.taints)
+
+
+def _is_over(pod: Placeholder) -> bool:
+    return pod.status.has_ended or pod.metadata.deletion_timestamp is not None
+
+
+def _bound_since(pod: Placeholder, nodes: Mapping[str, Node]) -> datetime | None:
+    bound = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    moments = (bound.last_transition_time if bound else None, nodes[pod.spec.node_name].status.since("Ready"))
+    return max(moments, key=_order)
+
+
+def _order(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
+
+
+def _count(template: PodTemplate) -> tuple[int, int]:
+    count, _, total = template.metadata.annotations.get(ASKED, "").partition(" of ")
+    return read_count(count, most_digits=6) or 0, read_count(total, most_digits=6) or 0
+
+
+def asked_of(templates: Iterable[PodTemplate]) -> int:
+    """The placeholders that these templates ask for."""
+    return sum(_count(template)[0] for template in templates)
+
+
+def _kept(template: PodTemplate) -> frozenset[str]:
+    return frozenset(template.metadata.annotations.get(KEPT, "").split(",")) - {""}
+
+
+def asked(count: int, total: int) -> str:
+    """The value of `ASKED`."""
+    return f"{count} of {total}"

@@ -1,0 +1,68 @@
+"""Sets and takes away our taint on the nodes of a gang, and leaves every other taint as it is."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from msgspec import field
+
+from muster.controller.gangs.objects import NODE, Node
+from muster.controller.kube.client import Client
+from muster.controller.kube.errors import NotFound
+from muster.controller.kube.resource import Key, Object, Partial, Resource
+from muster.model.names import HELD_TAINT_KEY
+
+Json = Mapping[str, Any]
+
+
+class _Spec(Partial, frozen=True):
+    taints: tuple[dict[str, Any], ...] = ()
+
+
+class _Tainted(Object, frozen=True):
+    """A node with its taints whole: a patch replaces the list."""
+
+    spec: _Spec = field(default_factory=_Spec)
+
+
+_LIVE = Resource("", "v1", "nodes", "Node", False, _Tainted)
+
+
+class NodeTaints:
+    """`remember` puts what a write returned into the cache of nodes."""
+
+    def __init__(self, client: Client, *, remember: Callable[[Node], object]) -> None:
+        self._client, self._remember = client, remember
+        self._log = structlog.get_logger("taints")
+
+    async def hold(self, node: str, *, name: str) -> None:
+        """For the placeholder set of this name."""
+        taint = {"key": HELD_TAINT_KEY, "value": name, "effect": "NoSchedule"}
+        await self._write(node, taint, instead_of=None)
+
+    async def release(self, node: str, *, name: str) -> None:
+        """Take it away, if it is still for the set of this name."""
+        await self._write(node, None, instead_of=name)
+
+    async def _write(self, node: str, taint: Json | None, *, instead_of: str | None) -> None:
+        try:
+            live = await self._client.get(_LIVE, Key("", node))
+        except NotFound:
+            return
+        before = list(live.spec.taints)
+        if instead_of is not None and not any(_is_for(each, instead_of) for each in before):
+            return
+        others = [each for each in before if each.get("key") != HELD_TAINT_KEY]
+        after = [*others, taint] if taint else others
+        if after == before:
+            return
+        # With the version that was read: a taint that another client adds meanwhile is not lost.
+        meta = {"resourceVersion": live.metadata.resource_version, "uid": live.metadata.uid}
+        body = {"metadata": meta, "spec": {"taints": after or None}}
+        written = await self._client.merge_patch(NODE, Key("", node), body)
+        self._remember(written)
+        self._log.info("held" if taint else "released", node=node, set=(taint or {}).get("value", instead_of))
+
+
+def _is_for(taint: Json, name: str) -> bool:
+    return taint.get("key") == HELD_TAINT_KEY and taint.get("value", "") == name

@@ -1,0 +1,196 @@
+"""Gangs of pools whose autoscaler answers no ProvisioningRequest: real Kueue, scheduler and jobs, and a cloud
+that makes a node for each pod that waits, while it has some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from muster.config import load
+from muster.local import envtest
+from muster.model import names
+from tests.integration.accounts import registered
+from tests.integration.kueue_api.autoscaler import PLACEHOLDERS, Autoscaler, scheduler, taint_of
+from tests.integration.kueue_api.conftest import world_of
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.works import with_gpu, work
+from tests.integration.kueue_api.world import (
+    JOBS,
+    PODS,
+    STACK,
+    TEMPLATES,
+    WORKLOADS,
+    World,
+    is_outside,
+)
+
+Object = dict[str, Any]
+
+_PLACED: Final = STACK.with_name("placeholders.yaml")
+_RIVALS: Final = "rivals"
+
+
+@pytest.fixture(scope="module")
+def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    stack = load(_PLACED)
+    with world_of(stack, tmp_path_factory.mktemp("placeholders"), rights=stack) as made:
+        made.begin()
+        for item in registered(stack):
+            if item["kind"] == "PriorityClass":
+                apply(made.plane, item)
+        apply(made.plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _RIVALS}})
+        jobs = envtest.controllers(made.plane, made.programs, ("job-controller",))
+        with scheduler(made), jobs:
+            yield made
+
+
+@pytest.fixture
+def cloud(_placed: World) -> Iterator[Autoscaler]:
+    world = _placed
+    yield Autoscaler(world)
+    for item in world.items(JOBS):
+        world.delete(f"{JOBS}/{item['metadata']['name']}")
+    world.wait_until_empty(JOBS)
+    for path in (PODS, f"/api/v1/namespaces/{_RIVALS}/pods", PLACEHOLDERS):
+        _force(world, path)
+    for path in (WORKLOADS, TEMPLATES, PODS, PLACEHOLDERS):
+        world.wait_until_empty(path)
+    for node in Autoscaler(world).nodes():
+        world.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+
+
+def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Autoscaler) -> None:
+    """Rivals of the same shape wait while its nodes come and are handed over."""
+    world = cloud.world
+    with world.manager():
+        apply(world.plane, work("Job", with_gpu("l4"), count=3))
+        wait_for("placeholders are made", lambda: len(_placeholders(world)) == 3)
+        held = _placeholders(world)
+        assert all(each["spec"]["priorityClassName"] == names.PLACEHOLDER_PRIORITY_CLASS for each in held)
+        cloud.stock["l4"] = 2
+        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        _until(cloud, "it says so", lambda: "2 of 3 l4 nodes" in world.entry("job").get("message", ""))
+        assert not world.items(PODS)
+        assert not any(taint_of(node) for node in cloud.nodes())
+        for number in range(4):
+            apply(world.plane, _rival(number))
+        cloud.stock["l4"] = 3
+        _until(cloud, "it runs whole", lambda: len(_bound(PODS, world)) == 3)
+        wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+        wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+    (entry,) = {str(each["tolerations"]) for each in world.entry("job")["podSetUpdates"]}
+    assert names.HELD_TAINT_KEY in entry
+    on = {each["spec"]["nodeName"] for each in world.items(PODS)}
+    assert len(on) == 3
+    assert not on & {each["spec"]["nodeName"] for each in _bound(f"/api/v1/namespaces/{_RIVALS}/pods", world)}
+
+
+def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cloud: Autoscaler) -> None:
+    world = cloud.world
+    cloud.stock["l4"] = 2
+    with world.policy(provisionTimeout="12s", retry={"base": "10m", "max": "10m"}), world.manager():
+        apply(world.plane, work("Job", with_gpu("l4"), count=4))
+        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        _until(cloud, "it is out of the quota", lambda: is_outside(world.workload("job")))
+        noted = (world.workload("job") or {})["metadata"]["annotations"]
+        assert "2 of 4 l4 nodes" in noted[names.LAST_FAILURE_ANNOTATION]
+        wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+        wait_for("the quota is free", lambda: not world.holds("job", "QuotaReserved"))
+    assert not world.items(PODS)
+    assert not any(map(taint_of, cloud.nodes()))
+
+
+def test_whoever_leads_next_goes_on_and_sweeps(cloud: Autoscaler) -> None:
+    """Killed while it waits, killed with the taints set, and the job deleted while nobody leads."""
+    world = cloud.world
+    with world.manager(name="first"):
+        apply(world.plane, work("Job", with_gpu("l4"), count=2))
+        wait_for("placeholders are made", lambda: len(_placeholders(world)) == 2)
+    cloud.stock["l4"] = 2
+    _until(cloud, "both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+    with world.manager(name="second"):
+        wait_for("it runs whole", lambda: len(_bound(PODS, world)) == 2)
+        wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+    world.delete(f"{JOBS}/job")
+    _force(world, PODS)
+    for path in (PODS, WORKLOADS, TEMPLATES):
+        world.wait_until_empty(path)
+    with world.manager(name="third"):
+        apply(world.plane, work("Job", with_gpu("l4"), count=4))
+        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+    for node in cloud.nodes():  # As if it had died between the taints and Ready.
+        taint = {"key": names.HELD_TAINT_KEY, "value": "muster-gone", "effect": "NoSchedule"}
+        taints = [*node["spec"]["taints"], taint]
+        patch = {"spec": {"taints": taints}}
+        path = f"/api/v1/nodes/{node['metadata']['name']}"
+        world.plane.call("PATCH", path, patch, content_type="application/merge-patch+json")
+    world.delete(f"{JOBS}/job")
+    world.wait_until_empty(WORKLOADS)
+    with world.manager(name="fourth"):
+        wait_for("the placeholders are swept", lambda: not world.items(PLACEHOLDERS))
+        wait_for("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
+
+
+def test_of_two_gangs_with_capacity_for_one_the_first_starts_and_then_the_other(cloud: Autoscaler) -> None:
+    world = cloud.world
+    with world.manager():
+        for name in ("early", "late"):
+            job = work("Job", with_gpu("l4"), count=3)
+            job["metadata"]["name"] = name
+            apply(world.plane, job)
+            wait_for(f"{name} asks", partial(_of, name, world))
+        cloud.stock["l4"] = 3
+        _until(cloud, "the first runs whole", lambda: len(_bound(PODS, world)) == 3)
+        running = {each["metadata"]["labels"]["job-name"] for each in world.items(PODS)}
+        assert running == {"early"}
+        world.delete(f"{JOBS}/early")
+        _force(world, PODS)
+        _until(cloud, "the other runs whole", lambda: len(_bound(PODS, world)) == 3)
+        assert len(cloud.nodes()) == 3
+
+
+def _until(cloud: Autoscaler, what: str, reached: Callable[[], Any]) -> Any:
+    def look() -> Any:
+        cloud.step()
+        return reached()
+
+    try:
+        return wait_for(what, look, seconds=40)
+    except AssertionError:
+        for each in cloud.world.items("/api/v1/pods"):
+            print(each["metadata"]["name"], each["spec"].get("nodeName"), each["status"].get("conditions"))
+        print([(n["metadata"]["name"], n["spec"]) for n in cloud.nodes()], cloud.world.entry("job"))
+        raise
+
+
+def _placeholders(world: World) -> list[Object]:
+    return world.items(PLACEHOLDERS)
+
+
+def _of(job: str, world: World) -> list[Object]:
+    uid = world.uid(job)
+    return [
+        each
+        for each in world.items(PLACEHOLDERS)
+        if each["metadata"]["labels"][names.WORKLOAD_UID_LABEL] == uid
+    ]
+
+
+def _bound(path: str, world: World) -> list[Object]:
+    return [each for each in world.items(path) if each["spec"].get("nodeName")]
+
+
+def _force(world: World, path: str) -> None:
+    """No kubelet is here that would end a pod."""
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    world.plane.call("DELETE", path, body)
+
+
+def _rival(number: int) -> Object:
+    spec = with_gpu("l4")
+    meta = {"name": f"rival-{number}", "namespace": _RIVALS}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
