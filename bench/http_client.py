@@ -195,7 +195,7 @@ def _measured(calls: int) -> Callable[[Work], Awaitable[float]]:
 def _loops() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     found: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
     try:
-        import uvloop  # type: ignore[import-not-found,unused-ignore]  # only where somebody wants to compare
+        import uvloop  # type: ignore[import-not-found,unused-ignore]  # only for a comparison
     except ImportError:
         return found
     return {**found, "uvloop": uvloop.new_event_loop}

@@ -20,7 +20,7 @@ from muster.model.transitions import Verdict, judge
 from muster.model.versions import Version
 from muster.render.manifest import Manifest
 
-# Its stored objects do not survive an upgrade from a version that nobody knows.
+# Its stored objects do not survive an upgrade from an unknown version.
 _WITH_KNOWN_VERSION = frozenset({Program.KUEUE})
 
 

@@ -46,7 +46,7 @@ def steady_state(count: int, programs: Programs, *, on_progress: Progress) -> di
         on_progress("filling the store")
         world = SteadyState(_SHAPE, count)
         asyncio.run(_fill(stage.plane, world))
-        # The API server has to know them itself before anybody can ask for them.
+        # The API server has to know them itself before they can be requested.
         await_(lambda: _count(stage.plane) >= world.running, "all of it is served", seconds=_START_SECONDS)
         on_progress("cold start")
         with program(stage.plane, "manager") as manager:

@@ -52,7 +52,7 @@ def versions_of(stack: Stack) -> dict[str, str]:
 
 
 def kubernetes_of(stack: Stack) -> str:
-    """The version that the stack names for its cluster; empty where GKE or somebody else chooses it."""
+    """The version that the stack names for its cluster; empty where the stack does not choose it."""
     return "" if isinstance(stack.cluster, ExistingCluster) else stack.cluster.version or ""
 
 

@@ -200,7 +200,7 @@ class Stack:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether anybody sets a weight: without one, dividing what is free by weight stays switched off."""
-        everybody = [department.allowance for _, department in self.walk()]
-        everybody += [team.allowance for _, team in self.teams()]
-        return any(allowance.weight is not None for allowance in everybody)
+        """Whether any weight is set: without one, dividing what is free by weight stays switched off."""
+        allowances = [department.allowance for _, department in self.walk()]
+        allowances += [team.allowance for _, team in self.teams()]
+        return any(allowance.weight is not None for allowance in allowances)

@@ -32,7 +32,7 @@ _WRITES: Final = (
 
 
 def policy(buckets: Mapping[str, BucketRight]) -> dict[str, Any]:
-    """Whoever writes reads too: a job that goes on reads its own checkpoint."""
+    """Who may write may read: a resumed job reads its own checkpoint."""
     every = sorted(buckets)
     written = [name for name in every if buckets[name] is BucketRight.WRITE]
     statements = [_allowed(_LISTS, every), _allowed(_READS, every, of="/*")]

@@ -130,7 +130,7 @@ def _size(amounts: Amounts, flavor: FlavorPolicy, *, is_only: bool) -> str:
 
 
 def is_part_of_slice(count: int, amounts: Amounts, flavor: FlavorPolicy) -> bool:
-    """Whether pods with TPUs leave chips of a slice of several nodes to nobody: each pod takes all chips of
+    """Whether pods with TPUs leave chips of a slice of several nodes unused: each pod takes all chips of
     its node, and the nodes are those of whole slices.
     """
     chips = amounts.get(TPU_RESOURCE)

@@ -180,7 +180,7 @@ class Controller(Generic[K]):
                 del self._reconciled[asyncio.current_task()]
                 self._running.dec()
                 self.queue.done(key)
-            # A reconcile that waits for nothing gives nobody a turn, and thousands of them follow a start.
+            # A reconcile that waits for nothing never yields, and thousands of them follow a start.
             await asyncio.sleep(0)
 
     async def _once(self, key: K) -> None:

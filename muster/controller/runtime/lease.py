@@ -137,7 +137,7 @@ class LeaderElection:
             self._renew_failures.inc()
             self._log.warning("lease not renewed", error=str(error) or "timeout")
         else:
-            holder = self._observed.lease.spec.holder_identity if self._observed else "nobody"
+            holder = self._observed.lease.spec.holder_identity if self._observed else "no replica"
             if holder != self.identity:
                 self._valid_until = float("-inf")
                 raise LeaseLost(f"the lease {self._key} is held by {holder!r}")

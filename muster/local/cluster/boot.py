@@ -49,7 +49,7 @@ from muster.paths import LOCAL_POOLS
 
 Step = Callable[[str], None]
 
-# The nodes that a cluster has before anybody asks for capacity.
+# The nodes that a cluster has before capacity is requested.
 STATIC_NODES: Final = (
     NodeSpec(name="system-0", pool="system", cpu="1500m", memory="3Gi"),
     NodeSpec(name="cpu-0", pool="cpu", cpu="2", memory="3Gi"),

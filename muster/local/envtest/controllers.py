@@ -27,7 +27,7 @@ def controllers(
         f"--kubeconfig={plane.kubeconfig()}",
         f"--controllers={','.join(names)}",
         "--leader-elect=false",
-        # It serves nothing that anybody here asks for.
+        # It serves nothing that the tests ask for.
         "--secure-port=0",
         *flags,
     ]

@@ -1,4 +1,4 @@
-"""KWOK as a process of the caller: nodes without a machine, on which pods run that nobody starts."""
+"""KWOK as a process of the caller: nodes without a machine, on which pods count as running."""
 
 from __future__ import annotations
 
