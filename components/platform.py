@@ -5,7 +5,7 @@ exist; teams are created last and deleted first, while Kueue, KubeRay and the co
 finalizers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from muster.components.efa_device_plugin import EfaDevicePlugin, EfaDevicePlugin
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
 from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.karpenter import Karpenter, KarpenterArgs
 from muster.components.kuberay import KubeRay, KubeRayArgs
 from muster.components.network_probe import NetworkProbe, NetworkProbeArgs
 from muster.components.observability import Observability, ObservabilityArgs
@@ -33,7 +34,7 @@ from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.components.sizing import Sizing
 from muster.components.tenancy import Tenancy, TenancyArgs
-from muster.model.clusters import EksCluster
+from muster.model.clusters import EksCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.programs import Program
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
@@ -85,7 +86,10 @@ class Platform(Component):
         bundles = self.cluster.bundles
         context = PlatformContext.of(stack, self.cluster, artifacts=args.artifacts, sizing=args.sizing)
         # Everything in the cluster comes after the CRDs, and they come after a look at what is there already.
-        self.crds = self._crds(context)
+        # Auto Mode has its own CRDs, and makes the nodes of everything.
+        self.nodes = self._auto_mode(context)
+        self.crds = self._crds(context, after=[] if self.nodes is None else [self.nodes.serving])
+        self.nodes = self.nodes or self._karpenter(context)
         self.scheduler = self._scheduler(context)
         self.autoscaler = self._autoscaler(context)
         self.kuberay = KubeRay(
@@ -96,7 +100,8 @@ class Platform(Component):
         self.gpu_operator = self._gpu_operator(context)
         self.efa = self._efa(context)
         scheduling = self._scheduling()
-        serving = [scheduling, self.kuberay.serving]
+        # A team's pods go before the nodes that Karpenter made for them.
+        serving = [scheduling, self.kuberay.serving, *([self.nodes.serving] if self.nodes else [])]
         self.gang_admission = self._gang_admission(context, args.image)
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
@@ -142,11 +147,11 @@ class Platform(Component):
         self.teams: pulumi.Output[Mapping[str, Any]] = self.queue_names.apply(lambda _: teams)
         self.register_outputs({"queueNames": self.queue_names})
 
-    def _crds(self, context: PlatformContext) -> Bundle:
+    def _crds(self, context: PlatformContext, *, after: Sequence[pulumi.Resource]) -> Bundle:
         """CRDs outlive their stack: deleting one deletes all of its objects."""
         fits = existing_programs.check(context.stack, provider=context.bundles)
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
-        opts = pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept)
+        opts = pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles, after=after), kept)
         checked = {
             key: fits.apply(partial(_unchanged, content)) for key, content in crd_manifests(context).items()
         }
@@ -184,10 +189,34 @@ class Platform(Component):
             opts=self.child_options(),
         )
 
+    def _auto_mode(self, context: PlatformContext) -> Karpenter | None:
+        cluster = context.stack.cluster
+        if not isinstance(cluster, EksCluster) or not cluster.is_auto:
+            return None
+        return self._provisioned(context, cluster, after=[])
+
+    def _karpenter(self, context: PlatformContext) -> Karpenter | None:
+        cluster = context.stack.cluster
+        if not isinstance(cluster, EksCluster) or cluster.autoscaler is not NodeProvisioner.KARPENTER:
+            return None
+        return self._provisioned(context, cluster, after=[self.crds])
+
+    def _provisioned(
+        self, context: PlatformContext, cluster: EksCluster, *, after: Sequence[pulumi.Resource]
+    ) -> Karpenter | None:
+        provisioning = self.cluster.provisioning
+        if provisioning is None:
+            return None
+        return Karpenter(
+            self.child_name("karpenter"),
+            KarpenterArgs(context=context, cluster=cluster, provisioning=provisioning),
+            opts=self.child_options(after=after),
+        )
+
     def _autoscaler(self, context: PlatformContext) -> ClusterAutoscaler | None:
         """GKE has its own; in an existing cluster it is not Muster's to install."""
         cluster = context.stack.cluster
-        if not isinstance(cluster, EksCluster):
+        if not isinstance(cluster, EksCluster) or not cluster.answers_requests:
             return None
         return ClusterAutoscaler(
             self.child_name("autoscaler"),

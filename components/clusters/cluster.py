@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from muster.components.bundle import BundleProvider
-from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.cloud import Cloud, Provisioning
 from muster.components.clusters.existing import ExistingCluster, ExistingClusterArgs
 from muster.errors import MusterError
 from muster.model.clusters import Access, EksCluster, GkeCluster
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 class MadeCluster(Protocol):
     """What everything in a cluster knows of it: the providers that install into it, what it exports, and its
-    cloud, None for a cluster that Muster did not make.
+    cloud, None for a cluster that Muster did not make. `provisioning`: None where nodes need no objects.
     """
 
     kubernetes: kubernetes.Provider
     bundles: BundleProvider
     cloud: Cloud | None
+    provisioning: Provisioning | None
     outputs: dict[str, pulumi.Input[object]]
 
 

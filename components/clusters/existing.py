@@ -17,7 +17,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from muster.components.bundle import BundleProvider
-from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.cloud import Cloud, Provisioning
 from muster.components.component import Component
 from muster.errors import MusterError
 
@@ -62,6 +62,7 @@ class ExistingCluster(Component):
     ) -> None:
         super().__init__("muster:clusters:Existing", name, opts)
         self.cloud: Cloud | None = None
+        self.provisioning: Provisioning | None = None
         kubeconfig, context = _reached(args)
         child = self.child_options()
         self.kubernetes = kubernetes.Provider(

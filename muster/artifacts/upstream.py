@@ -12,8 +12,9 @@ from muster import paths
 from muster.artifacts import resolved
 from muster.artifacts.catalogue import Catalogue, ChartEntry, catalogue
 from muster.artifacts.resolved import ArtifactError, Artifacts
+from muster.model import names
 from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
-from muster.model.clusters import ExistingCluster
+from muster.model.clusters import EksCluster, ExistingCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import minimum_version_rules
 from muster.model.programs import Program
@@ -132,7 +133,11 @@ def installed(stack: Stack) -> tuple[str, ...]:
         return ()
     scheduler = Program.KAI if stack.scheduler is Scheduler.KAI else Program.KUEUE
     of_gpus = () if installation(stack) is None else (Program.GPU_OPERATOR,)
-    return tuple(each.value for each in (scheduler, Program.KUBERAY, *of_gpus) if stack.installs(each))
+    programs = (scheduler, Program.KUBERAY, *of_gpus)
+    cluster = stack.cluster
+    is_karpenters = isinstance(cluster, EksCluster) and cluster.autoscaler is NodeProvisioner.KARPENTER
+    of_nodes = (names.KARPENTER,) if is_karpenters else ()
+    return (*(each.value for each in programs if stack.installs(each)), *of_nodes)
 
 
 def archive_name(entry: ChartEntry) -> str:

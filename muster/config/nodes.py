@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from muster.config import bounds
 from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
-from muster.model.clusters import Cluster, Provider
+from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
 from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, LocalDisks, NodeNetwork, Placement
 from muster.model.violations import at
@@ -34,7 +34,9 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
     is_ours = cluster is not None and cluster.provider is not Provider.EXISTING
     images = IMAGES[cluster.provider] if cluster is not None else ()
     image = section.choice("image", Image, images[0] if images else Image.COS)
-    disks = LocalDisks.EPHEMERAL if is_ours and machine and machine.local_disks else LocalDisks.NONE
+    # Auto Mode chooses interfaces and disks by itself.
+    is_chosen = is_ours and not (isinstance(cluster, EksCluster) and cluster.is_auto)
+    disks = LocalDisks.EPHEMERAL if is_chosen and machine and machine.local_disks else LocalDisks.NONE
     placement = Placement.ANY
     return Nodes(
         zones=section.words("zones"),
@@ -43,7 +45,7 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
         boot_disk_gib=section.integer("bootDiskGiB", BOOT_DISK_GIB, **bounds.BOOT_DISK_GIB) or BOOT_DISK_GIB,
         local_disks=section.choice("localDisks", LocalDisks, disks) or disks,
         placement=section.choice("placement", Placement, placement) or placement,
-        efa=section.flag("efa", is_ours and machine is not None and machine.efa_by_default),
+        efa=section.flag("efa", is_chosen and machine is not None and machine.efa_by_default),
         networks=_networks(section),
         labels=section.texts("labels"),
     )

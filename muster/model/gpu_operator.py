@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
 from muster.model.nodes import Image
 from muster.model.pools import Pool
 from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program
@@ -60,7 +60,11 @@ def cloud_of(cluster: Cluster) -> Provider | None:
 
 
 def gpu_stack(cluster: Cluster) -> GpuStack | None:
-    """None where the cloud of the nodes is unknown; then nothing is installed on them."""
+    """None where nothing is installed on the nodes: their cloud is unknown, or it is EKS Auto Mode, which has
+    its own driver and device plugin (https://docs.aws.amazon.com/eks/latest/userguide/automode.html).
+    """
+    if isinstance(cluster, EksCluster) and cluster.is_auto:
+        return None
     if isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed:
         return GpuStack.GKE_INSTALLER
     clouds = {Provider.GKE: GpuStack.GKE_MANAGED, Provider.EKS: GpuStack.AMI}

@@ -177,3 +177,7 @@ UNDISTURBED: Final = MappingProxyType(
 # cluster-autoscaler, which EKS does not bring itself: its ServiceAccount, Deployment and lease.
 AUTOSCALER: Final = "cluster-autoscaler"
 AUTOSCALER_NAMESPACE: Final = "kube-system"
+# Karpenter: its release and ServiceAccount. Requests from kube-system have a priority of their own at the API
+# server: https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/
+KARPENTER: Final = "karpenter"
+KARPENTER_NAMESPACE: Final = "kube-system"

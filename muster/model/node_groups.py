@@ -1,4 +1,5 @@
-"""The managed node groups of a pool of EKS: one for each of its zones, each with a name and a size.
+"""The managed node groups of a pool of EKS: one for each of its zones, each with a name and a size. Where
+Karpenter or Auto Mode makes the nodes there are none.
 
 Responsible for the names and the numbers of nodes. Not responsible for the groups (components/clusters/eks).
 """
@@ -30,7 +31,7 @@ def sizes(pool: Pool, cluster: EksCluster) -> dict[str, tuple[int, int]]:
     where they are put, and no group where there are none.
     """
     zones = pool.zones or cluster.zones
-    if not zones:
+    if not zones or not cluster.answers_requests:
         return {}
     whole, rest = divmod(pool.min_nodes, len(zones))
     least = {zone: whole + (index < rest) for index, zone in enumerate(zones)}

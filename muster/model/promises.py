@@ -3,7 +3,7 @@
 from typing import Final
 
 from muster.model.capacity import Capacity
-from muster.model.clusters import Autoscaler, ExistingCluster
+from muster.model.clusters import Autoscaler, EksCluster, ExistingCluster
 from muster.model.stack import GangMode, Stack
 
 ALL_OR_NOTHING: Final = "A gang starts when all of its nodes are ready, or not at all."
@@ -25,6 +25,8 @@ def gang_promise(stack: Stack) -> str:
         return BY_PLACEHOLDERS if not stack.queued_pools else ALL_OR_NOTHING
     cluster = stack.cluster
     if isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER:
+        return NOT_PROMISED
+    if isinstance(cluster, EksCluster) and not cluster.answers_requests:
         return NOT_PROMISED
     if stack.gang_admission.mode is GangMode.OFF:
         return _OFF

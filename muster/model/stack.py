@@ -131,7 +131,9 @@ class Stack:
         if pool.gangs is not None:
             return pool.gangs is Gangs.PLACEHOLDERS
         cluster = self.cluster
-        return isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER
+        if isinstance(cluster, ExistingCluster):
+            return cluster.autoscaler is Autoscaler.KARPENTER
+        return not cluster.answers_requests
 
     @property
     def gang_pools(self) -> tuple[Pool, ...]:

@@ -30,6 +30,7 @@ from muster.validation.observability import observability_rules
 from muster.validation.pools import pool_rules
 from muster.validation.priorities import priority_rules
 from muster.validation.programs import program_rules
+from muster.validation.provisioners import provisioner_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules
 from muster.validation.sharing import sharing_rules
@@ -43,6 +44,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     cluster_rules,
     pool_rules,
     gang_word_rules,
+    provisioner_rules,
     sharing_rules,
     priority_rules,
     identity_rules,

@@ -91,7 +91,7 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         fix = "write two or three zones of the region: [us-east-1a, us-east-1b]."
         yield Violation(f"{_PATH}.{place}", message, fix)
     yield from _system(cluster.system_pool)
-    if cluster.system_pool.min_nodes == 0:
+    if cluster.system_pool.min_nodes == 0 and not cluster.is_auto:
         # github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws: it is a Deployment.
         message = "is 0; on EKS the autoscaler runs on these nodes, and without one it can make none."
         yield Violation(f"{_PATH}.systemPool.minNodes", message, "write 1 or more.")

@@ -33,6 +33,7 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     yield from _disks(pool, path)
     yield from _placement(pool, path)
     yield from _network(pool, cluster.provider, path)
+    yield from _fabric(pool, path, cluster)
     for key in pool.labels:
         if key.partition("/")[0] in (names.GROUP, "kubernetes.io", "k8s.io") or key == names.GKE_QUEUED_LABEL:
             message = f"the label {key} is not the stack's to set."
@@ -135,16 +136,17 @@ def _network(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.networks and provider is not Provider.GKE:
         message = "further networks are for GPUDirect on GKE."
         yield Violation(f"{path}.networks", message, "remove it; on EKS `efa: true` is what is meant.")
-    yield from _fabric(pool, path)
 
 
-def _fabric(pool: Pool, path: str) -> Iterator[Violation]:
+def _fabric(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[Violation]:
     """A warning where jobs of several nodes do not use the machine's network between GPUs."""
     missing = missing_on(pool) if pool.max_nodes > 1 else ""
     if not missing:
         return
     fabric = pool.machine.fabric
-    key, way = ("networks", f"see {PAGES[fabric]}") if fabric else ("efa", "remove `efa: false`")
+    is_auto = isinstance(cluster, EksCluster) and cluster.is_auto
+    enable = "use `autoscaler: karpenter`" if is_auto else "remove `efa: false`"
+    key, way = ("networks", f"see {PAGES[fabric]}") if fabric else ("efa", enable)
     message = f"jobs of several nodes talk over the first network card of each: {missing}."
     fix = f"nothing, if jobs stay on one node; otherwise {way}."
     yield Violation(f"{path}.{key}", message, fix, level="warning")

@@ -6,7 +6,16 @@ import copy
 import json
 from typing import Any, Final
 
-from tests.clouds.standin.tables import aws_account, compute, ec2, eks, gke, google_project, launch_templates
+from tests.clouds.standin.tables import (
+    aws_account,
+    compute,
+    ec2,
+    eks,
+    events,
+    gke,
+    google_project,
+    launch_templates,
+)
 from tests.clouds.standin.values import Inputs
 
 
@@ -176,6 +185,16 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         "serviceAccount": "cluster-autoscaler",
         "roleArn": f"{_ROLE}autoscaler",
     },
+    events.QUEUE_TYPE: {
+        "name": "prod-karpenter",
+        "messageRetentionSeconds": 300,
+        "sqsManagedSseEnabled": True,
+    },
+    events.QUEUE_POLICY_TYPE: {
+        "queueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/prod-karpenter",
+        "policy": trust("events.amazonaws.com", "sqs:SendMessage"),
+    },
+    events.RULE_TYPE: {"name": "spot", "eventPattern": '{"source": ["aws.ec2"]}'},
     ec2.VPC_TYPE: {"cidrBlock": "10.0.0.0/16", "enableDnsHostnames": True, "enableDnsSupport": True},
     eks.SUBNET_TYPE: {"vpcId": "vpc-1", "cidrBlock": "10.0.0.0/20", "availabilityZone": "us-east-1a"},
     ec2.NAT_TYPE: {"subnetId": "subnet-a", "allocationId": "eipalloc-1"},

@@ -11,7 +11,8 @@ from tests.clouds.legal import LEGAL, STANDING, edited, permission, trust
 from tests.clouds.standin.judge import judge
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.rules import every, rules_among, rules_of
-from tests.clouds.standin.tables import TABLES, aws_account, compute, ec2, eks, gke, google_project
+from tests.clouds.standin.rules.eks import AUTO
+from tests.clouds.standin.tables import TABLES, aws_account, compute, ec2, eks, events, gke, google_project
 from tests.clouds.standin.values import Inputs
 
 POOL, CLUSTER = gke.POOL_TYPE, gke.CLUSTER_TYPE
@@ -159,6 +160,16 @@ BREAKS = [
     Break("secrets_alone_are_encrypted", eks.CLUSTER_TYPE, {"encryptionConfig.resources": ["configmaps"]}),
     Break("control_planes_stand_in_two_zones", eks.CLUSTER_TYPE, {"vpcConfig.subnetIds": ["subnet-a"]}),
     Break("the_cluster_role_trusts_eks", eks.CLUSTER_TYPE, {"roleArn": f"{ROLE}nodes"}),
+    Break("auto_mode_is_whole", eks.CLUSTER_TYPE, {"computeConfig.enabled": True}),
+    Break("auto_mode_is_whole", eks.CLUSTER_TYPE, dict.fromkeys(AUTO, True)),
+    Break("auto_mode_is_whole", eks.CLUSTER_TYPE, {"computeConfig.nodePools": ["system"]}),
+    Break("auto_modes_role_tags_sessions", eks.CLUSTER_TYPE, {"computeConfig.enabled": True}),
+    Break("queues_have_short_names", events.QUEUE_TYPE, {"name": "a queue"}),
+    Break("queues_have_short_names", events.QUEUE_TYPE, {"messageRetentionSeconds": 30}),
+    Break("queue_policies_name_who", events.QUEUE_POLICY_TYPE, {"policy": permission("sqs:SendMessage")}),
+    Break("queue_policies_name_who", events.QUEUE_POLICY_TYPE, {"policy": trust("x", "sqs:Shout")}),
+    Break("patterns_are_lists", events.RULE_TYPE, {"eventPattern": "aws.ec2"}),
+    Break("patterns_are_lists", events.RULE_TYPE, {"eventPattern": '{"source": "aws.ec2"}'}),
     Break(
         "entries_need_a_mode_that_has_them",
         eks.ACCESS_ENTRY_TYPE,

@@ -105,6 +105,8 @@ MADE: Mapping[str, Mapping[str, Any]] = {
     },
     "aws:eks/nodeGroup:NodeGroup": {"resources": [{"autoscalingGroups": [{"name": "asg-1"}]}]},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 3},
+    "aws:iam/role:Role": {"arn": "arn:aws:iam::123456789012:role/r", "name": "r"},
+    "aws:sqs/queue:Queue": {"arn": "arn:aws:sqs:us-east-1:123456789012:q", "name": "q", "url": "https://q"},
 }
 
 

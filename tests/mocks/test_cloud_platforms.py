@@ -1,5 +1,6 @@
 """The stacks of both clouds as the engine is told them: what is installed where, and what never is."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from muster.artifacts import upstream
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.charts import ImageSource
-from muster.model.clusters import EksCluster
+from muster.model.clusters import EksCluster, NodeProvisioner
 from muster.model.queues import Department
 from tests.mocks.recorder import Program, run
 
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 IMAGE = ImageSource(gang_admission=f"registry.test/gang-admission@sha256:{'ab' * 32}")
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 BUNDLE = "muster:k8s:Bundle"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+QUEUE = "q"
 
 
 def platform(name: str) -> Program:
@@ -163,3 +166,42 @@ def test_a_principal_that_the_cluster_names_already_gets_one_entry_with_its_team
     entries = with_members("eks-prod", (principal,)).of("aws:eks/accessEntry:AccessEntry")
     (entry,) = [each for each in entries if each.inputs["principalArn"] == principal]
     assert any(group.startswith("muster:") for group in entry.inputs["kubernetesGroups"])
+
+
+def provisioned(by: NodeProvisioner) -> Program:
+    """A small stack whose nodes something in the cluster launches."""
+    file = ROOT / "tests" / "clouds" / "stacks" / f"eks-{by}.yaml"
+    stack = replace(load(file), images=IMAGE)
+    artifacts = upstream.resolve_artifacts(stack, name="here")
+    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+
+
+def test_karpenter_comes_after_its_kinds_and_its_nodes_outlive_the_teams() -> None:
+    found = provisioned(NodeProvisioner.KARPENTER)
+    crds, nodes = found.one(BUNDLE, "crds"), found.one(BUNDLE, "karpenter-nodes")
+    release = found.one(RELEASE, "karpenter")
+    assert {"ec2nodeclasses", "nodeclaims", "nodepools"} < crds.inputs["manifests"].keys()
+    assert found.comes_after(release, crds)
+    assert found.comes_after(nodes, release)
+    assert found.comes_after(found.one(BUNDLE, "team-a"), nodes)
+    assert release.inputs["skipCrds"] is True
+    values = release.inputs["values"]
+    assert values["settings"] == {"clusterName": "every", "interruptionQueue": QUEUE}
+    assert values["nodeSelector"]["muster.dev/pool"] == "system"
+    assert not found.of("muster:index:ClusterAutoscaler")
+    assert found.of("kubernetes:apps/v1:DaemonSet")
+    objects = json.loads(nodes.inputs["manifests"]["nodes"])
+    assert {"NodePool/h100", "EC2NodeClass/h100", "NodePool/cpu"} <= objects.keys()
+    groups = [each["id"] for each in objects["EC2NodeClass/h100"]["spec"]["securityGroupSelectorTerms"]]
+    assert groups == ["sg-cluster", "every-efa-id"]
+
+
+def test_auto_mode_makes_nodes_before_anything_is_installed() -> None:
+    found = provisioned(NodeProvisioner.AUTO_MODE)
+    crds, nodes = found.one(BUNDLE, "crds"), found.one(BUNDLE, "karpenter-nodes")
+    assert found.comes_after(crds, nodes)
+    assert "nodepools" not in crds.inputs["manifests"]
+    assert {each.name for each in found.of(RELEASE)} == {"kueue", "kuberay"}
+    assert not found.of("kubernetes:apps/v1:DaemonSet")
+    objects = json.loads(nodes.inputs["manifests"]["nodes"])
+    assert {"ConfigMap/amazon-vpc-cni", "NodePool/system", "NodeClass/h100"} <= objects.keys()

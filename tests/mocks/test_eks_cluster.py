@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs
+from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs, karpenter
 from muster.components.clusters.eks.autoscaler import policy
 from muster.components.clusters.eks.network import subnet_cidrs
+from muster.errors import MusterError
 from muster.model.capacity import Capacity, Reservation
-from muster.model.clusters import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways
+from muster.model.clusters import (
+    Access,
+    AccessPolicy,
+    EksCluster,
+    EksNetwork,
+    ExistingVpc,
+    NatGateways,
+    NodeProvisioner,
+)
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, Placement
 from muster.model.pools import Pool
@@ -359,3 +368,75 @@ def test_a_control_plane_that_aws_has_raised_is_left_as_it_is(running: str, igno
 
 def test_add_ons_take_the_version_that_fits_the_cluster(program: Program) -> None:
     assert all("addonVersion" not in each.inputs for each in program.of("aws:eks/addon:Addon"))
+
+
+KARPENTER = replace(CLUSTER, autoscaler=NodeProvisioner.KARPENTER)
+AUTO = replace(CLUSTER, autoscaler=NodeProvisioner.AUTO_MODE)
+BOUGHT = tuple(replace(each, image=Image.AL2023) for each in POOLS if each.name != "l4")
+ENTRY = "aws:eks/accessEntry:AccessEntry"
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html: all inline policies of a role.
+LONGEST = 10_240
+
+
+def test_karpenter_gets_a_role_a_queue_and_a_way_in_and_no_group_but_the_systems() -> None:
+    found = made(KARPENTER, BOUGHT)
+    assert [each.inputs["nodeGroupName"] for each in found.of(GROUP)] == ["system"]
+    assert "ml-autoscaler" not in {each.name for each in found.resources}
+    assert found.one(ENTRY, "ml-karpenter-nodes").inputs["type"] == "EC2_LINUX"
+    association = found.one("aws:eks/podIdentityAssociation:PodIdentityAssociation", "ml-karpenter").inputs
+    assert (association["namespace"], association["serviceAccount"]) == ("kube-system", "karpenter")
+    rules = found.of("aws:cloudwatch/eventRule:EventRule")
+    kinds = {json.loads(each.inputs["eventPattern"])["detail-type"][0] for each in rules}
+    assert kinds == {kind for _, _, kind in karpenter.EVENTS}
+    assert len(found.of("aws:cloudwatch/eventTarget:EventTarget")) == len(rules)
+
+
+def test_a_queued_pool_is_refused_where_no_request_is_answered() -> None:
+    with pytest.raises(MusterError, match="pool l4"):
+        made(KARPENTER)
+
+
+def test_everything_that_karpenter_needs_outlives_what_is_installed() -> None:
+    found = made(KARPENTER, BOUGHT)
+    provider = found.one("pulumi:providers:kubernetes", "ml-kubernetes")
+    for kind, name in (
+        (ENTRY, "ml-karpenter-nodes"),
+        ("aws:eks/podIdentityAssociation:PodIdentityAssociation", "ml-karpenter"),
+        ("aws:iam/rolePolicy:RolePolicy", "ml-karpenter-profiles"),
+        ("aws:cloudwatch/eventTarget:EventTarget", "ml-karpenter-spot"),
+    ):
+        assert found.comes_after(provider, found.one(kind, name)), name
+
+
+def test_karpenter_changes_only_what_carries_the_tag_of_its_cluster() -> None:
+    documents = karpenter.policies(KARPENTER, nodes="arn:nodes", queue="arn:queue", cluster="arn:cluster")
+    assert set(documents) == set(karpenter.PARTS)
+    assert sum(map(len, documents.values())) < LONGEST
+    statements = [each for text in documents.values() for each in json.loads(text)["Statement"]]
+    for statement in statements:
+        for action in statement["Action"]:
+            assert "*" not in action
+            reads = action.partition(":")[2].startswith(("Describe", "Get", "List", "Receive"))
+            if not reads and action not in ("sqs:DeleteMessage", "iam:PassRole"):
+                named = "kubernetes.io/cluster/ml" in json.dumps(statement.get("Condition", {}))
+                # A launch names what it takes: images, subnets, groups, reservations.
+                assert named or not {"ec2:RunInstances", "ec2:CreateFleet"}.isdisjoint({action}), action
+    (passes,) = (each for each in statements if each["Action"] == ["iam:PassRole"])
+    assert passes["Resource"] == ["arn:nodes"]
+
+
+def test_auto_mode_has_neither_add_ons_nor_groups_and_lets_its_nodes_in() -> None:
+    found = made(AUTO, tuple(replace(each, efa=False) for each in POOLS if each.name in ("cpu", "a100")))
+    assert not found.of(GROUP)
+    assert not found.of("aws:eks/addon:Addon")
+    control = found.one(CONTROL, "ml").inputs
+    assert control["computeConfig"] == {"enabled": True}
+    assert control["kubernetesNetworkConfig"] == {"elasticLoadBalancing": {"enabled": True}}
+    assert control["storageConfig"] == {"blockStorage": {"enabled": True}}
+    assert control["bootstrapSelfManagedAddons"] is False
+    assert found.one(ENTRY, "ml-auto-nodes").inputs["type"] == "EC2"
+    association = found.one("aws:eks/accessPolicyAssociation:AccessPolicyAssociation", "ml-auto-nodes").inputs
+    assert association["policyArn"].endswith("AmazonEKSAutoNodePolicy")
+    provider = found.one("pulumi:providers:kubernetes", "ml-kubernetes")
+    gateways = found.of("aws:ec2/route:Route")
+    assert all(found.comes_after(provider, each) for each in gateways if "private" in each.name)

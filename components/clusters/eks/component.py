@@ -1,4 +1,4 @@
-"""The EKS cluster as one component: network, key, roles, control plane, add-ons, groups, and the way in."""
+"""The EKS cluster as one component: network, key, roles, control plane, add-ons, nodes, and the way in."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +8,13 @@ import pulumi
 import pulumi_aws as aws
 
 from muster.components.clusters import access
-from muster.components.clusters.cloud import Cloud
-from muster.components.clusters.eks import addons, autoscaler, control_plane, roles
+from muster.components.clusters.cloud import Cloud, Provisioning
+from muster.components.clusters.eks import addons, auto_mode, autoscaler, control_plane, karpenter, roles
 from muster.components.clusters.eks.groups import NodeGroups
-from muster.components.clusters.eks.network import ExistingVpcArgs, network
+from muster.components.clusters.eks.network import ExistingVpcArgs, Network, network
+from muster.components.clusters.eks.provisioning import provisioning
 from muster.components.component import Component
-from muster.model.clusters import Access, EksCluster
+from muster.model.clusters import Access, EksCluster, NodeProvisioner
 from muster.model.pools import Pool
 
 
@@ -23,7 +24,8 @@ class EksGpuClusterArgs:
     everything in it; `cluster.protect` refuses that.
 
     `pools`: one managed node group for each zone of each. A pool that is taken out is deleted with its
-    nodes, whatever runs there.
+    nodes, whatever runs there. Where Karpenter or Auto Mode makes the nodes, pools are objects in the
+    cluster: `provisioning` of the component holds them, and `muster.components.karpenter` applies them.
 
     `access`: a name for it -> who else may reach the API, beside `cluster.access`: a team's people, with the
     groups that its RBAC binds. An entry that is taken out loses its access at once.
@@ -43,6 +45,8 @@ class EksGpuClusterArgs:
 
 class EksGpuCluster(Component):
     """`kubernetes` and `bundles` are the providers of everything that is installed into the cluster.
+
+    `provisioning`: what Karpenter or Auto Mode launches nodes from; None with managed node groups.
 
     Outputs: `name`, `endpoint`, `region`, `version`, `pools` (name -> its node groups), `keyArn`, and
     `kubeconfig`, which is secret.
@@ -71,30 +75,11 @@ class EksGpuCluster(Component):
         self.cloud: Cloud | None = Cloud(provider=amazon, control_plane=made)
         for who, entry in sorted(_entries(cluster.access, args.access).items()):
             control_plane.grant(f"{name}-access-{who}", entry, cluster=made, described=cluster, opts=child)
-        role, grants = roles.service_role(
-            f"{name}-nodes", "ec2.amazonaws.com", roles.NODE_POLICIES, tags=cluster.tags, opts=child
-        )
-        early = addons.addons(addons.BEFORE_NODES, prefix=name, cluster=made, described=cluster, opts=child)
-        groups = NodeGroups(
-            cluster,
-            prefix=name,
-            control_plane=made,
-            role_arn=role.arn,
-            network=subnets,
-            after=[*grants, *early, *subnets.way_out],
-            opts=child,
-        )
-        self.system = groups.system()
-        self.pools = {pool.name: groups.of(pool) for pool in args.pools}
-        late = addons.addons(
-            addons.AFTER_NODES,
-            prefix=name,
-            cluster=made,
-            described=cluster,
-            after=[self.system],
-            opts=child,
-        )
-        scaling = autoscaler.identity(cluster, prefix=name, cluster=made, opts=child)
+        self.system: aws.eks.NodeGroup | None = None
+        self.pools: dict[str, list[aws.eks.NodeGroup]] = {}
+        self.provisioning: Provisioning | None = None
+        # What has to be there before anything is installed, and until all of it is gone.
+        before = self._nodes(args, name=name, made=made, network=subnets, opts=child)
         self.kubeconfig = access.kubeconfig(
             cluster.name,
             endpoint=made.endpoint,
@@ -105,8 +90,7 @@ class EksGpuCluster(Component):
             name,
             kubeconfig=self.kubeconfig,
             context=cluster.name,
-            # The late add-ons have waited for the system pool.
-            after=[*late, scaling],
+            after=before,
             parent=self,
         )
         self.outputs: dict[str, pulumi.Input[object]] = {
@@ -122,6 +106,83 @@ class EksGpuCluster(Component):
             "pools": {pool: [each.node_group_name for each in groups] for pool, groups in self.pools.items()},
         }
         self.register_outputs(self.outputs)
+
+    def _nodes(
+        self,
+        args: EksGpuClusterArgs,
+        *,
+        name: str,
+        made: aws.eks.Cluster,
+        network: Network,
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        cluster = args.cluster
+        if cluster.is_auto:
+            role, ready = auto_mode.node_role(cluster, prefix=name, cluster=made, opts=opts)
+            self.provisioning = provisioning(
+                cluster,
+                args.pools,
+                prefix=name,
+                control_plane=made,
+                network=network,
+                role=role,
+                queue=None,
+                opts=opts,
+            )
+            return [*ready, *network.way_out]
+        late = self._groups(args, name=name, made=made, network=network, opts=opts)
+        if cluster.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER:
+            return [*late, autoscaler.identity(cluster, prefix=name, cluster=made, opts=opts)]
+        found = karpenter.identity(cluster, prefix=name, cluster=made, opts=opts)
+        self.provisioning = provisioning(
+            cluster,
+            args.pools,
+            prefix=name,
+            control_plane=made,
+            network=network,
+            role=found.role,
+            queue=found.queue,
+            opts=opts,
+        )
+        return [*late, *found.ready]
+
+    def _groups(
+        self,
+        args: EksGpuClusterArgs,
+        *,
+        name: str,
+        made: aws.eks.Cluster,
+        network: Network,
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The system pool, and the pools that cluster-autoscaler resizes; the add-ons around them. Returns
+        the last of all, which have waited for the system pool.
+        """
+        cluster = args.cluster
+        role, grants = roles.service_role(
+            f"{name}-nodes", "ec2.amazonaws.com", roles.NODE_POLICIES, tags=cluster.tags, opts=opts
+        )
+        early = addons.addons(addons.BEFORE_NODES, prefix=name, cluster=made, described=cluster, opts=opts)
+        groups = NodeGroups(
+            cluster,
+            prefix=name,
+            control_plane=made,
+            role_arn=role.arn,
+            network=network,
+            after=[*grants, *early, *network.way_out],
+            opts=opts,
+        )
+        self.system = groups.system()
+        if cluster.answers_requests:
+            self.pools = {pool.name: groups.of(pool) for pool in args.pools}
+        return addons.addons(
+            addons.AFTER_NODES,
+            prefix=name,
+            cluster=made,
+            described=cluster,
+            after=[self.system],
+            opts=opts,
+        )
 
 
 def _plugin(cluster: EksCluster) -> access.Plugin:

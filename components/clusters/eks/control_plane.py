@@ -5,7 +5,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from muster.components.clusters.eks import raised, roles
+from muster.components.clusters.eks import auto_mode, raised, roles
 from muster.components.clusters.eks.network import Network
 from muster.model.clusters import Access, AccessPolicy, EksCluster
 
@@ -51,9 +51,10 @@ def control_plane(
     role, grants = roles.service_role(
         f"{name}-cluster",
         "eks.amazonaws.com",
-        roles.CLUSTER_POLICIES,
+        (*roles.CLUSTER_POLICIES, *(auto_mode.CLUSTER_POLICIES if cluster.is_auto else ())),
         tags=cluster.tags,
         opts=opts,
+        tags_sessions=cluster.is_auto,
     )
     # EKS makes the group itself, with unlimited retention, unless it exists before.
     logs = aws.cloudwatch.LogGroup(
@@ -87,6 +88,7 @@ def control_plane(
         upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
         deletion_protection=cluster.protect,
         tags={**cluster.tags, VPC_TAG: _vpc_identity(cluster, vpc)},
+        **(auto_mode.settings() if cluster.is_auto else {}),
         opts=pulumi.ResourceOptions.merge(
             opts,
             pulumi.ResourceOptions(

@@ -15,10 +15,11 @@ import pulumi_aws as aws
 
 from muster.components.clusters.eks import launch
 from muster.components.clusters.eks.network import Network
-from muster.model import gpu_operator, names
+from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
 from muster.model.node_groups import group_name, sizes
+from muster.model.node_labels import node_labels
 from muster.model.nodes import Image
 from muster.model.pools import Pool
 
@@ -83,7 +84,7 @@ class NodeGroups:
             capacity_type=_CAPACITY.get(pool.capacity, "ON_DEMAND"),
             zones=(zone,),
             size=size,
-            labels=labels(pool, described),
+            labels=node_labels(pool, described),
             taints=[_gpu_taint()] if pool.is_gpu else None,
             # A gang's node is not taken away under it, and a reservation has none to put in its place.
             repair=pool.capacity in (Capacity.ON_DEMAND, Capacity.SPOT),
@@ -181,30 +182,13 @@ class NodeGroups:
         )
 
     def _groups(self, pool: Pool) -> list[pulumi.Input[str]]:
-        return [self._shared, self._among_themselves().id] if pool.efa else [self._shared]
-
-    def _among_themselves(self) -> aws.ec2.SecurityGroup:
-        """EFA passes only where a group allows everything in both directions between its own members.
-        https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html
-        """
-        if self._fabric is not None:
-            return self._fabric
-        name = f"{self._prefix}-efa"
-        self._fabric = aws.ec2.SecurityGroup(
-            name,
-            description="EFA traffic between nodes",
-            vpc_id=self._control_plane.vpc_config.apply(lambda config: config.vpc_id or ""),
-            tags={**self._cluster.tags, "Name": name},
-            opts=self._opts,
-        )
-        own = self._fabric.id
-        aws.vpc.SecurityGroupIngressRule(
-            name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=self._opts
-        )
-        aws.vpc.SecurityGroupEgressRule(
-            name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=self._opts
-        )
-        return self._fabric
+        if not pool.efa:
+            return [self._shared]
+        if self._fabric is None:
+            self._fabric = fabric(
+                self._cluster, prefix=self._prefix, control_plane=self._control_plane, opts=self._opts
+            )
+        return [self._shared, self._fabric.id]
 
     def _tag(self, name: str, group: aws.eks.NodeGroup, key: str, value: str) -> None:
         aws.autoscaling.Tag(
@@ -215,13 +199,31 @@ class NodeGroups:
         )
 
 
+def fabric(
+    described: EksCluster, *, prefix: str, control_plane: aws.eks.Cluster, opts: pulumi.ResourceOptions
+) -> aws.ec2.SecurityGroup:
+    """EFA passes only where a group allows everything in both directions between its own members.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html
+    """
+    name = f"{prefix}-efa"
+    group = aws.ec2.SecurityGroup(
+        name,
+        description="EFA traffic between nodes",
+        vpc_id=control_plane.vpc_config.apply(lambda config: config.vpc_id or ""),
+        tags={**described.tags, "Name": name},
+        opts=opts,
+    )
+    own = group.id
+    aws.vpc.SecurityGroupIngressRule(
+        name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=opts
+    )
+    aws.vpc.SecurityGroupEgressRule(
+        name, security_group_id=own, referenced_security_group_id=own, ip_protocol="-1", opts=opts
+    )
+    return group
+
+
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
-
-
-def labels(pool: Pool, cluster: EksCluster) -> dict[str, str]:
-    """The last one is how cluster-autoscaler knows a GPU node whose GPUs are not advertised yet."""
-    found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
-    return found | ({names.EKS_GPU_LABEL: pool.accelerator.name} if pool.accelerator else {})
 
 
 def template_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
@@ -229,7 +231,7 @@ def template_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    found = {f"{_TEMPLATE}label/{key}": value for key, value in labels(pool, cluster).items()}
+    found = {f"{_TEMPLATE}label/{key}": value for key, value in node_labels(pool, cluster).items()}
     found[f"{_TEMPLATE}resources/ephemeral-storage"] = f"{pool.boot_disk_gib}Gi"
     if pool.is_gpu:
         found[f"{_TEMPLATE}taint/{names.GPU_TAINT_KEY}"] = f"{names.GPU_TAINT_VALUE}:{names.GPU_TAINT_EFFECT}"

@@ -29,11 +29,14 @@ def service_role(
     *,
     tags: Mapping[str, str],
     opts: pulumi.ResourceOptions,
+    tags_sessions: bool = False,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """A role that an AWS service takes, and its grants, to wait for before the role is used."""
     role = aws.iam.Role(
         name,
-        assume_role_policy=_trust(service, ["sts:AssumeRole"]),
+        assume_role_policy=_trust(
+            service, ["sts:AssumeRole", *(["sts:TagSession"] if tags_sessions else [])]
+        ),
         tags=dict(tags) or None,
         opts=opts,
     )

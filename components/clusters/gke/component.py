@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from muster.components.clusters import access
-from muster.components.clusters.cloud import Cloud
+from muster.components.clusters.cloud import Cloud, Provisioning
 from muster.components.clusters.gke import pools
 from muster.components.clusters.gke.control_plane import control_plane
 from muster.components.clusters.gke.identity import NodeIdentity
@@ -89,6 +89,7 @@ class GkeGpuCluster(Component):
             opts=child,
         )
         self.cloud: Cloud | None = Cloud(provider=google, control_plane=made)
+        self.provisioning: Provisioning | None = None
         nodes = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=identity.granted))
         self.system = pools.system_pool(
             cluster,

@@ -12,6 +12,7 @@ from muster.model.clusters import (
     EksNetwork,
     ExistingVpc,
     NatGateways,
+    NodeProvisioner,
     Provider,
 )
 from muster.model.violations import at
@@ -29,6 +30,8 @@ def parse_eks(section: Section) -> EksCluster | None:
         zones=_zones(section, network),
         protect=section.flag("protect", default.protect),
         version=section.text("version") or default.version,
+        autoscaler=section.choice("autoscaler", NodeProvisioner, default.autoscaler) or default.autoscaler,
+        image_release=section.text("imageRelease") or default.image_release,
         network=network,
         public_cidrs=section.words("publicCidrs"),
         access=_access(section.section("access")),

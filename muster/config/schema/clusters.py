@@ -27,6 +27,7 @@ from muster.model.clusters import (
     GkeNetwork,
     GpuDriver,
     NatGateways,
+    NodeProvisioner,
     Provider,
     ReleaseChannel,
     SystemPool,
@@ -192,6 +193,17 @@ def _eks() -> Schema:
             "protect": key(_PROTECT, flag(), default=_EKS.protect),
             "version": key(
                 "The version of Kubernetes, in quotes.", text(), default=_EKS.version, example="1.36"
+            ),
+            "autoscaler": key(
+                "What makes the nodes: cluster-autoscaler, which alone has queued pools; Karpenter; or EKS "
+                "Auto Mode.",
+                choice(NodeProvisioner),
+                default=_EKS.autoscaler.value,
+            ),
+            "imageRelease": key(
+                "The release of Amazon Linux 2023 that Karpenter launches.",
+                text(),
+                default=_EKS.image_release,
             ),
             "network": key("The address range of the network, or an existing network.", _eks_network()),
             "publicCidrs": key(

@@ -6,7 +6,15 @@ Responsible for the settings of a cluster and their defaults. Not responsible fo
 (muster.components) nor for checking it (validation/clusters.py).
 """
 
-from muster.model.clusters.eks import Access, AccessPolicy, EksCluster, EksNetwork, ExistingVpc, NatGateways
+from muster.model.clusters.eks import (
+    Access,
+    AccessPolicy,
+    EksCluster,
+    EksNetwork,
+    ExistingVpc,
+    NatGateways,
+    NodeProvisioner,
+)
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
 from muster.model.clusters.system import SystemPool
@@ -28,6 +36,7 @@ __all__ = [
     "GkeNetwork",
     "GpuDriver",
     "NatGateways",
+    "NodeProvisioner",
     "Provider",
     "ReleaseChannel",
     "SystemPool",

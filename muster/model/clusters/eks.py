@@ -43,6 +43,19 @@ class EksNetwork:
     existing: ExistingVpc | None = None
 
 
+class NodeProvisioner(StrEnum):
+    """What makes the nodes of the pools.
+
+    `cluster-autoscaler`: resizes managed node groups and answers ProvisioningRequests. `karpenter`: launches
+    machines for pending pods. `auto-mode`: EKS does the same by itself, and keeps the nodes' system software.
+    Only the first has queued pools.
+    """
+
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+    KARPENTER = "karpenter"
+    AUTO_MODE = "auto-mode"
+
+
 class AccessPolicy(StrEnum):
     """EKS's own access policies, for the whole cluster.
     https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
@@ -65,6 +78,10 @@ class Access:
     groups: tuple[str, ...] = ()
 
 
+# Read on 2026-11-23; it has images for Kubernetes 1.31 to 1.37.
+# https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261023
+IMAGE_RELEASE: Final = "v20261023"
+
 _SYSTEM: Final = SystemPool(machine=MACHINES["m6i.xlarge"])
 # The kinds that EKS has: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 LOG_KINDS: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -81,6 +98,9 @@ LOG_DAYS: Final = (
 class EksCluster:
     """`zones`: at least two of the region, for the control plane and the nodes.
 
+    `autoscaler`: what makes the nodes of the pools. `image_release`: the release of AL2023 that Karpenter
+    launches (https://github.com/awslabs/amazon-eks-ami/releases).
+
     `public_cidrs`: addresses that may reach the control plane over the internet; empty: only the VPC.
     `access`: name -> a principal that may use the API, in addition to the one that created the cluster.
 
@@ -95,6 +115,8 @@ class EksCluster:
     zones: tuple[str, ...]
     protect: bool = True
     version: str = "1.35"
+    autoscaler: NodeProvisioner = NodeProvisioner.CLUSTER_AUTOSCALER
+    image_release: str = IMAGE_RELEASE
     network: EksNetwork = EksNetwork()
     public_cidrs: tuple[str, ...] = ()
     access: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
@@ -103,6 +125,16 @@ class EksCluster:
     log_days: int = 90
     system_pool: SystemPool = _SYSTEM
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def answers_requests(self) -> bool:
+        """Whether a ProvisioningRequest is ever answered there."""
+        return self.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether EKS Auto Mode makes the nodes, those of the system pool included."""
+        return self.autoscaler is NodeProvisioner.AUTO_MODE
 
     @property
     def provider(self) -> Provider:

@@ -115,6 +115,11 @@ class GkeCluster:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
+    def answers_requests(self) -> bool:
+        """Whether a ProvisioningRequest is ever answered there."""
+        return True
+
+    @property
     def provider(self) -> Provider:
         return Provider.GKE
 

@@ -128,6 +128,19 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
         "autoscaling:DescribeTags",
         "autoscaling:DescribeAutoScalingGroups",
     ),
+    "cloudwatch.EventRule": (
+        "events:DeleteRule",
+        "events:DescribeRule",
+        "events:ListTagsForResource",
+        "events:PutRule",
+        "events:TagResource",
+        "events:UntagResource",
+    ),
+    "cloudwatch.EventTarget": (
+        "events:ListTargetsByRule",
+        "events:PutTargets",
+        "events:RemoveTargets",
+    ),
     "cloudwatch.LogGroup": (
         "logs:CreateLogGroup",
         "logs:DeleteLogGroup",
@@ -323,6 +336,20 @@ AMAZON: Final[dict[str, tuple[str, ...]]] = {
         "ec2:RevokeSecurityGroupIngress",
         "ec2:DescribeSecurityGroupRules",
         "ec2:ModifySecurityGroupRules",
+    ),
+    "sqs.Queue": (
+        "sqs:CreateQueue",
+        "sqs:DeleteQueue",
+        "sqs:GetQueueAttributes",
+        "sqs:GetQueueUrl",
+        "sqs:ListQueueTags",
+        "sqs:SetQueueAttributes",
+        "sqs:TagQueue",
+        "sqs:UntagQueue",
+    ),
+    "sqs.QueuePolicy": (
+        "sqs:GetQueueAttributes",
+        "sqs:SetQueueAttributes",
     ),
 }
 

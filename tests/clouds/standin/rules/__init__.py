@@ -53,7 +53,16 @@ def rules_among(token: str) -> Mapping[str, Among]:
 
 def load() -> None:
     """Enters the rules of all clouds."""
-    for module in ("gke", "gke_pools", "google_network", "eks", "node_groups", "aws_network", "aws_policies"):
+    for module in (
+        "gke",
+        "gke_pools",
+        "google_network",
+        "eks",
+        "node_groups",
+        "aws_network",
+        "aws_policies",
+        "events",
+    ):
         importlib.import_module(f"{__name__}.{module}")
 
 

@@ -17,13 +17,14 @@ from tests.clouds.standin.values import Inputs, get
 
 # Services whose IAM actions are their operations' names. sts:TagSession and eks-auth are permissions without
 # an operation of their own in these models.
-_SERVICES: Final = ("autoscaling", "ec2", "ecr", "eks", "iam", "kms", "logs", "sts")
-_WITHOUT_OPERATION: Final = frozenset({"sts:TagSession", "sts:SetSourceIdentity"})
+_SERVICES: Final = ("autoscaling", "ec2", "ecr", "eks", "iam", "kms", "logs", "pricing", "sqs", "ssm", "sts")
+_WITHOUT_OPERATION: Final = frozenset({"iam:PassRole", "sts:TagSession", "sts:SetSourceIdentity"})
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 _LONGEST: Final = 6144
 
 
-def _document(inputs: Inputs, name: str) -> Iterator[Refusal]:
+def document(inputs: Inputs, name: str) -> Iterator[Refusal]:
+    """What every policy document keeps to."""
     text = get(inputs, name)
     if not isinstance(text, str):
         return
@@ -60,7 +61,7 @@ def trust_is_a_policy(inputs: Inputs) -> Iterator[Refusal]:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html; a trust policy
     names who is trusted.
     """
-    yield from _document(inputs, "assumeRolePolicy")
+    yield from document(inputs, "assumeRolePolicy")
     text = get(inputs, "assumeRolePolicy")
     try:
         unnamed = [one for one in statements(str(text)) if not one.get("Principal")]
@@ -73,10 +74,10 @@ def trust_is_a_policy(inputs: Inputs) -> Iterator[Refusal]:
 @alone(POLICY_TYPE)
 def policies_are_policies(inputs: Inputs) -> Iterator[Refusal]:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html"""
-    yield from _document(inputs, "policy")
+    yield from document(inputs, "policy")
 
 
 @alone(ROLE_POLICY.token)
 def inline_policies_are_policies(inputs: Inputs) -> Iterator[Refusal]:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html"""
-    yield from _document(inputs, "policy")
+    yield from document(inputs, "policy")

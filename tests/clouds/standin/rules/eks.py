@@ -52,6 +52,40 @@ def secrets_alone_are_encrypted(inputs: Inputs) -> Iterator[Refusal]:
         yield Refusal("encryptionConfig.resources", f"is [secrets], not {resources}")
 
 
+AUTO = (
+    "computeConfig.enabled",
+    "kubernetesNetworkConfig.elasticLoadBalancing.enabled",
+    "storageConfig.blockStorage.enabled",
+)
+
+
+@alone(CLUSTER_TYPE)
+def auto_mode_is_whole(inputs: Inputs) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/automode-get-started-cli.html and the resource's page
+    in the registry of Terraform: compute, load balancing and block storage are on or off together, and EKS's
+    own copies of add-ons are off with them; built-in node pools need a node role, and it needs them.
+    """
+    on = {bool(get(inputs, path)) for path in AUTO}
+    if len(on) > 1:
+        yield Refusal("computeConfig.enabled", f"{', '.join(AUTO)} are all true or all false")
+    if on == {True} and get(inputs, "bootstrapSelfManagedAddons") is not False:
+        yield Refusal("bootstrapSelfManagedAddons", "is false with Auto Mode")
+    if bool(each(inputs, "computeConfig.nodePools")) is not bool(get(inputs, "computeConfig.nodeRoleArn")):
+        yield Refusal("computeConfig.nodeRoleArn", "goes with built-in node pools")
+
+
+@among(CLUSTER_TYPE)
+def auto_modes_role_tags_sessions(inputs: Inputs, find: Find) -> Iterator[Refusal]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html: sts:AssumeRole and
+    sts:TagSession.
+    """
+    role = find(ROLE_TYPE, inputs.get("roleArn"))
+    if role is None or not get(inputs, "computeConfig.enabled"):
+        return
+    if not trusts(role, "eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+        yield Refusal("roleArn", "the role does not let eks.amazonaws.com sts:TagSession, as Auto Mode needs")
+
+
 @among(CLUSTER_TYPE)
 def control_planes_stand_in_two_zones(inputs: Inputs, find: Find) -> Iterator[Refusal]:
     """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: subnets in at least two zones."""

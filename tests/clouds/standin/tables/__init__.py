@@ -9,10 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 from tests.clouds.standin.table import Table
-from tests.clouds.standin.tables import aws_account, compute, ec2, eks, gke, google_project, launch_templates
+from tests.clouds.standin.tables import (
+    aws_account,
+    compute,
+    ec2,
+    eks,
+    events,
+    gke,
+    google_project,
+    launch_templates,
+)
 
 TABLES: Final[dict[str, Table]] = {
     table.token: table
-    for module in (gke, compute, google_project, eks, ec2, launch_templates, aws_account)
+    for module in (gke, compute, google_project, eks, ec2, launch_templates, aws_account, events)
     for table in module.TABLES
 }

@@ -61,6 +61,12 @@ CLUSTER: Final = Table(
             "zonalShiftConfig.enabled",
             "deletionProtection",
             "tags",
+            # Auto Mode: cluster.go at 00555dc5 takes each in place.
+            "computeConfig.enabled",
+            "computeConfig.nodePools",
+            "computeConfig.nodeRoleArn",
+            "kubernetesNetworkConfig.elasticLoadBalancing.enabled",
+            "storageConfig.blockStorage.enabled",
         ),
     },
     keeps=frozenset(

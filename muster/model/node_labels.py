@@ -1,0 +1,11 @@
+"""The labels and the taint that the nodes of an EKS pool carry, whoever makes them."""
+
+from muster.model import gpu_operator, names
+from muster.model.clusters import EksCluster
+from muster.model.pools import Pool
+
+
+def node_labels(pool: Pool, cluster: EksCluster) -> dict[str, str]:
+    """The last one is how cluster-autoscaler knows a GPU node whose GPUs are not advertised yet."""
+    found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
+    return found | ({names.EKS_GPU_LABEL: pool.accelerator.name} if pool.accelerator else {})
