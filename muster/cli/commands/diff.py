@@ -20,6 +20,8 @@ from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.preview import markdown
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import Replay
+from muster.preview.explain import explain as explain_team
+from muster.preview.explain import explain_to_json
 from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.forge.target import draws_mermaid
 from muster.preview.html import format_html
@@ -31,6 +33,7 @@ from muster.preview.report import to_report
 _EXAMPLES = """
 muster diff gke-prod
 muster diff gke-prod --base origin/main --fail-on loss
+muster diff gke-prod --explain vision
 muster diff gke-prod --head-plan plan.json --html preview.html --markdown comment.md
 muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan prod=prod.json
 muster diff stacks/Pulumi.new.yaml --base none
@@ -95,6 +98,12 @@ _CODES = {
     metavar="SECONDS",
     help="With --replay: how long a preempted job takes to give its quota back.",
 )
+@click.option(
+    "--explain",
+    metavar="TEAM",
+    help="Write what the change means for this team, in place of the report: what it is guaranteed and can "
+    "borrow, who can evict it, and where the figures come from.",
+)
 @click.option("--prices", type=FILE, metavar="FILE", help="Your prices, YAML.")
 @click.option(
     "--markdown",
@@ -116,6 +125,7 @@ def cli(
     context: str,
     replay: tuple[str, ...],
     grace: int,
+    explain: str | None,
     prices: Path | None,
     to_markdown: str | None,
     to_html: str | None,
@@ -143,7 +153,13 @@ def cli(
             SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
             shared,
         )
-    _write(diffs, to_markdown=to_markdown, to_html=to_html, as_json=as_json)
+    report = to_report(diffs) if explain is None else explain_team(diffs, explain)
+    if to_markdown or not (to_html or as_json):
+        put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
+    if to_html:
+        put(to_html, format_html(report))
+    if as_json:
+        put_json(to_json(diffs) if explain is None else explain_to_json(diffs, explain))
     _check(diffs, [FailOn(each) for each in fail_on])
     return ExitCode.DONE
 
@@ -191,16 +207,6 @@ def _once(found: dict[str, Snapshot], name: str) -> None:
         raise InputError(
             f"{what} has two snapshots. Fix: name --snapshot or --kubeconfig once for each stack."
         )
-
-
-def _write(diffs: list[StackDiff], *, to_markdown: str | None, to_html: str | None, as_json: bool) -> None:
-    report = to_report(diffs)
-    if to_markdown or not (to_html or as_json):
-        put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
-    if to_html:
-        put(to_html, format_html(report))
-    if as_json:
-        put_json(to_json(diffs))
 
 
 def _check(diffs: list[StackDiff], wanted: Collection[FailOn]) -> None:

@@ -12,6 +12,7 @@ from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
 from muster.preview.compare.pools import PoolChange, pool_changes
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
+from muster.preview.compare.preemption_rules import PreemptionRules
 from muster.preview.compare.priorities import (
     AccessChange,
     PriorityChange,
@@ -27,8 +28,8 @@ from muster.preview.tree import Tree, to_tree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """All differences. `quotas` go down the tree. `not_compared` names what could not be compared, and
-    why.
+    """All differences. `quotas` go down the tree. `rules` are those of base and head. `not_compared` names
+    what could not be compared, and why.
     """
 
     quotas: tuple[QuotaChange, ...]
@@ -38,6 +39,7 @@ class Changes:
     settings: tuple[SettingChange, ...]
     before: Tree
     after: Tree
+    rules: tuple[PreemptionRules, PreemptionRules]
     not_compared: tuple[str, ...] = ()
     versions: tuple[Judgement, ...] = ()
     priorities: tuple[PriorityChange, ...] = ()
@@ -75,7 +77,8 @@ class Changes:
 def compare(base: Stack | None, head: Stack | None) -> Changes:
     """The changes from base to head. None is a stack that does not exist, and compares as an empty one."""
     before, after = _tree(base), _tree(head)
-    preemption, not_compared = preemption_changes(rules_of(base, before), rules_of(head, after))
+    rules = (rules_of(base, before), rules_of(head, after))
+    preemption, not_compared = preemption_changes(*rules)
     return Changes(
         quotas=quota_changes(before, after),
         sums=pool_sums(before, after),
@@ -84,6 +87,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         settings=setting_changes(base, head),
         before=before,
         after=after,
+        rules=rules,
         not_compared=not_compared,
         versions=version_changes(base, head),
         priorities=priority_changes(base, head),

@@ -106,7 +106,7 @@ def pool_sums(before: Tree, after: Tree) -> tuple[PoolSum, ...]:
 
 def _quota_changes(before: Tree, after: Tree) -> Iterator[QuotaChange]:
     pools, moved = {**before.pools, **after.pools}, _moved(before, after)
-    sides = {pool: (_side(before, pool), _side(after, pool)) for pool in pools}
+    sides = {pool: (quotas_of(before, pool), quotas_of(after, pool)) for pool in pools}
     for path, node in _paths(before, after):
         for pool, (old, new) in sides.items():
             one, two = _without_rounding(old.get(node.name), new.get(node.name), moved=moved[pool])
@@ -140,7 +140,8 @@ def _has_quota(quota: Quota | None) -> bool:
     return quota is not None and (quota.holding is not None or quota.sums != NOTHING)
 
 
-def _side(tree: Tree, pool: str) -> dict[str, Quota]:
+def quotas_of(tree: Tree, pool: str) -> dict[str, Quota]:
+    """The quota of every node in one pool; empty where the tree does not have the pool."""
     if pool not in tree.pools:
         return {}
     sums, reach = _summed(tree, pool), tree.reach(pool)

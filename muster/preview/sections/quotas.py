@@ -132,12 +132,13 @@ def _team_table(diff: StackDiff, changes: Changes, rows: list[QuotaChange], *, i
         _TEAM[:shown],
         tuple(_team(changes, each)[:shown] for each in rows),
         _TEAM[3:shown],
-        marks=() if is_derived else tuple(_mark(changes, each) for each in rows),
+        marks=() if is_derived else tuple(mark_of(changes, each) for each in rows),
         bars=() if is_derived or diff.kai is not None else to_bars(rows, diff.used),
     )
 
 
-def _mark(changes: Changes, change: QuotaChange) -> Mark:
+def mark_of(changes: Changes, change: QuotaChange) -> Mark:
+    """What a team's change of quota is for the team."""
     if change.name not in changes.after.nodes:
         return Mark.GONE
     if change.name not in changes.before.nodes:

@@ -1,0 +1,250 @@
+"""What a change means for one team, as a report and as JSON: `muster diff --explain TEAM`.
+
+Responsible for the wording of a TeamView (compare/team.py). The figures are those of the whole report.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from muster.model.violations import suggestion
+from muster.preview import figures
+from muster.preview.bars import to_bars
+from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.settings import owner_of
+from muster.preview.compare.team import Bound, Eviction, PoolView, TeamView, view_team
+from muster.preview.document import (
+    Items,
+    Mark,
+    Report,
+    Section,
+    Span,
+    StackReport,
+    Table,
+    Text,
+    UntrustedText,
+    join_names,
+)
+from muster.preview.inputs import InputError
+from muster.preview.sections.quotas import mark_of
+from muster.preview.tree import in_pool_unit
+
+_QUOTA: Final = ("Pool", "Quota", "Change", "May borrow", "May lend", "Could use at most", "Uses now")
+# The columns that apply to both schedulers.
+_OWN: Final = 3
+_RIGHTS: Final = ("Change", "Team", "On pools", "Why")
+_LENDERS: Final = 5
+_BOUNDS: Final = {
+    Bound.OWN_LIMIT: "bounded by its own borrowing limit",
+    Bound.OTHERS: "bounded by what others lend and by the limits of the departments above it",
+    Bound.ALONE: "because its department shares with no other (cohort: none)",
+}
+
+
+def explain(diffs: Sequence[StackDiff], team: str) -> Report:
+    """What the change means for the team, in each stack that has it. InputError where none has."""
+    views = _views(diffs, team)
+    return Report(tuple(_stack(diff, view) for diff, view in views))
+
+
+def explain_to_json(diffs: Sequence[StackDiff], team: str) -> dict[str, Any]:
+    """The same for programs. Amounts are in the pool's unit: GPUs, or thousandths of a CPU."""
+    return {"version": 1, "stacks": [_record(diff, view) for diff, view in _views(diffs, team)]}
+
+
+def _views(diffs: Sequence[StackDiff], team: str) -> list[tuple[StackDiff, TeamView]]:
+    compared = [(diff, diff.changes) for diff in diffs if diff.changes is not None]
+    found = [
+        (diff, view)
+        for diff, changes in compared
+        if (view := view_team(changes, team, diff.used)) is not None
+    ]
+    if compared and not found:
+        known = {
+            name
+            for _, changes in compared
+            for tree in (changes.before, changes.after)
+            for name in tree.team_names
+        }
+        raise InputError(f"--explain {team}: no such team. Fix: {suggestion(team, known, noun='team')}")
+    return found
+
+
+def _stack(diff: StackDiff, view: TeamView) -> StackReport:
+    return StackReport(
+        name=UntrustedText(f"{view.name} in {diff.name}"),
+        summary=tuple(_summary(diff, view)),
+        sections=tuple(_sections(diff, view)),
+    )
+
+
+def _summary(diff: StackDiff, view: TeamView) -> Iterator[Text]:
+    if view.queue != view.name:
+        owner = UntrustedText(view.queue)
+        yield (UntrustedText(view.name), " uses the queue of ", owner, " and shares all its figures.")
+    moved = [each.change for each in view.pools if each.change.loss or each.change.gain]
+    if not moved:
+        yield ("The quota of ", UntrustedText(view.name), " does not change.")
+    for change in moved:
+        sides = (change.before, change.after)
+        amounts = (0 if side is None else in_pool_unit(change.pool, side.own) for side in sides)
+        verb = "loses" if change.loss else "gains"
+        lost = figures.format_signed(change.pool, change.difference).lstrip("+−")
+        yield (
+            UntrustedText(view.name),
+            f" {verb} {lost} {figures.format_unit(change.pool)} of ",
+            UntrustedText(change.pool.name),
+            f": {figures.format_amounts(change.pool, *amounts)} guaranteed.",
+        )
+    new = tuple(each.team for each in view.evicted_by if each.now and not each.was)
+    if new:
+        yield (*join_names(tuple(dict.fromkeys(new))), " can newly evict its work.")
+    for over in diff.overuse:
+        if over.team == view.queue:
+            used, quota = (figures.format_amount(over.pool, each) for each in (over.used, over.after))
+            unit = figures.format_unit(over.pool)
+            yield (f"It uses {used} {unit} of ", UntrustedText(over.pool.name), f" now, and keeps {quota}.")
+
+
+def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
+    if view.pools:
+        yield Section("Guaranteed and borrowable", 10, (_quotas(diff, view),))
+        yield Section("Where the figures come from", 6, (Items(tuple(_origins(diff, view))),))
+    for title, weight, found in (
+        ("Who can evict it", 9, view.evicted_by),
+        ("Whom it can evict", 8, view.evicts),
+    ):
+        blocks = (_rights(found),) if found else (Items((("No other team.",),)),)
+        yield Section(title, weight, blocks)
+    changes = diff.changes
+    settings = (
+        [each for each in changes.settings if owner_of(each.place) == f"team {view.name}"] if changes else []
+    )
+    if settings:
+        rows = tuple(
+            tuple((UntrustedText(text or "–"),) for text in (each.place, each.before, each.after))
+            for each in settings
+        )
+        yield Section("Other settings", 5, (Table(("Setting", "Before", "After"), rows),))
+
+
+def _quotas(diff: StackDiff, view: TeamView) -> Table:
+    is_kai = diff.kai is not None
+    shown = _OWN if is_kai else len(_QUOTA) if diff.taken is not None else len(_QUOTA) - 1
+    changes = [each.change for each in view.pools]
+    marks = [Mark.SAME] * len(changes)
+    if diff.changes is not None:
+        marks = [mark_of(diff.changes, each) if each.loss or each.gain else Mark.SAME for each in changes]
+    return Table(
+        _QUOTA[:shown],
+        tuple(_quota(each)[:shown] for each in view.pools),
+        _QUOTA[1:shown],
+        marks=tuple(marks),
+        bars=() if is_kai else to_bars(changes, diff.used),
+    )
+
+
+def _quota(view: PoolView) -> tuple[Text, ...]:
+    change = view.change
+    own = [None if side is None else side.own for side in (change.before, change.after)]
+    used = "–" if view.used is None else figures.format_amount(change.pool, view.used)
+    return (
+        (UntrustedText(change.pool.name), f" {figures.format_unit(change.pool)}"),
+        (figures.format_resources(change.pool, own[0], own[1]),),
+        (figures.format_signed(change.pool, change.difference),),
+        (figures.format_limits(change, "borrow"),),
+        (figures.format_limits(change, "lend"),),
+        (figures.format_reach(change),),
+        (used,),
+    )
+
+
+def _origins(diff: StackDiff, view: TeamView) -> Iterator[Text]:
+    place = ".departments.".join(("muster:departments." + view.path[0], *view.path[1:]))
+    for each in view.pools:
+        pool, key = each.change.pool, f"{place}.teams.{view.queue}"
+        name = UntrustedText(pool.name)
+        if each.change.is_written:
+            yield (name, ": the quota is written under ", UntrustedText(f"{key}.quota.{pool.name}"), ".")
+        elif each.change.after is not None and each.change.after.own.gpus == 0 and pool.is_gpu:
+            yield (name, ": no quota is written, so none is guaranteed.")
+        else:
+            yield (name, ": no quota is written, so Muster divides what the others leave of the pool.")
+        if diff.kai is None:
+            yield _reach(each)
+
+
+def _reach(view: PoolView) -> Text:
+    """How the most that the team could use follows from the rest."""
+    change, pool = view.change, view.change.pool
+    if change.after is None or view.bound is Bound.NO_QUOTA:
+        return (UntrustedText(pool.name), f": nothing can be used: {view.bound}.")
+    own, most = (
+        each if pool.is_gpu else round(each, -3)
+        for each in (in_pool_unit(pool, change.after.own), change.after.most)
+    )
+    total, guaranteed, more = (figures.format_amount(pool, each) for each in (most, own, max(most - own, 0)))
+    spans: list[Span] = [
+        UntrustedText(pool.name),
+        f": at most {total} is {guaranteed} guaranteed and {more} borrowed, {_BOUNDS[view.bound]}",
+    ]
+    if most > own and view.lenders:
+        spans += ["; idle quota may come from ", *_lenders(view)]
+    return (*spans, ".")
+
+
+def _lenders(view: PoolView) -> Iterator[Span]:
+    for index, (team, amount) in enumerate(view.lenders[:_LENDERS]):
+        yield from (", " if index else "", UntrustedText(team))
+        yield f" (up to {figures.format_amount(view.change.pool, amount)})"
+    if len(view.lenders) > _LENDERS:
+        yield f" and {len(view.lenders) - _LENDERS} more"
+
+
+def _rights(found: tuple[Eviction, ...]) -> Table:
+    words = {(False, True): "new", (True, True): "as before", (True, False): "no longer"}
+    ordered = sorted(found, key=lambda each: (each.was, not each.now))
+    rows = tuple(
+        (
+            (words[each.was, each.now],),
+            (UntrustedText(each.team),),
+            join_names(each.pools, most=20),
+            (str(each.right),),
+        )
+        for each in ordered
+    )
+    marks = tuple(Mark.RISK if not each.was else Mark.SAME for each in ordered)
+    return Table(_RIGHTS, rows, marks=marks)
+
+
+def _record(diff: StackDiff, view: TeamView) -> dict[str, Any]:
+    return {
+        "stack": diff.name,
+        "team": view.name,
+        "queue": view.queue,
+        "path": list(view.path),
+        "shares": not view.is_alone,
+        "pools": [_pool(each) for each in view.pools],
+        "evictedBy": [_eviction(each) for each in view.evicted_by],
+        "evicts": [_eviction(each) for each in view.evicts],
+    }
+
+
+def _pool(view: PoolView) -> dict[str, Any]:
+    change = view.change
+    sides = {
+        name: None if side is None else {"guaranteed": in_pool_unit(change.pool, side.own), "most": side.most}
+        for name, side in (("before", change.before), ("after", change.after))
+    }
+    return {
+        "pool": change.pool.name,
+        "written": change.is_written,
+        **sides,
+        "boundedBy": view.bound.value,
+        "lenders": [{"team": team, "most": amount} for team, amount in view.lenders],
+        "used": view.used,
+    }
+
+
+def _eviction(each: Eviction) -> dict[str, Any]:
+    return {**asdict(each), "pools": list(each.pools), "right": str(each.right)}
