@@ -15,6 +15,7 @@ from muster.model.clusters import (
     SystemPool,
 )
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
+from muster.model.clusters.maintenance import MaintenanceWindow
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.promises import NOT_PROMISED
 from muster.model.stack import GangMode, Stack
@@ -28,6 +29,8 @@ _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # EKS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 _EKS_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}\Z")
 # https://cloud.google.com/kubernetes-engine/versioning#specifying_cluster_version
+# Of hours in 32 days, in which GKE may do what it has to.
+_LEAST_MAINTENANCE: Final = 48
 _ALIASES: Final = ("latest", "-")
 _EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
 _KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
@@ -62,6 +65,8 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
     if cluster.kms_key is not None and not _KEY.match(cluster.kms_key):
         fix = "write projects/P/locations/L/keyRings/R/cryptoKeys/K."
         yield Violation(f"{_PATH}.kmsKey", f"{cluster.kms_key!r} is no full name of a key.", fix)
+    if cluster.maintenance is not None:
+        yield from _maintenance(cluster.maintenance)
     queued = [pool.name for pool in stack.queued_pools]
     if queued and cluster.release_channel is not ReleaseChannel.NONE:
         message = (
@@ -73,6 +78,20 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         message = "is empty, so the control plane cannot be reached from outside, `pulumi up` included."
         fix = "name the addresses from which you deploy: {office: 198.51.100.0/24}."
         yield Violation(f"{_PATH}.authorizedNetworks", message, fix, level="warning")
+
+
+def _maintenance(window: MaintenanceWindow) -> Iterator[Violation]:
+    """48 hours in any 32 days, in windows of four hours or more:
+    https://cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions
+    """
+    path = f"{_PATH}.maintenance"
+    if not window.has_start:
+        yield Violation(f"{path}.start", f"{window.start!r} is no time of a day.", 'write it like "02:00".')
+    if window.hours_in_32_days < _LEAST_MAINTENANCE:
+        message = (
+            f"is open for {window.hours_in_32_days} hours in 32 days, and GKE asks for {_LEAST_MAINTENANCE}."
+        )
+        yield Violation(path, message, "write more `days` or `hours`, such as two days of 6 hours.")
 
 
 def _eks(cluster: EksCluster) -> Iterator[Violation]:

@@ -55,6 +55,13 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         "masterAuthorizedNetworksConfig": {"cidrBlocks": [{"cidrBlock": "192.0.2.0/24", "displayName": "x"}]},
         "workloadIdentityConfig": {"workloadPool": "acme.svc.id.goog"},
         "releaseChannel": {"channel": "UNSPECIFIED"},
+        "maintenancePolicy": {
+            "recurringWindow": {
+                "startTime": "2026-01-10T02:00:00Z",
+                "endTime": "2026-01-10T10:00:00Z",
+                "recurrence": "FREQ=WEEKLY;BYDAY=SA,SU",
+            }
+        },
         "databaseEncryption": {
             "state": "ENCRYPTED",
             "keyName": "projects/p/locations/l/keyRings/r/cryptoKeys/k",

@@ -97,6 +97,8 @@ GKE: Final = [
         pools=_all(GKE_POOLS, REPLACE),
     ),
     _cluster("protect", False, cluster=UPDATE),
+    _cluster("maintenance", {"days": ["fri", "sat"], "hours": 6}, cluster=UPDATE),
+    _cluster("maintenance", None, cluster=UPDATE),
     _cluster("version", "1.34", cluster=UPDATE),
     Edit(
         {

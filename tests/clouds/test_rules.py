@@ -69,6 +69,16 @@ BREAKS = [
     Break("dataplane_v2_needs_vpc_native", CLUSTER, {"networkingMode": "ROUTES"}),
     Break("the_workload_pool_is_the_projects", CLUSTER, {"workloadIdentityConfig.workloadPool": "acme.goog"}),
     Break("a_removed_default_pool_had_a_node", CLUSTER, {"initialNodeCount": None}),
+    Break(
+        "maintenance_windows_are_long_enough",
+        CLUSTER,
+        {"maintenancePolicy.recurringWindow.recurrence": "FREQ=WEEKLY;BYDAY=SA"},
+    ),
+    Break(
+        "maintenance_windows_are_long_enough",
+        CLUSTER,
+        {"maintenancePolicy.recurringWindow.endTime": "2026-01-10T05:00:00Z"},
+    ),
     Break("encryption_names_its_key", CLUSTER, {"databaseEncryption.keyName": None}),
     Break(
         "authorised_networks_are_ranges",

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from muster.components.clusters.gke.network import Network
-from muster.model.clusters import GkeCluster, ReleaseChannel
+from muster.model.clusters import GkeCluster, MaintenanceWindow, ReleaseChannel
 
 _CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
     ReleaseChannel.NONE: "UNSPECIFIED"
@@ -38,6 +38,7 @@ def control_plane(
         # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_cluster
         node_locations=None if cluster.zone else list(cluster.zones) or None,
         min_master_version=cluster.version,
+        maintenance_policy=_maintenance(cluster.maintenance),
         release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_CHANNELS[cluster.release_channel]),
         network=network.network,
         subnetwork=network.subnetwork,
@@ -84,6 +85,17 @@ def control_plane(
                 depends_on=network.before,
             ),
         ),
+    )
+
+
+def _maintenance(window: MaintenanceWindow | None) -> gcp.container.ClusterMaintenancePolicyArgs | None:
+    if window is None:
+        return None
+    begin, end = window.first
+    return gcp.container.ClusterMaintenancePolicyArgs(
+        recurring_window=gcp.container.ClusterMaintenancePolicyRecurringWindowArgs(
+            start_time=begin, end_time=end, recurrence=window.recurrence
+        )
     )
 
 

@@ -23,6 +23,12 @@ def parse_eks(section: Section) -> EksCluster | None:
     region = section.text("region", required=True)
     network = _network(section.section("network"))
     default = EksCluster(name=name or "", region=region or "", zones=())
+    if section.has("maintenance"):
+        section.get("maintenance")
+        fix = "remove it, and run `pulumi up` when nodes may be replaced."
+        section.note(
+            "maintenance", "EKS replaces the nodes of a group only when `pulumi up` changes it.", fix
+        )
     days = section.integer("logDays", default.log_days, **bounds.LOG_DAYS)
     cluster = EksCluster(
         name=default.name,

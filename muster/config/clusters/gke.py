@@ -1,9 +1,20 @@
 """Reads a GKE cluster."""
 
+from muster.config import bounds
 from muster.config.clusters.system import parse_system
 from muster.config.section import Section
-from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, Provider, ReleaseChannel
+from muster.model.clusters import (
+    Day,
+    ExistingNetwork,
+    GkeCluster,
+    GkeNetwork,
+    GpuDriver,
+    MaintenanceWindow,
+    Provider,
+    ReleaseChannel,
+)
 from muster.model.regions import region_of
+from muster.model.violations import suggestion
 
 
 def parse_gke(section: Section) -> GkeCluster | None:
@@ -32,6 +43,7 @@ def parse_gke(section: Section) -> GkeCluster | None:
         gpu_driver=section.choice("gpuDriver", GpuDriver, default.gpu_driver) or default.gpu_driver,
         system_pool=parse_system(section, Provider.GKE, default.system_pool),
         labels=section.texts("labels"),
+        maintenance=_maintenance(section.section("maintenance")) if section.has("maintenance") else None,
     )
     return cluster if name and project and (region or zone) else None
 
@@ -45,6 +57,24 @@ def _zones(section: Section, zone: str | None) -> tuple[str, ...]:
         fix = "remove it; for nodes in several zones write `region:` in place of `zone:`."
         section.note("zones", f"a zonal cluster has all its nodes in {zone}.", fix)
     return (zone,)
+
+
+def _maintenance(section: Section) -> MaintenanceWindow:
+    default = MaintenanceWindow()
+    known = {day.value: day for day in Day}
+    days = []
+    for name in section.words("days"):
+        if name in known:
+            days.append(known[name])
+        else:
+            section.note("days", f"{name!r} is no day.", suggestion(name, known, noun="day"))
+    found = MaintenanceWindow(
+        days=tuple(days) or default.days,
+        start=section.text("start") or default.start,
+        hours=section.integer("hours", default.hours, **bounds.MAINTENANCE_HOURS) or default.hours,
+    )
+    section.close()
+    return found
 
 
 def _network(section: Section) -> GkeNetwork:

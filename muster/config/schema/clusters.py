@@ -21,11 +21,13 @@ from muster.config.schema.kinds import (
 from muster.model.clusters import (
     AccessPolicy,
     Autoscaler,
+    Day,
     EksCluster,
     EksNetwork,
     GkeCluster,
     GkeNetwork,
     GpuDriver,
+    MaintenanceWindow,
     NatGateways,
     NodeProvisioner,
     Provider,
@@ -109,6 +111,12 @@ def _gke() -> Schema:
                 choice(ReleaseChannel),
                 default=_GKE.release_channel.value,
             ),
+            "maintenance": key(
+                "When GKE may upgrade control plane and nodes by itself.",
+                _maintenance(),
+                otherwise="at any time",
+                example={"days": ["sat", "sun"], "start": "02:00", "hours": 8},
+            ),
             "version": key("The version of Kubernetes, in quotes.", text(), example="1.36"),
             "network": key("The address ranges of the network, or an existing network.", _gke_network()),
             "authorizedNetworks": key(
@@ -148,6 +156,23 @@ def _gke() -> Schema:
         required=("provider", "name", "project"),
     )
     return {**keys, "if": {"not": {"required": ["zone"]}}, "then": {"required": ["region"]}}
+
+
+def _maintenance() -> Schema:
+    known = MaintenanceWindow()
+    hours = integer(**bounds.MAINTENANCE_HOURS)
+    return mapping(
+        {
+            "days": key(
+                "The days on which a window begins.",
+                each(choice(Day)),
+                otherwise="every day",
+                example=["sat", "sun"],
+            ),
+            "start": key("When it begins, as HH:MM in UTC, in quotes.", text(), default=known.start),
+            "hours": key("How many hours it lasts.", hours, default=known.hours),
+        }
+    )
 
 
 def _gke_network() -> Schema:

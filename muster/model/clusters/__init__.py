@@ -17,6 +17,7 @@ from muster.model.clusters.eks import (
 )
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
+from muster.model.clusters.maintenance import Day, MaintenanceWindow
 from muster.model.clusters.system import SystemPool
 from muster.model.providers import Provider
 
@@ -27,6 +28,7 @@ __all__ = [
     "AccessPolicy",
     "Autoscaler",
     "Cluster",
+    "Day",
     "EksCluster",
     "EksNetwork",
     "ExistingCluster",
@@ -35,6 +37,7 @@ __all__ = [
     "GkeCluster",
     "GkeNetwork",
     "GpuDriver",
+    "MaintenanceWindow",
     "NatGateways",
     "NodeProvisioner",
     "Provider",

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.clusters.maintenance import MaintenanceWindow
 from muster.model.clusters.system import SystemPool
 from muster.model.machines import MACHINES
 from muster.model.providers import Provider
@@ -95,6 +96,8 @@ class GkeCluster:
     destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
 
     `node_service_account`: email of an existing account; empty: Muster makes one.
+
+    `maintenance`: when GKE may upgrade control plane and nodes by itself; None: at any time.
     """
 
     name: str
@@ -113,6 +116,7 @@ class GkeCluster:
     gpu_driver: GpuDriver = GpuDriver.DEFAULT
     system_pool: SystemPool = _SYSTEM
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    maintenance: MaintenanceWindow | None = None
 
     @property
     def answers_requests(self) -> bool:

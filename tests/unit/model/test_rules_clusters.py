@@ -11,6 +11,7 @@ from muster.model.clusters import (
     Access,
     Autoscaler,
     Cluster,
+    Day,
     EksCluster,
     EksNetwork,
     ExistingCluster,
@@ -18,6 +19,7 @@ from muster.model.clusters import (
     ExistingVpc,
     GkeCluster,
     GkeNetwork,
+    MaintenanceWindow,
     ReleaseChannel,
     SystemPool,
 )
@@ -258,6 +260,29 @@ def test_an_existing_network_of_google_s_needs_no_ranges() -> None:
     there = ExistingNetwork(network="n", subnetwork="s", pods="p", services="v")
     cluster: GkeCluster = replace(GKE, network=GkeNetwork(pods="nonsense", existing=there))
     assert found(cluster, L4) == {}
+
+
+@pytest.mark.parametrize(
+    ("window", "path"),
+    [
+        (MaintenanceWindow(start="2:00"), "maintenance.start"),
+        (MaintenanceWindow(start="24:00"), "maintenance.start"),
+        (MaintenanceWindow(days=(Day.SAT,), hours=8), "maintenance"),
+        (MaintenanceWindow(days=(Day.SAT, Day.SAT), hours=8), "maintenance"),
+    ],
+)
+def test_a_maintenance_window_that_google_would_refuse_is_refused(
+    window: MaintenanceWindow, path: str
+) -> None:
+    assert found(replace(GKE, maintenance=window), L4) == {f"muster:cluster.{path}": "error"}
+
+
+def test_a_maintenance_window_begins_on_its_first_day_and_recurs_on_all() -> None:
+    window = MaintenanceWindow(days=(Day.SUN, Day.SAT), start="22:30", hours=6)
+    assert found(replace(GKE, maintenance=window), L4) == {}
+    # 10 January 2026 is a Saturday.
+    assert window.first == ("2026-01-10T22:30:00Z", "2026-01-11T04:30:00Z")
+    assert window.recurrence == "FREQ=WEEKLY;BYDAY=SA,SU"
 
 
 @pytest.mark.parametrize(

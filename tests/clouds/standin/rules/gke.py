@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.rules import alone
@@ -109,6 +110,22 @@ def encryption_names_its_key(inputs: Inputs) -> Iterator[Refusal]:
         and not get(inputs, "databaseEncryption.keyName")
     ):
         yield Refusal("databaseEncryption.keyName", "is required by this state")
+
+
+@alone(CLUSTER_TYPE)
+def maintenance_windows_are_long_enough(inputs: Inputs) -> Iterator[Refusal]:
+    """https://cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions: at least
+    48 hours in 32 days, of which only stretches of four hours or more count.
+    """
+    window = "maintenancePolicy.recurringWindow"
+    begin, end = get(inputs, f"{window}.startTime"), get(inputs, f"{window}.endTime")
+    if not isinstance(begin, str) or not isinstance(end, str):
+        return
+    hours = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() / 3600
+    recurrence = dict(part.split("=") for part in str(get(inputs, f"{window}.recurrence")).split(";"))
+    days = len(recurrence["BYDAY"].split(",")) if "BYDAY" in recurrence else 7
+    if hours < 4 or 4 * days * hours < 48:
+        yield Refusal(window, f"{days} days a week of {hours:g} hours are less than 48 hours in 32 days")
 
 
 @alone(CLUSTER_TYPE)
