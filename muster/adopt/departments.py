@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from muster.adopt.circles import circles
 from muster.adopt.cluster import LiveCluster
 from muster.adopt.findings import Findings
 from muster.adopt.groups import to_groups
@@ -75,17 +76,10 @@ class _Builder:
         named = {text(each, "spec", "cohortName") for each in self._live.of("ClusterQueue")}
         for name in sorted((named | set(parents.values())) - {""}):
             parents.setdefault(name, "")
-        for name in sorted(parents):
-            seen, at = {name}, parents[name]
-            while at and at not in seen:
-                seen.add(at)
-                at = parents[at]
-            if at:
-                reason = (
-                    f"is its own ancestor, through {parents[name]!r}: Kueue admits nothing in such Cohorts."
-                )
-                self._findings.lost(f"Cohort {name}", "spec.parentName", reason, "written without a parent")
-                parents[name] = ""
+        for name in circles(parents):
+            reason = f"is its own ancestor, through {parents[name]!r}: Kueue admits nothing in such Cohorts."
+            self._findings.lost(f"Cohort {name}", "spec.parentName", reason, "written without a parent")
+            parents[name] = ""
         return parents
 
     def _department(self, cohort: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Queue.
 
 from typing import Any, Final
 
+from muster.adopt.circles import circles
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
 from muster.adopt.kai.figures import to_shares
@@ -52,16 +53,9 @@ class _Builder:
             if parents[name] and parents[name] not in self._queues:
                 self._cut(name, f"names a Queue {parents[name]!r} that does not exist.")
                 parents[name] = ""
-        for name in sorted(parents):
-            seen, at = {name}, parents[name]
-            while at and at not in seen:
-                seen.add(at)
-                at = parents[at]
-            if at:
-                self._cut(
-                    name, f"is its own ancestor, through {parents[name]!r}: KAI schedules no such Queues."
-                )
-                parents[name] = ""
+        for name in circles(parents):
+            self._cut(name, f"is its own ancestor, through {parents[name]!r}: KAI schedules no such Queues.")
+            parents[name] = ""
         return parents
 
     def _cut(self, name: str, reason: str) -> None:

@@ -1,8 +1,12 @@
 """GKE's machines with TPUs, and the slices that they are made in.
 
-Sizes: https://cloud.google.com/tpu/docs/v5e, .../v5p and .../v6e. Topologies:
-https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. The first topology of a machine is the one
-that a single node has.
+Slices, and which machine makes them: https://docs.cloud.google.com/tpu/docs/v6e and, for v5e,
+https://cloud.google.com/tpu/docs/supported-versions; on GKE
+https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. CPU and memory of v5e are in Google's list
+of machine types, by github.com/Cyclenerd/google-cloud-pricing-cost-calculator, issue 89.
+
+Unsourced, because no page of Google's was found that shows them: CPU and memory of v5p and v6e, and the
+slices of v5p. The first topology of a machine is the one that a single node has.
 """
 
 from collections.abc import Iterator

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from muster.cli import main
+from muster.model.names import POOL_LABEL, SYSTEM_POOL
 from muster.paths import stack_file
 
 LOCAL = str(stack_file("local", start=Path(__file__).parent))
@@ -94,6 +95,16 @@ def test_more_than_the_quota_is_refused(job: Path, capsys: pytest.CaptureFixture
     assert code == 1
     assert "9 GPUs" in found["refused"][0]["message"] or "9 nodes" in found["refused"][0]["message"]
     assert not any(each["fits"] for each in found["groups"][1]["pools"])
+
+
+def test_a_head_on_the_system_pool_is_refused(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = yaml.safe_load(PUBLISHED)
+    head = body["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    head["nodeSelector"] = {POOL_LABEL: SYSTEM_POOL}
+    job.write_text(yaml.safe_dump(body))
+    code, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
+    assert code == 1
+    assert any("of pool system" in each["message"] for each in found["refused"])
 
 
 def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_requires(
@@ -269,6 +280,18 @@ def test_each_namespace_of_a_team_takes_its_work(
         assert (code, found["refused"]) == (0, [])
         code, out, _ = run(capsys, job, "--stack", several, "--team", "open", "--fix")
         assert (code, yaml.safe_load(out)["metadata"]["namespace"]) == (0, name)
+
+
+def test_a_team_on_the_queue_of_another_is_answered_with_what_that_one_holds(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several.write_text(several.read_text() + "        speech: {queue: team-a}\n")
+    answers = [
+        run(capsys, job, "--stack", several, "--team", team)[1].replace(f"of team {team}", "")
+        for team in ("team-a", "speech")
+    ]
+    assert "would be admitted" in answers[1]
+    assert answers[0] == answers[1]
 
 
 def test_the_namespace_of_another_team_is_refused_and_not_rewritten(
