@@ -1,0 +1,200 @@
+"""Gangs that ask by placeholders, and by both ways at once, on paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.controller.gangs.placeholder_sets import held_for
+from muster.controller.gangs.retry import LAST_FAILURE
+from muster.model.gangpolicy import GangPolicy, RetryPolicy
+from tests.unit.admission.gang_world import replace
+from tests.unit.admission.placed_world import PLACED, PlacedWorld
+from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
+from tests.unit.gangs.paper import with_condition
+
+RARELY = dataclasses.replace(
+    PLACED, retry=RetryPolicy(base=timedelta(hours=2), max=timedelta(hours=2), deadline=timedelta(days=3))
+)
+
+
+def world_of(policy: GangPolicy = PLACED, **stock: int) -> PlacedWorld:
+    return PlacedWorld(stock={"l4": 0, "h100": 0, **stock}, quota=9, policy=policy)
+
+
+def tick(world: PlacedWorld) -> None:
+    world.tick()
+    world.sweep()
+    assert world.circles() == []
+    for held in world.nodes.values():
+        assert not (held_for(held) and not world._is_held(held_for(held)))
+
+
+def test_a_gang_waits_for_the_last_node_and_then_runs_on_what_was_kept_for_it() -> None:
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 3)})
+    for _ in range(3):
+        tick(world)
+    world.still()
+    entry = world.workloads["a"].check_state("gang")
+    assert entry is not None
+    assert "2 of 3 l4 nodes for main (limit 30m)" in entry.message
+    assert not world.pods
+    world.stock["l4"] = 3
+    for _ in range(30):
+        tick(world)
+    assert world.ended == ["a"]
+    assert not world.placeholders
+    assert not world.templates
+
+
+def test_out_of_stock_for_half_of_it_everything_is_given_back_at_the_deadline() -> None:
+    world = world_of(RARELY, l4=2)
+    world.submit("a", {"main": ("l4", 3)})
+    for _ in range(33):
+        tick(world)
+    assert not world.placeholders
+    assert not world.templates
+    assert not world.pods
+    held = world.workloads["a"]
+    assert not held.spec.active
+    assert "2 of 3 l4 nodes" in held.metadata.annotations[LAST_FAILURE]
+
+
+def test_a_node_that_is_lost_in_between_is_asked_for_again_within_the_deadline() -> None:
+    world = world_of(RARELY, l4=2)
+    world.submit("a", {"main": ("l4", 3)})
+    for _ in range(20):
+        tick(world)
+    world.take_away(sorted(world.nodes)[0])
+    for _ in range(3):
+        tick(world)
+    assert len(world.placeholders) == 3
+    for _ in range(10):
+        tick(world)
+    assert not world.workloads["a"].spec.active, "the deadline has not moved"
+
+
+def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:
+    world = world_of(l4=0)
+    world.submit("a", {"main": ("l4", 3)})
+    world.submit("b", {"main": ("l4", 3)})
+    tick(world)
+    assert len(world.placeholders) == 6, "both ask"
+    world.stock["l4"] = 4
+    for _ in range(60):
+        tick(world)
+    assert world.ended == ["a", "b"]
+
+
+def test_a_gang_of_both_kinds_of_pools_starts_whole() -> None:
+    world = world_of(l4=1, h100=0)
+    world.submit("a", SPLIT)
+    for _ in range(5):
+        tick(world)
+    assert not world.pods
+    world.stock["h100"] = 1
+    for _ in range(30):
+        tick(world)
+    assert world.ended == ["a"]
+    assert not world.requests
+    assert not world.placeholders
+
+
+gangs = st.dictionaries(
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.dictionaries(
+        st.sampled_from(["x", "y", "z"]),
+        st.tuples(st.sampled_from(["l4", "l4", "h100"]), st.integers(min_value=1, max_value=2)),
+        min_size=1,
+        max_size=3,
+    ),
+    min_size=1,
+    max_size=4,
+)
+clouds = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["tick", "tick", "tick", "lose", "sick", "well", "preempt", "evict", "rival", "stock", "leap"]
+        ),
+        st.integers(min_value=0, max_value=7),
+    ),
+    max_size=25,
+)
+
+
+def disturb(world: PlacedWorld, kind: str, number: int) -> None:
+    nodes, running = sorted(world.nodes), sorted(world.started)
+    kept = sorted(world.placeholders)
+    match kind:
+        case "lose" if nodes:
+            world.take_away(nodes[number % len(nodes)])
+        case "sick" | "well" if nodes:
+            held = world.nodes[nodes[number % len(nodes)]]
+            status = "True" if kind == "well" else "False"
+            conditions = with_condition(held.status.conditions, "Ready", status, world.now)
+            world.nodes[held.metadata.name] = replace(
+                held, status=replace(held.status, conditions=conditions)
+            )
+        case "preempt" if running:
+            world.evict(running[number % len(running)], "Preempted")
+        case "evict" if kept:
+            del world.placeholders[kept[number % len(kept)]]
+        case "rival":
+            world.rival()
+        case "stock":
+            world.stock["l4"] = number
+        case "leap":
+            world.now += number * 5 * MINUTE
+    world.settle()
+    tick(world)
+
+
+def calm(world: PlacedWorld) -> None:
+    world.stock = {"l4": 99, "h100": 99}
+    for key in list(world.nodes):  # Sick ones are repaired by replacing them.
+        if not world.nodes[key].status.holds("Ready"):
+            world.take_away(key)
+    for _ in range(600):
+        world.tick(2 * MINUTE)
+        world.sweep()
+        if len(world.ended) == len(world.workloads):
+            break
+    else:
+        raise AssertionError(f"only {sorted(world.ended)} of {sorted(world.workloads)} ended")
+    assert not world.requests
+    assert not world.templates
+    assert not world.placeholders
+    assert not any(map(held_for, world.nodes.values()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(gangs, clouds)
+def test_whatever_the_cloud_does_nothing_starts_in_part_and_everything_is_given_back(
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
+) -> None:
+    world = world_of(l4=2, h100=2)
+    for name, pieces in wanted.items():
+        world.submit(name, pieces)
+    for kind, number in disturbances:
+        disturb(world, kind, number)
+    calm(world)
+
+
+@settings(max_examples=40, deadline=None)
+@given(gangs, clouds, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12))
+def test_a_crash_after_any_write_changes_none_of_that(
+    wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], crashes: list[int]
+) -> None:
+    world = world_of(l4=2, h100=2)
+    for name, pieces in wanted.items():
+        world.submit(name, pieces)
+    for count, (kind, number) in enumerate(disturbances):
+        world.crash_after = world.writes + crashes[count % len(crashes)]
+        disturb(world, kind, number)
+        world.crash_after = None
+        world.settle()
+    calm(world)
