@@ -4,16 +4,20 @@ that makes a node for each pod that waits, while it has some.
 
 from __future__ import annotations
 
+import copy
+import json
+import urllib.error
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.model import names
-from tests.integration.accounts import registered
+from tests.integration.accounts import account_kubeconfig, registered
 from tests.integration.kueue_api.autoscaler import PLACEHOLDERS, Autoscaler, scheduler, taint_of
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply, wait_for
@@ -194,3 +198,73 @@ def _rival(number: int) -> Object:
     spec = with_gpu("l4")
     meta = {"name": f"rival-{number}", "namespace": _RIVALS}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+# What a stolen token of the account can do
+
+
+def _attack(world: World, method: str, path: str, body: Object, kind: str = "application/json") -> int:
+    """The status that the account's own token gets."""
+    config = json.loads(account_kubeconfig(world.plane, gang_authority.MANAGER).read_text())
+    thief = copy.copy(world.plane)
+    thief.token = config["users"][0]["user"]["token"]
+    try:
+        thief.call(method, f"{path}?dryRun=All", body, content_type=kind)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
+
+
+def _placeholder(**spec: Any) -> Object:
+    """As the controller makes it."""
+    meta = {
+        "name": "muster-1-0-hold-0",
+        "labels": {names.SET_LABEL: "muster-1", names.WORKLOAD_UID_LABEL: "a"},
+    }
+    container = {
+        "name": "placeholder",
+        "image": "pause",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    quiet = {
+        "automountServiceAccountToken": False,
+        "priorityClassName": names.PLACEHOLDER_PRIORITY_CLASS,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    body = {"containers": [container], **quiet, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
+
+
+def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(cloud: Autoscaler) -> None:
+    world = cloud.world
+    assert _attack(world, "POST", PLACEHOLDERS, _placeholder()) == 200
+    for path in (PODS, "/api/v1/namespaces/kube-system/pods"):
+        assert _attack(world, "POST", path, _placeholder()) == 403
+    for spec in (
+        {"hostNetwork": True},
+        {"nodeName": "cpu-0"},
+        {"automountServiceAccountToken": True},
+        {"containers": [{"name": "placeholder", "image": "any", "command": ["sh"]}]},
+        {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+    ):
+        assert _attack(world, "POST", PLACEHOLDERS, _placeholder(**spec)) == 403, spec
+
+
+def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Autoscaler) -> None:
+    world, merge = cloud.world, "application/merge-patch+json"
+    world._node("l4-attacked", "l4")
+    path = "/api/v1/nodes/l4-attacked"
+    before = world.plane.call("GET", path)["spec"]["taints"]
+    ours = {"key": names.HELD_TAINT_KEY, "value": "muster-1", "effect": "NoSchedule"}
+    assert _attack(world, "PATCH", path, {"spec": {"taints": [*before, ours]}}, merge) == 200
+    for patch in (
+        {"spec": {"taints": [ours]}},
+        {"spec": {"taints": [*before, {**ours, "effect": "NoExecute"}]}},
+        {"spec": {"taints": [*before, {**ours, "key": "other"}]}},
+        {"spec": {"unschedulable": True}},
+        {"metadata": {"labels": {names.POOL_LABEL: "h100"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ):
+        assert _attack(world, "PATCH", path, patch, merge) == 403, patch
+    status: Object = {"status": {"conditions": []}}
+    assert _attack(world, "PATCH", f"{path}/status", status, merge) == 403
