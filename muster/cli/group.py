@@ -18,7 +18,9 @@ class Group(click.Group):
 
     context_class = Context
 
-    def __init__(self, path: tuple[str, ...], entries: Mapping[str, Entry], help: str) -> None:
+    def __init__(
+        self, path: tuple[str, ...], entries: Mapping[str, Entry], help: str, *, default: str = ""
+    ) -> None:
         super().__init__(
             path[-1] if path else "muster",
             help=help,
@@ -27,6 +29,7 @@ class Group(click.Group):
         )
         self.path = path
         self.entries = entries
+        self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
@@ -34,6 +37,11 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name)
         return None if entry is None else load((*self.path, cmd_name), entry)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -52,7 +60,7 @@ class Group(click.Group):
 def load(path: tuple[str, ...], entry: Entry) -> Command | Group:
     """The command or group of this name; a command's module is imported."""
     if entry.commands:
-        return Group(path, entry.commands, entry.summary)
+        return Group(path, entry.commands, entry.summary, default=entry.default)
     found = importlib.import_module(module_of(path)).cli
     assert isinstance(found, Command)
     found.name = path[-1]

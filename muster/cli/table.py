@@ -18,6 +18,8 @@ class Entry:
 
     summary: str
     commands: Mapping[str, Entry] = field(default_factory=dict)
+    default: str = ""
+    """The command of a group that runs where the group is followed by options alone."""
 
 
 TABLE: Final[Mapping[str, Entry]] = {
@@ -33,6 +35,17 @@ TABLE: Final[Mapping[str, Entry]] = {
     "adopt": Entry("Write the stack file of a cluster that runs Kueue or KAI already."),
     "why": Entry("Explain what a job is waiting for."),
     "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
+    "record": Entry(
+        "Record the jobs of a cluster, for a replay under other quotas.",
+        {
+            "start": Entry(
+                "Record arrivals, runs and evictions of a cluster's jobs; without a command, this one."
+            ),
+            "show": Entry("Show a recording by team: jobs, GPU-hours, waits, evictions."),
+            "import": Entry("Make a recording from a CSV file, or from Slurm's sacct."),
+        },
+        default="start",
+    ),
     "doctor": Entry("Check everything that a first `pulumi up` needs, and change nothing."),
     "image": Entry(
         "Build, publish and pin the images and charts of a stack.",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from muster.live.conditions import is_true
 from muster.live.fields import items, mapping, moment, number, text, texts
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.workloads import (
@@ -57,9 +58,12 @@ def to_local_queue(found: object) -> LocalQueue:
 
 def to_workload(found: object) -> Workload | None:
     """The Workload; None for one that has finished."""
+    return None if is_true(found, "Finished") else parse_workload(found)
+
+
+def parse_workload(found: object) -> Workload:
+    """The Workload, finished or not."""
     conditions = tuple(_to_condition(each) for each in items(found, "status", "conditions"))
-    if _is_true(conditions, "Finished"):
-        return None
     assignments = {
         text(each, "name"): each for each in items(found, "status", "admission", "podSetAssignments")
     }

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import aiohttp
 
+from muster.live.conditions import find_condition, is_true, parse_preemptor
 from muster.live.fields import mapping, text
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.preview.whatif import probe
-from muster.preview.whatif.outcome import find_condition, is_true, parse_preemptor
 from muster.preview.whatif.probe import Probes
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"

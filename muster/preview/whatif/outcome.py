@@ -4,17 +4,13 @@ Responsible for reading a stored Workload once Kueue is done. Not responsible fo
 (report.py).
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
-from muster.live.fields import items, mapping, text
-
-# Kueue writes the preemptor's uid into the victim's condition (pkg/scheduler/preemption of 0.19).
-_PREEMPTOR: Final = re.compile(r"\(UID: ([0-9a-f-]{36})")
+from muster.live.conditions import is_true
+from muster.live.fields import mapping
 
 
 class WorkloadState(StrEnum):
@@ -78,16 +74,6 @@ class Outcome:
         )
 
 
-def find_condition(workload: object, kind: str) -> Mapping[str, object]:
-    """A condition, empty where there is none."""
-    return next((each for each in items(workload, "status", "conditions") if text(each, "type") == kind), {})
-
-
-def is_true(workload: object, kind: str) -> bool:
-    """Whether a condition is True."""
-    return text(find_condition(workload, kind), "status") == "True"
-
-
 def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> WorkloadState:
     """The state of a stored Workload at the end."""
     if is_true(workload, "Finished"):
@@ -97,12 +83,3 @@ def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> Wor
     return (
         WorkloadState.INACTIVE if mapping(workload, "spec").get("active") is False else WorkloadState.PENDING
     )
-
-
-def parse_preemptor(workload: object) -> tuple[str, str]:
-    """(uid, reason) of the preemption in the Workload's conditions; ("", "") without one."""
-    preempted = find_condition(workload, "Preempted")
-    if text(preempted, "status") != "True":
-        return "", ""
-    found = _PREEMPTOR.search(text(preempted, "message"))
-    return (found[1] if found else ""), text(preempted, "reason")

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from muster.live.conditions import find_condition
 from muster.live.fields import items, number, text
 from muster.live.snapshot import Workload
 from muster.local.envtest import ControlPlane
 from muster.model.names import KUEUE_API_VERSION
 from muster.preview.whatif.fixtures import ManifestBatch
-from muster.preview.whatif.outcome import find_condition
 from muster.render.manifest import Manifest
 
 _QUEUES: Final = f"/apis/{KUEUE_API_VERSION}/clusterqueues"

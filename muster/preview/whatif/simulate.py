@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from muster.live.conditions import find_condition, is_true
 from muster.live.errors import PreviewError
 from muster.live.fields import items, text, texts
 from muster.live.snapshot import Snapshot, State, Workload
@@ -20,7 +21,7 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.preview.whatif import etcd, fixtures, probe, rights, stored
 from muster.preview.whatif.job_simulator import Clock, JobSimulator, Progress, has_reason
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState, find_condition, is_true, to_state
+from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState, to_state
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.render.manifest import Manifest
 

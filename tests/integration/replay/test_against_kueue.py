@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import pytest
 
+from muster.live.conditions import find_condition, is_true
 from muster.live.fields import text
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
@@ -28,7 +29,6 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.preview.whatif import etcd, probe, stored
 from muster.preview.whatif.fixtures import with_path
-from muster.preview.whatif.outcome import find_condition, is_true
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.replay.playback import Playback
 from muster.replay.player import PROGRAM, play

@@ -1,0 +1,131 @@
+"""`muster record import`."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import FILE
+from muster.cli.output import note
+from muster.errors import MusterError
+from muster.replay.csv_jobs import COLUMNS, CsvOptions, parse_csv
+from muster.replay.errors import RecordingError
+from muster.replay.recording import Recording
+from muster.replay.sacct_jobs import COMMAND, parse_sacct
+from muster.replay.writer import write_recording
+
+_EXAMPLES = """
+muster record import jobs.csv --out month.jsonl.gz
+muster record import trace.csv --column submitted=submit_s --column duration=duration_s --out a.jsonl
+muster record import sacct.txt --from sacct --zone Europe/Berlin --out month.jsonl.gz
+"""
+_START: Final = "2026-01-01T00:00:00Z"
+
+
+@command(examples=_EXAMPLES)
+@click.argument("file", type=FILE, metavar="FILE")
+@click.option(
+    "--from",
+    "kind",
+    type=click.Choice(["csv", "sacct"]),
+    default="csv",
+    show_default=True,
+    help="What FILE is. Plain text, or gzip.",
+)
+@click.option(
+    "--out", required=True, type=FILE, metavar="OUT", help="The recording; gzip where it ends with .gz."
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=HEADING",
+    help=f"CSV: the heading of a column in FILE. NAME is one of {', '.join(COLUMNS)}. May be repeated.",
+)
+@click.option(
+    "--start",
+    default=_START,
+    show_default=True,
+    metavar="TIME",
+    help="CSV: what times below 10^9 seconds count from.",
+)
+@click.option(
+    "--zone", default="UTC", show_default=True, metavar="ZONE", help="sacct: the time zone of the cluster."
+)
+def cli(file: Path, *, kind: str, out: Path, columns: tuple[str, ...], start: str, zone: str) -> None:
+    """Make a recording from a CSV file, or from Slurm's sacct.
+
+    A CSV file has a line of headings and one line for each job. `submitted` and `team` are needed, and
+    `duration` or `started` and `ended`; amounts are those of the whole job. Prometheus' metrics of Kueue
+    cannot be imported: they hold counts and histograms by queue, and no job's size, order or duration.
+    """
+    text = _read(file)
+    if kind == "csv":
+        recording = parse_csv(
+            text, CsvOptions(source=str(file), columns=_columns(columns), start=_time(start))
+        )
+    else:
+        recording = parse_sacct(text, source=str(file), zone=_zone(zone))
+    write_recording(out, recording)
+    _report(out, recording)
+
+
+def _report(out: Path, recording: Recording) -> None:
+    note(f"{out}: {len(recording.jobs)} jobs. Not in the recording:")
+    for each in recording.header.left_out:
+        note(f"- {each}")
+
+
+def _read(file: Path) -> str:
+    try:
+        raw = file.read_bytes()
+        text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8-sig")
+    except OSError as error:
+        raise RecordingError(
+            f"{file}: cannot be read: {error.strerror or error}.", fix="name a file."
+        ) from None
+    except (EOFError, zlib.error, UnicodeDecodeError):
+        raise RecordingError(
+            f"{file}: neither text in UTF-8 nor gzip of it.", fix="export it again."
+        ) from None
+    if text.lstrip().startswith(("{", "[")):
+        raise RecordingError(
+            f"{file}: JSON is not imported. Prometheus' metrics of Kueue hold counts and histograms by queue:"
+            " no job's size, order or duration can be read from them.",
+            fix=f"record the cluster with `muster record`, write a CSV file, or run: {COMMAND}",
+        )
+    return text
+
+
+def _columns(given: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        name, mark, heading = each.partition("=")
+        if not mark or not heading or name not in COLUMNS:
+            raise MusterError(
+                f"--column {each}: not NAME=HEADING.", fix=f"NAME is one of {', '.join(COLUMNS)}."
+            )
+        found[name] = heading
+    return found
+
+
+def _time(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise MusterError(f"--start {text}: not a time.", fix=f"write it like {_START}.") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise MusterError(f"--zone {name}: not a time zone.", fix="write it like Europe/Berlin.") from None

@@ -1,0 +1,79 @@
+"""`muster record start`, which `muster record` alone runs, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from muster.cli.command import command
+from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconfig_path
+from muster.cli.output import note
+from muster.errors import ExitCode, MusterError
+from muster.live.cluster.kubeconfig import connect
+from muster.model.gangpolicy import parse_duration
+
+_EXAMPLES = """
+muster record --out month.jsonl.gz
+muster record --context prod --out day.jsonl.gz --for 24h
+muster record show day.jsonl.gz
+"""
+_CODES = {
+    ExitCode.DONE: "The time is over, or Ctrl-C ended the recording; the file is complete.",
+    ExitCode.OUTSIDE: "The cluster cannot be read, or the file cannot be written.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@kubeconfig_option
+@context_option
+@click.option(
+    "--out",
+    required=True,
+    type=FILE,
+    metavar="FILE",
+    help="The recording; gzip where the name ends with .gz. An existing recording is continued.",
+)
+@click.option(
+    "--for", "length", metavar="TIME", help="Stop after this time, such as 24h. Default: record until Ctrl-C."
+)
+@click.option("--with-names", is_flag=True, help="Write the names of jobs, too.")
+@click.option(
+    "--rotate",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    metavar="MIB",
+    help="Put the file aside at this size, as NAME.0001.jsonl.gz, and go on with a new one.",
+)
+def cli(
+    *, kubeconfig: Path | None, context: str, out: Path, length: str | None, with_names: bool, rotate: int
+) -> None:
+    """Record arrivals, runs and evictions of a cluster's jobs.
+
+    Watches Kueue's Workloads and writes what each job asked for, when it got quota, when it lost quota and to
+    which job, and when it ended. Needs the rights to list and watch Workloads, and writes nothing to the
+    cluster. Jobs are hashed ids: no name of a job, no image, command, environment or annotation is in the
+    file. Namespaces and names of queues and priorities are. The key of the hashes lies beside the file.
+
+    A recording that was interrupted, or whose process was killed, goes on with the same command.
+    """
+    from muster.cli.recorder import record
+
+    seconds = None if length is None else _seconds(length)
+    path = kubeconfig_path(kubeconfig)
+    count = record(
+        lambda: connect(path, context=context),
+        out,
+        seconds=seconds,
+        with_names=with_names,
+        rotate_bytes=rotate * 2**20,
+    )
+    note(f"{out}: {count} jobs recorded. `muster record show {out}` shows them by team.")
+
+
+def _seconds(length: str) -> float:
+    try:
+        return parse_duration(length).total_seconds()
+    except ValueError as error:
+        raise MusterError(f"--for: {error}.", fix="write it like 45m, 24h or 168h.") from None

@@ -1,0 +1,257 @@
+"""`muster record` beside the real Kueue: the recording equals what happened, also around a kill."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from muster.cli import main
+from muster.local.envtest import ControlPlane
+from muster.replay.reader import load_recording
+from muster.replay.recording import End, Job, Recording
+from tests.integration.kueue_api.objects import apply, wait_for
+
+Object = dict[str, Any]
+
+TEAM: Final = "recorded"
+KUEUE: Final = "kueue.x-k8s.io/v1beta2"
+WORKLOADS: Final = f"/apis/{KUEUE}/namespaces/{TEAM}/workloads"
+MERGE: Final = "application/merge-patch+json"
+RBAC: Final = "rbac.authorization.k8s.io"
+READER: Final = "recorder"
+SECRET: Final = "hunter2"
+
+
+@pytest.fixture(scope="module")
+def team(kueue_server: ControlPlane) -> ControlPlane:
+    """A queue of four GPUs whose higher priorities preempt lower ones."""
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    flavors = [{"name": TEAM, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4"}]}]
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": flavors}]
+    queue = {"preemption": preemption, "resourceGroups": groups, "namespaceSelector": {}}
+    for kind, namespace, spec in (
+        ("ResourceFlavor", "", {}),
+        ("ClusterQueue", "", queue),
+        ("LocalQueue", TEAM, {"clusterQueue": TEAM}),
+    ):
+        if namespace:
+            meta = {"name": namespace}
+            kueue_server.apply(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, f"/api/v1/namespaces/{TEAM}"
+            )
+        metadata = {"name": TEAM, **({"namespace": namespace} if namespace else {})}
+        apply(kueue_server, {"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": spec})
+    return kueue_server
+
+
+@pytest.fixture(scope="module")
+def reader(team: ControlPlane) -> Path:
+    """A kubeconfig of an account that may list and watch Workloads, and nothing else."""
+    rule = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["list", "watch"]}
+    head = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": READER}}
+    team.apply({**head, "kind": "ClusterRole", "rules": [rule]}, f"/apis/{RBAC}/v1/clusterroles/{READER}")
+    binding = {
+        **head,
+        "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": READER},
+        "subjects": [{"kind": "ServiceAccount", "name": READER, "namespace": TEAM}],
+    }
+    team.apply(binding, f"/apis/{RBAC}/v1/clusterrolebindings/{READER}")
+    return _account(team, READER)
+
+
+def _account(plane: ControlPlane, name: str) -> Path:
+    """A kubeconfig of a new ServiceAccount."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": TEAM}}
+    path = f"/api/v1/namespaces/{TEAM}/serviceaccounts/{name}"
+    plane.apply(account, path)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return plane.kubeconfig(plane.call("POST", f"{path}/token", request)["status"]["token"], name=name)
+
+
+class RecorderProcess:
+    """The recorder as a process of its own."""
+
+    def __init__(self, kubeconfig: Path, out: Path) -> None:
+        self.kubeconfig, self.out = kubeconfig, out
+
+    def start(self) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "muster", "record", "--out", str(self.out)]
+        process = subprocess.Popen(
+            [*argv, "--kubeconfig", str(self.kubeconfig)], stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        seen: list[str] = []
+        for line in process.stderr:
+            seen.append(line)
+            if "watching" in line:
+                return process
+        raise AssertionError("".join(seen))
+
+    def jobs(self) -> dict[int, Job]:
+        """By their priority, which is another for each job of the test."""
+        return {job.priority: job for job in load_recording(self.out).jobs}
+
+
+@pytest.fixture
+def recorder(reader: Path, tmp_path: Path) -> RecorderProcess:
+    return RecorderProcess(reader, tmp_path / "day.jsonl.gz")
+
+
+def test_a_recording_equals_what_happened(
+    team: ControlPlane, recorder: RecorderProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _submit(team, "early", gpus=1, priority=1)
+    early = _admitted(team, "early")
+
+    process = recorder.start()
+    _submit(team, "low", gpus=2, priority=10)
+    first = _admitted(team, "low")
+    _submit(team, "high", gpus=3, priority=100)
+    evicted = wait_for("low is preempted", lambda: _condition(_get(team, "low"), "Evicted"))
+    released = _release(team, "low")
+    wait_for("low's first run is in the file", lambda: _has_ended_run(recorder, 10))
+    process.kill()
+    process.wait()
+
+    high = _admitted(team, "high")
+    finished = _finish(team, "high")
+    process = recorder.start()
+    second = _admitted(team, "low")
+    _submit(team, "large", gpus=4, priority=5)
+    wait_for("large waits", lambda: _find(_get(team, "large"), "QuotaReserved"))
+    team.call("DELETE", f"{WORKLOADS}/large")
+    wait_for("large has left", lambda: _left(recorder, 5))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+
+    jobs = recorder.jobs()
+    by_name = {name: _get(team, name)["metadata"] for name in ("early", "low", "high")}
+    for name, priority in (("early", 1), ("low", 10), ("high", 100)):
+        assert jobs[priority].created == _seconds(by_name[name]["creationTimestamp"])
+        assert jobs[priority].team == TEAM
+        assert jobs[priority].queue == jobs[priority].cluster_queue == TEAM
+        assert jobs[priority].tie == int(by_name[name]["uid"][:4], 16)
+    (run,) = jobs[1].runs
+    assert (run.admitted, run.ended, run.flavors) == (early, None, (TEAM,))
+    (before, after) = jobs[10].runs
+    assert (before.admitted, before.evicted, before.ended) == (first, evicted, released)
+    assert (before.end, before.reason, before.by) == (End.PREEMPTED, "InClusterQueue", jobs[100].id)
+    assert (after.admitted, after.ended) == (second, None)
+    (run,) = jobs[100].runs
+    assert (run.admitted, run.ended, run.end) == (high, finished, End.FINISHED)
+    assert (jobs[100].left, jobs[100].outcome) == (finished, End.FINISHED)
+    assert (jobs[5].runs, jobs[5].outcome) == ((), End.DELETED)
+    assert jobs[100].pod_sets[0].requests == {"nvidia.com/gpu": 3}
+
+    recording = load_recording(recorder.out)
+    assert recording.warnings == ()
+    _is_private(recording, by_name)
+    assert main(["record", "show", str(recorder.out), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["teams"]
+    assert (shown["team"], shown["jobs"], shown["preempted"]) == (TEAM, 4, 1)
+
+
+def test_a_missing_right_is_an_error_at_the_start(
+    team: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["record", "--out", str(tmp_path / "x.jsonl"), "--for", "1s"]
+    assert main([*arguments, "--kubeconfig", str(_account(team, "stranger"))]) == 3
+    assert "cannot list resource" in capsys.readouterr().err
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+def _is_private(recording: Recording, by_name: dict[str, Object]) -> None:
+    found = repr(recording)
+    assert SECRET not in found
+    for each in by_name.values():
+        assert each["uid"] not in found
+
+
+def _submit(plane: ControlPlane, name: str, *, gpus: int, priority: int) -> None:
+    container = {
+        "name": "main",
+        "image": SECRET,
+        "command": [SECRET],
+        "resources": {"requests": {"nvidia.com/gpu": str(gpus)}},
+    }
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    workload = {
+        "apiVersion": KUEUE,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": TEAM},
+        "spec": {
+            "queueName": TEAM,
+            "priority": priority,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}],
+        },
+    }
+    apply(plane, workload)
+
+
+def _get(plane: ControlPlane, name: str) -> Object:
+    found: Object = plane.call("GET", f"{WORKLOADS}/{name}")
+    return found
+
+
+def _find(workload: Object, kind: str) -> Object:
+    conditions = workload.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == kind), {})
+
+
+def _condition(workload: Object, kind: str) -> float | None:
+    """Since when a condition is True."""
+    found = _find(workload, kind)
+    return _seconds(found["lastTransitionTime"]) if found.get("status") == "True" else None
+
+
+def _admitted(plane: ControlPlane, name: str) -> float:
+    def look() -> float | None:
+        found = _get(plane, name)
+        return None if _condition(found, "Evicted") else _condition(found, "Admitted")
+
+    at: float = wait_for(f"{name} is admitted", look)
+    return at
+
+
+def _release(plane: ControlPlane, name: str) -> float:
+    """Give the quota back, as a job whose pods are gone."""
+    gone = {"status": "False", "reason": "Pending", "message": "Preempted"}
+    changes = {"QuotaReserved": gone, "Admitted": {**gone, "reason": "NoReservation"}}
+    return _set(plane, name, changes, admission=None)
+
+
+def _finish(plane: ControlPlane, name: str) -> float:
+    finished = {"status": "True", "reason": "Succeeded", "message": "Done"}
+    return _set(plane, name, {"Finished": finished})
+
+
+def _set(plane: ControlPlane, name: str, changes: dict[str, dict[str, str]], **more: Any) -> float:
+    found = _get(plane, name)
+    now = datetime.now().astimezone().replace(microsecond=0)
+    kept = [each for each in found["status"]["conditions"] if each["type"] not in changes]
+    fresh = [{"type": kind, "lastTransitionTime": now.isoformat(), **each} for kind, each in changes.items()]
+    body = {"status": {"conditions": [*kept, *fresh], **more}}
+    plane.call("PATCH", f"{WORKLOADS}/{name}/status", body, content_type=MERGE)
+    return now.timestamp()
+
+
+def _has_ended_run(recorder: RecorderProcess, priority: int) -> bool:
+    job = recorder.jobs().get(priority)
+    return job is not None and bool(job.runs) and job.runs[0].ended is not None
+
+
+def _left(recorder: RecorderProcess, priority: int) -> bool:
+    job = recorder.jobs().get(priority)
+    return job is not None and job.left is not None
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
