@@ -108,7 +108,12 @@ def _summary(diff: StackDiff, view: TeamView) -> Iterator[Text]:
 
 def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
     if view.pools:
-        yield Section("Guaranteed and borrowable", 10, (_quotas(diff, view),))
+        # A column has one unit.
+        units = (
+            [each for each in view.pools if each.change.pool.is_gpu is is_gpu] for is_gpu in (True, False)
+        )
+        tables = tuple(_quotas(diff, pools) for pools in units if pools)
+        yield Section("Guaranteed and borrowable", 10, tables)
         yield Section("Where the figures come from", 6, (Items(tuple(_origins(diff, view))),))
     for title, weight, found in (
         ("Who can evict it", 9, view.evicted_by),
@@ -128,16 +133,16 @@ def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
         yield Section("Other settings", 5, (Table(("Setting", "Before", "After"), rows),))
 
 
-def _quotas(diff: StackDiff, view: TeamView) -> Table:
+def _quotas(diff: StackDiff, pools: list[PoolView]) -> Table:
     is_kai = diff.kai is not None
     shown = _OWN if is_kai else len(_QUOTA) if diff.taken is not None else len(_QUOTA) - 1
-    changes = [each.change for each in view.pools]
+    changes = [each.change for each in pools]
     marks = [Mark.SAME] * len(changes)
     if diff.changes is not None:
         marks = [mark_of(diff.changes, each) if each.loss or each.gain else Mark.SAME for each in changes]
     return Table(
         _QUOTA[:shown],
-        tuple(_quota(each)[:shown] for each in view.pools),
+        tuple(_quota(each)[:shown] for each in pools),
         _QUOTA[1:shown],
         marks=tuple(marks),
         bars=() if is_kai else to_bars(changes, diff.used),

@@ -139,8 +139,8 @@ def _overuse(diff: StackDiff) -> Iterator[str]:
             yield f"team {each.team} uses {used} {unit} of pool {each.pool.name} now, and keeps {after}."
     if diff.kai is not None:
         for over in diff.kai.over_quota:
-            used, quota = (format_figure(over.resource, amount) for amount in (over.used, over.quota))
-            yield f"queue {over.queue} holds {used} {over.resource} now, and keeps {quota}."
+            quota = format_figure(over.resource, over.quota)
+            yield f"queue {over.queue} holds {over.used} GPU now, and keeps {quota}."
 
 
 def _points(diff: StackDiff) -> Iterator[str]:

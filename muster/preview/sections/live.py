@@ -30,9 +30,13 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         return
     when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
     if diff.overuse:
-        marks = tuple(Mark.RISK if each.is_new or each.is_gone else Mark.SAME for each in diff.overuse)
-        rows = Table(_HEAD, tuple(_over(each) for each in diff.overuse), _HEAD[3:], marks)
-        yield Section("Who uses more than the new quota now", 93, (rows, Items(((when,), (_MEANING,)))))
+        # A column has one unit.
+        tables = (
+            _overuse([each for each in diff.overuse if each.pool.is_gpu is is_gpu])
+            for is_gpu in (True, False)
+        )
+        shown = tuple(each for each in tables if each.rows)
+        yield Section("Who uses more than the new quota now", 93, (*shown, Items(((when,), (_MEANING,)))))
     if diff.queued:
         table = Table(
             _WAITING,
@@ -43,6 +47,11 @@ def sections(diff: StackDiff) -> Iterator[Section]:
             _WAITING[1:],
         )
         yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
+
+
+def _overuse(found: list[QuotaOveruse]) -> Table:
+    marks = tuple(Mark.RISK if each.is_new or each.is_gone else Mark.SAME for each in found)
+    return Table(_HEAD, tuple(map(_over, found)), _HEAD[3:], marks)
 
 
 def _over(each: QuotaOveruse) -> tuple[Text, ...]:

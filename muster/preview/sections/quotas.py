@@ -85,10 +85,14 @@ def _preemptions(changes: Changes, *, is_kai: bool) -> Iterator[Section]:
 
 def _possibilities(changes: Changes) -> Iterator[Section]:
     """What teams can borrow and reach because other teams change."""
-    borrowing = tuple(_borrowing(*each) for each in changes.borrowing())
+    borrowing = [*changes.borrowing()]
     if borrowing:
-        table = Table(_BORROWING, borrowing, _BORROWING[2:])
-        yield Section("Borrowing that became possible or impossible", 70, (table,))
+        tables = (
+            Table(_BORROWING, tuple(_borrowing(*each) for each in rows), _BORROWING[2:])
+            for is_gpu in (True, False)
+            if (rows := [each for each in borrowing if each[0].pool.is_gpu is is_gpu])
+        )
+        yield Section("Borrowing that became possible or impossible", 70, tuple(tables))
     reached = [each for each in changes.quotas if each.is_team and each.is_indirect]
     if reached:
         title = "Teams affected by other teams' changes: the most that each could use"

@@ -143,9 +143,13 @@ def _teams(comparison: Comparison) -> Iterable[Section]:
         )
         (same if before == after else changed).append(row)
     if changed:
-        yield Section("Teams with a different outcome", 4, (Table(tuple(titles), tuple(changed)),))
+        yield Section(
+            "Teams with a different outcome", 4, (Table(tuple(titles), tuple(changed), tuple(titles[1:])),)
+        )
     if same:
-        yield Section("Teams with the same outcome", 1, (Table(tuple(titles), tuple(same)),))
+        yield Section(
+            "Teams with the same outcome", 1, (Table(tuple(titles), tuple(same), tuple(titles[1:])),)
+        )
 
 
 def _by_team(outcome: Outcome) -> Mapping[str, list[Decision]]:
@@ -188,7 +192,7 @@ def _gpus(comparison: Comparison) -> Table:
             for outcome, totals in ((comparison.base, base), (comparison.head, head))
         ]
         rows.append(((UntrustedText(flavor),), (cells[0],), (cells[1],)))
-    return Table(("Pool", "base", "head"), tuple(rows))
+    return Table(("Pool", "base", "head"), tuple(rows), ("base", "head"))
 
 
 def _totals(stack: Stack) -> Mapping[str, int]:
@@ -236,5 +240,7 @@ def _waiting(comparison: Comparison) -> Iterable[Section]:
         for why, found in ordered[:_MAX_LISTED]
     )
     yield Section(
-        "Why work is pending with head", 1, (Table(("Workloads", "Of", "Reason given by Kueue"), rows),)
+        "Why work is pending with head",
+        1,
+        (Table(("Workloads", "Of", "Reason given by Kueue"), rows, ("Workloads",)),),
     )

@@ -17,6 +17,7 @@ from muster.preview.compare.kai import (
     queues_at_limit,
     queues_over_quota,
 )
+from muster.preview.failing import FailOn, failures
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
 from muster.preview.whatif import kai as whatif
@@ -92,6 +93,8 @@ def test_queues_over_their_new_quota_are_listed(base: Stack, tmp_path: Path) -> 
         ("training", 14, 12000)
     ]
     assert "| `training` | GPU | 14 | 12 |" in _comment(base, head, snapshot)
+    found = failures([diff(base, head, name="kai", snapshot=snapshot)], [FailOn.OVERUSE])
+    assert "kai: queue training holds 14 GPU now, and keeps 12." in found
 
 
 def test_a_change_of_the_scheduler_is_shown_from_both_sides(base: Stack) -> None:

@@ -13,11 +13,13 @@ from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
 from muster.model.machines import MACHINES
 from muster.model.prices import Price, PriceTable
-from muster.model.queues import Allowance, Bound, Department, Limit
+from muster.model.quantities import Millicores
+from muster.model.queues import Allowance, Amount, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.changes import compare
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.overuse import queued_work
+from muster.preview.document import Table
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report as report_of
@@ -66,6 +68,23 @@ def test_overuse_is_listed_with_whether_the_change_causes_it() -> None:
         ("team-b", 3, 2, 1, False),
     ]
     assert _diff(base, head, _snapshot(team_a=2, team_b=1)).overuse == ()
+
+
+def test_cpus_are_never_in_a_column_with_gpus() -> None:
+    """Of both kinds a team uses more than is left; a column that is sorted has one unit."""
+    base, head = (
+        two_teams(
+            Allowance(quota={"l4": gpus(each), "cpu": Amount(cpu=Millicores(each * 10_000))}), Allowance()
+        )
+        for each in (4, 2)
+    )
+    used = (Usage("l4", "nvidia.com/gpu", 4), Usage("cpu", "cpu", 40_000))
+    found = _diff(base, head, replace(_snapshot(), queues=(Queue(name="team-a", parent="", usage=used),)))
+    (section,) = [
+        each for each in report_of([found]).stacks[0].sections if each.title.startswith("Who uses more")
+    ]
+    units = [{str(row[2][-1]) for row in block.rows} for block in section.blocks if isinstance(block, Table)]
+    assert units == [{" GPU"}, {" CPU"}]
 
 
 def test_a_removed_team_with_running_work_is_listed() -> None:
