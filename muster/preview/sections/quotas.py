@@ -88,9 +88,9 @@ def _possibilities(changes: Changes) -> Iterator[Section]:
     borrowing = [*changes.borrowing()]
     if borrowing:
         tables = (
-            Table(_BORROWING, tuple(_borrowing(*each) for each in rows), _BORROWING[2:])
+            Table(_BORROWING, tuple(_borrowing(*each) for each in found), _BORROWING[2:])
             for is_gpu in (True, False)
-            if (rows := [each for each in borrowing if each[0].pool.is_gpu is is_gpu])
+            if (found := [each for each in borrowing if each[0].pool.is_gpu is is_gpu])
         )
         yield Section("Borrowing that became possible or impossible", 70, tuple(tables))
     reached = [each for each in changes.quotas if each.is_team and each.is_indirect]
