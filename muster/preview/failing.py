@@ -15,6 +15,7 @@ from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.compare.kai import format_figure
+from muster.preview.compare.nodes import lost_nodes
 from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
 from muster.preview.status import to_status
@@ -94,7 +95,7 @@ def _preemptions(diff: StackDiff) -> Iterator[str]:
 
 
 def _replacements(diff: StackDiff) -> Iterator[str]:
-    """Resources that are replaced or deleted."""
+    """Resources that are replaced or deleted, and pools whose nodes are."""
     if diff.head_plan is None:
         if diff.has_head:
             raise HeadError(
@@ -108,6 +109,9 @@ def _replacements(diff: StackDiff) -> Iterator[str]:
     for resource in diff.resources(pending=False):
         if resource.verb in GRAVE:
             yield f"{resource.type} {resource.name} is {resource.verb}."
+    for nodes in lost_nodes(diff.resources(pending=False)):
+        if nodes.is_rolled:
+            yield f"{nodes.name}: {nodes.effect}."
 
 
 def _refusals(diff: StackDiff) -> Iterator[str]:

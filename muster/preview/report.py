@@ -13,7 +13,18 @@ from muster.preview.banner import to_banner
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
 from muster.preview.facts import facts
-from muster.preview.sections import kai, live, policies, pools, quotas, replay, resources, versions, warnings
+from muster.preview.sections import (
+    kai,
+    live,
+    nodes,
+    policies,
+    pools,
+    quotas,
+    replay,
+    resources,
+    versions,
+    warnings,
+)
 from muster.preview.status import to_status
 
 # What is folded, in this order.
@@ -24,6 +35,7 @@ _DETAILS: Final[tuple[Callable[[StackDiff], Iterator[Section]], ...]] = (
     kai.sections,
     replay.sections,
     pools.sections,
+    nodes.sections,
     resources.sections,
     warnings.sections,
 )

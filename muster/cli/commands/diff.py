@@ -67,8 +67,8 @@ _CODES = {
     type=click.Choice([each.value for each in FailOn]),
     multiple=True,
     help="Exit with 1 when a team loses quota, one team can newly preempt another, the plan replaces or "
-    "deletes a resource, the report calls the change refused, a team uses more than its new quota now, or "
-    "the report's answer is not yes. May be repeated.",
+    "deletes a resource or replaces nodes, the report calls the change refused, a team uses more than its "
+    "new quota now, or the report's answer is not yes. May be repeated.",
 )
 @click.option(
     "--snapshot",

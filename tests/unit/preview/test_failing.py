@@ -11,6 +11,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.diff import StackDiff, diff_stack
 from muster.preview.compare.side import LoadedSide
 from muster.preview.failing import FailOn, HeadError, failures, require_valid_heads
+from muster.preview.report import to_stack_report
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import diff, plan, step
 
@@ -115,3 +116,49 @@ def test_a_head_that_does_not_validate_is_refused_and_a_base_is_not() -> None:
 def test_foreign_names_cannot_write_a_second_line() -> None:
     found = failures([diff(_quota(4), _quota(2), name="dev\n::error::x")], [FailOn.LOSS])
     assert all("\n" not in each for each in found)
+
+
+EKS_GROUP, GKE_POOL = "aws:eks/nodeGroup:NodeGroup", "gcp:container/nodePool:NodePool"
+
+
+def _change(op: str, kind: str, *fields: str) -> StackDiff:
+    changed = step(op, "ml-h100", kind=kind, detailedDiff={each: {"kind": op} for each in fields})
+    return diff(_quota(1), _quota(1), plan(changed))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "words"),
+    [
+        (EKS_GROUP, "launchTemplate.version", "fails after 15 minutes"),
+        (EKS_GROUP, "version", "fails after 15 minutes"),
+        (GKE_POOL, "nodeConfig.machineType", "evicted after an hour"),
+    ],
+)
+def test_a_change_that_rolls_a_pool_fails_and_is_reported_with_what_happens_to_work(
+    kind: str, field: str, words: str
+) -> None:
+    changed = _change("update", kind, field)
+    (found,) = failures([changed], [FailOn.REPLACE])
+    assert found.startswith("dev: ml-h100: its nodes are drained and replaced")
+    assert words in found
+    assert "Nodes replaced" in [each.title for each in to_stack_report(changed).sections]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (EKS_GROUP, "scalingConfig.maxSize"),
+        (GKE_POOL, "autoscaling.totalMaxNodeCount"),
+        (GKE_POOL, "versions"),
+    ],
+)
+def test_a_change_that_keeps_the_nodes_of_a_pool_does_not_fail(kind: str, field: str) -> None:
+    changed = _change("update", kind, field)
+    assert failures([changed], [FailOn.REPLACE]) == []
+    assert "Nodes replaced" not in [each.title for each in to_stack_report(changed).sections]
+
+
+def test_a_pool_that_is_replaced_loses_its_work_and_is_named_once() -> None:
+    changed = _change("replace", EKS_GROUP, "instanceTypes")
+    assert failures([changed], [FailOn.REPLACE]) == [f"dev: {EKS_GROUP} ml-h100 is replaced."]
+    assert "Nodes replaced" in [each.title for each in to_stack_report(changed).sections]
