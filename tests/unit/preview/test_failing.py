@@ -129,9 +129,9 @@ def _change(op: str, kind: str, *fields: str) -> StackDiff:
 @pytest.mark.parametrize(
     ("kind", "field", "words"),
     [
-        (EKS_GROUP, "launchTemplate.version", "fails after 15 minutes"),
-        (EKS_GROUP, "version", "fails after 15 minutes"),
-        (GKE_POOL, "nodeConfig.machineType", "evicted after an hour"),
+        (EKS_GROUP, "launchTemplate.version", "15 minutes for running work"),
+        (EKS_GROUP, "version", "15 minutes for running work"),
+        (GKE_POOL, "nodeConfig.machineType", "an hour for running work"),
     ],
 )
 def test_a_change_that_rolls_a_pool_fails_and_is_reported_with_what_happens_to_work(
