@@ -75,7 +75,7 @@ class GangAdmission(Component):
         self.priority = self._object(pods.priority())
         self.manager = self._program(
             authority.MANAGER,
-            pods.manager(image, sizing, stack.observability),
+            pods.manager(image, sizing, stack.observability, reads_events=bool(stack.placeholder_pools)),
             cluster_rules=authority.manager_cluster_rules(
                 stack.scheduler, holds=gang.holds(stack), taints=bool(stack.placeholder_pools)
             ),
@@ -116,7 +116,19 @@ class GangAdmission(Component):
             f"{_RBAC}/v1", "RoleBinding", manager, namespace=space, **_binding("Role", manager, manager)
         )
         granted = self._object(role, after=[namespace])
-        return [self._object(pods.placeholder_priority()), self._object(binding, after=[granted])]
+        return [
+            self._object(pods.placeholder_priority()),
+            self._object(binding, after=[granted]),
+            self._claim_events(),
+        ]
+
+    def _claim_events(self) -> pulumi.Resource:
+        """Karpenter's Events about NodeClaims, which have no namespace, are in this one."""
+        name = f"muster-{authority.MANAGER}-events"
+        role = manifest(f"{_RBAC}/v1", "Role", name, namespace="default", rules=authority.event_rules())
+        bound = _binding("Role", name, authority.MANAGER)
+        binding = manifest(f"{_RBAC}/v1", "RoleBinding", name, namespace="default", **bound)
+        return self._object(binding, after=[self._object(role)])
 
     def _program(
         self,

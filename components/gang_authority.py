@@ -90,7 +90,12 @@ def manager_rules() -> list[Rule]:
 
 def placeholder_rules() -> list[Rule]:
     """In the namespace of placeholders. With Kueue it may delete pods that a policy knows as its own."""
-    return [_rule("", ["pods"], ["get", "create"])]
+    return [_rule("", ["pods"], ["get", "create"]), *event_rules()]
+
+
+def event_rules() -> list[Rule]:
+    """What autoscalers say about placeholders, and Karpenter about its NodeClaims."""
+    return [_rule("", ["events"], _FOLLOW)]
 
 
 def webhook_cluster_rules() -> list[Rule]:

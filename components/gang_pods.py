@@ -56,7 +56,9 @@ def placeholder_priority() -> Manifest:
     )
 
 
-def manager(image: pulumi.Input[str], sizing: Sizing, watched: Observability) -> dict[str, Any]:
+def manager(
+    image: pulumi.Input[str], sizing: Sizing, watched: Observability, *, reads_events: bool = False
+) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(
         MANAGER,
@@ -65,6 +67,7 @@ def manager(image: pulumi.Input[str], sizing: Sizing, watched: Observability) ->
             f"--health-port={HEALTH_PORT}",
             f"--lease-name={PROGRAM}",
             f"--deployment={MANAGER}",
+            *(["--read-events"] if reads_events else []),
         ],
         image=image,
         size=sizing.manager,

@@ -79,6 +79,12 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         help="the Deployment that this is a replica of: when it goes, waiting gangs get an Event and release "
         "what they hold [MUSTER_DEPLOYMENT]",
     )
+    command.add_argument(
+        "--read-events",
+        action=argparse.BooleanOptionalAction,
+        default=environment.get("MUSTER_READ_EVENTS", "false") == "true",
+        help="say why placeholders have no node, by the Events of autoscalers [MUSTER_READ_EVENTS]",
+    )
 
 
 def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:

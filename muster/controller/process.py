@@ -95,4 +95,5 @@ class Process:
             lame_duck=lame_duck,
             traces=self.traces,
             removal=removal,
+            reads_events=getattr(self.settings, "read_events", False),
         )

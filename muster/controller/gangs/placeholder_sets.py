@@ -88,8 +88,11 @@ def sets_of(
     placeholders: Iterable[Placeholder],
     *,
     node: Callable[[str], Node | None],
+    why: Callable[[Iterable[Placeholder]], str] = lambda _: "",
 ) -> Iterator[PlaceholderSet]:
-    """The sets of one gang that are asked for. One whose templates are not all written is not."""
+    """The sets of one gang that are asked for. One whose templates are not all written is not. `why`: why
+    these placeholders have no node.
+    """
     asked = sorted(filter(is_asked_by_pods, templates), key=lambda each: each.metadata.name)
     pods: dict[str, list[Placeholder]] = {}
     for pod in placeholders:
@@ -99,7 +102,7 @@ def sets_of(
         written = tuple(group)
         counts = [_count(template) for template in written]
         if sum(count for count, _ in counts) == counts[0][1]:
-            yield _set(name, written, [count for count, _ in counts], pods.get(name, ()), node)
+            yield _set(name, written, [count for count, _ in counts], pods.get(name, ()), node, why)
 
 
 def _set(
@@ -108,6 +111,7 @@ def _set(
     counts: Sequence[int],
     pods: Iterable[Placeholder],
     node: Callable[[str], Node | None],
+    why: Callable[[Iterable[Placeholder]], str],
 ) -> PlaceholderSet:
     first, held = templates[0].metadata, tuple(pods)
     nodes = {each: on for pod in held if (each := pod.spec.node_name) and (on := node(each))}
@@ -121,6 +125,8 @@ def _set(
         since = max((_bound_since(pod, nodes) or asked_at for pod in standing), key=_order)
         whole = Condition(type="Provisioned", status="True", reason="Bound", last_transition_time=since)
         conditions.append(whole)
+    elif words := why(pod for pod in held if not pod.spec.node_name):
+        conditions.append(Condition(type="Provisioned", status="False", reason="Waiting", message=words))
     return PlaceholderSet(
         metadata=ObjectMeta(
             name=name,

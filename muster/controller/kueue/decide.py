@@ -255,6 +255,10 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
         return waits
     if not snapshot.gang.request_specs:
         return Decision(actions=(*delete_all(snapshot), *_set_ready(snapshot, "nothing to provision", {})))
+    placed = [spec.pool for spec in snapshot.gang.request_specs if spec.flavor.by_placeholders]
+    if snapshot.is_scale_up and placed:
+        what = f"pool {placed[0]} gets gangs by placeholders, and a gang that runs cannot grow by them"
+        return refuse(snapshot, f"{what}. Fix: write `gangs: none` or `capacity: queued` for the pool")
     match next_step(snapshot, policy, since=scale_up.attempt_started(snapshot)):
         case Unsatisfiable(reason=reason):
             return refuse(snapshot, reason)

@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from muster.controller.gangs.autoscaler_words import (
+    BY_SUBJECT,
+    CLAIM_EVENTS,
+    EVENTS,
+    AutoscalerWords,
+    subject_of,
+)
+from muster.controller.gangs.autoscaler_words import OF_CLAIMS as EVENTS_OF_CLAIMS
+from muster.controller.gangs.autoscaler_words import OF_PLACEHOLDERS as EVENTS_OF_PLACEHOLDERS
 from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.kinds import Kinds
@@ -134,6 +143,8 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(inputs.policy_objects, waiting)
     controller.watches(inputs.checks, waiting)
     controller.reads(view.pods, view.queues)
+    if view.words:
+        controller.watches(view.words.pods, view.workloads_spoken_of)
     _held_nodes(manager, view)
 
 
@@ -201,6 +212,14 @@ def _policies(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(inputs.flavors, lambda _: [item.key for item in inputs.policy_objects.store])
 
 
+def _words(manager: Manager) -> AutoscalerWords:
+    indexes = {BY_SUBJECT: subject_of}
+    return AutoscalerWords(
+        manager.informer(EVENTS, selection=EVENTS_OF_PLACEHOLDERS, indexes=indexes),
+        manager.informer(CLAIM_EVENTS, selection=EVENTS_OF_CLAIMS, indexes=indexes),
+    )
+
+
 def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
     return View(
         workloads=manager.informer(WORKLOAD, indexes=OF_WORKLOADS, on_event=pending.on_event),
@@ -211,6 +230,7 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
         pods=manager.informer(POD, selection=RUNNING, indexes=OF_PODS),
         flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
+        words=_words(manager) if manager.reads_events else None,
         checks=Checks(inputs.checks, inputs.policies),
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import in_the_way, recheck_at
@@ -48,7 +49,13 @@ from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.controller.runtime.informer import Informer
-from muster.model.names import AVOID_ANNOTATION, GKE_LEASE_LABEL, GROUP, POOL_LABEL
+from muster.model.names import (
+    AVOID_ANNOTATION,
+    GKE_LEASE_LABEL,
+    GROUP,
+    PLACEHOLDER_NAMESPACE,
+    POOL_LABEL,
+)
 
 _OURS: Final = f"{GROUP}/"
 
@@ -66,6 +73,7 @@ class View:
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
+    words: AutoscalerWords | None = None
     usage: NodeUsage[Pod] = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
@@ -193,6 +201,11 @@ class View:
         pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
         return {key for pod in pods for key in workload_of(pod)}
 
+    def workloads_spoken_of(self, said: Said) -> Iterable[Key]:
+        """The Workload whose placeholder an Event is about."""
+        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
+        return workload_of(pod) if pod else ()
+
     def _belonging_of(self, request: Key) -> Belonging | None:
         """The request, or its first template: clouds delete requests after a week, and the gang runs on."""
         template = Key(request.namespace, template_name(request.name, 0))
@@ -271,7 +284,12 @@ class View:
             and is_used(workload, self._slices(workload, live=True)),
             requests=(
                 *(item for item in requests if own <= item.metadata.labels.items()),
-                *sets_of(own_templates, own_pods, node=lambda name: self.nodes.get(Key("", name))),
+                *sets_of(
+                    own_templates,
+                    own_pods,
+                    node=lambda name: self.nodes.get(Key("", name)),
+                    why=self.words.why if self.words else lambda _: "",
+                ),
             ),
             templates=own_templates,
             placeholders=own_pods,

@@ -62,8 +62,10 @@ class Manager:
         lame_duck: float = 0.0,
         traces: Traces = NO_TRACES,
         removal: Removal | None = None,
+        reads_events: bool = False,
     ) -> None:
-        self.traces = traces
+        """`reads_events`: whether its account may read what autoscalers say about our placeholders."""
+        self.traces, self.reads_events = traces, reads_events
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client

@@ -70,14 +70,17 @@ def cloud(_placed: World) -> Iterator[Autoscaler]:
 def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Autoscaler) -> None:
     """Rivals of the same shape wait while its nodes come and are handed over."""
     world = cloud.world
-    with world.manager():
+    with world.manager("--read-events"):
         apply(world.plane, work("Job", with_gpu("l4"), count=3))
         wait_for("placeholders are made", lambda: len(_placeholders(world)) == 3)
         held = _placeholders(world)
         assert all(each["spec"]["priorityClassName"] == names.PLACEHOLDER_PRIORITY_CLASS for each in held)
         cloud.stock["l4"] = 2
         _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
-        _until(cloud, "it says so", lambda: "2 of 3 l4 nodes" in world.entry("job").get("message", ""))
+        (waiting,) = [each for each in held if _is_waiting(world, each)]
+        apply(world.plane, _karpenters_event(waiting))
+        said = "2 of 3 l4 nodes for main (at its limit) (limit 30m); releases at"
+        _until(cloud, "it says so, and why", lambda: said in world.entry("job").get("message", ""))
         assert not world.items(PODS)
         assert not any(taint_of(node) for node in cloud.nodes())
         for number in range(4):
@@ -186,6 +189,19 @@ def _of(job: str, world: World) -> list[Object]:
 
 def _bound(path: str, world: World) -> list[Object]:
     return [each for each in world.items(path) if each["spec"].get("nodeName")]
+
+
+def _is_waiting(world: World, pod: Object) -> bool:
+    return pod["metadata"]["name"] not in {each["metadata"]["name"] for each in _bound(PLACEHOLDERS, world)}
+
+
+def _karpenters_event(pod: Object) -> Object:
+    """As version 1.14.1 has it."""
+    meta = {"name": "limit", "namespace": names.PLACEHOLDER_NAMESPACE}
+    note = "all available instance types exceed limits for nodepool (NodePool=l4)"
+    about = {"kind": "Pod", "name": pod["metadata"]["name"], "namespace": names.PLACEHOLDER_NAMESPACE}
+    body = {"reason": "FailedScheduling", "message": note, "reportingComponent": "karpenter"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": meta, "involvedObject": about, **body}
 
 
 def _force(world: World, path: str) -> None:

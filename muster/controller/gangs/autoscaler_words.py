@@ -1,0 +1,85 @@
+"""What autoscalers say about pods that wait for a node, in the words of a gang's check.
+
+Reads the Events about placeholders and, where Karpenter has begun to make a node, about its NodeClaim. Events
+decide nothing: without them a gang waits in the same way and does not say why. The gravest word is kept while
+its Event exists, so that a text does not change with every try of the autoscaler.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import field
+
+from muster.controller.gangs.objects import Placeholder
+from muster.controller.kube.client import Selection
+from muster.controller.kube.resource import Object, Partial, Resource
+from muster.controller.runtime.informer import Informer
+from muster.model.names import PLACEHOLDER_NAMESPACE
+
+BY_SUBJECT: Final = "subject"
+
+
+class Subject(Partial, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class Said(Object, frozen=True):
+    """An Event."""
+
+    involved_object: Subject = field(default_factory=Subject)
+    reason: str = ""
+    message: str = ""
+
+
+_TITLES: Final = ("events of placeholders", "events of nodeclaims")
+EVENTS, CLAIM_EVENTS = (
+    Resource("", "v1", "events", "Event", True, Said, annotation_prefixes=(), title=title)
+    for title in _TITLES
+)
+OF_PLACEHOLDERS: Final = Selection(
+    namespace=PLACEHOLDER_NAMESPACE, fields="reportingComponent!=default-scheduler"
+)
+OF_CLAIMS: Final = Selection(namespace="default", fields="involvedObject.kind=NodeClaim")
+"""Events about what has no namespace are in this one."""
+
+_NOMINATED: Final = re.compile(r"nodeclaim/([a-z0-9.-]+)")
+_RULES: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (r"InsufficientCapacity|in backoff after failed|out.?of.?(resource|stock)|exhausted", "out of stock"),
+        (r"exceed limits for nodepool|limit.* exceeded|max node group size|max total nodes", "at its limit"),
+        (r"NodeClassNotReady|LaunchFailed|ScaleUpFailed|failed to launch", "the launch of a node failed"),
+        (r"incompatible|no instance type|not satisfy|NotTriggerScaleUp", "no machine of the pool fits"),
+        (r"Nominated|TriggeredScaleUp", "nodes are booting"),
+    )
+)
+"""The gravest first."""
+
+
+def subject_of(said: Said) -> list[str]:
+    return [said.involved_object.name]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerWords:
+    """`pods`: Events about placeholders, `claims`: about NodeClaims; both indexed by `BY_SUBJECT`."""
+
+    pods: Informer[Said]
+    claims: Informer[Said]
+
+    def why(self, waiting: Iterable[Placeholder]) -> str:
+        """Why these have no node; empty where nothing is known."""
+        found = [said for pod in waiting for said in self._about(pod)]
+        for pattern, words in _RULES:
+            if any(pattern.search(f"{said.reason}: {said.message}") for said in found):
+                return words
+        return ""
+
+    def _about(self, pod: Placeholder) -> Iterator[Said]:
+        for said in self.pods.store.by_index(BY_SUBJECT, pod.metadata.name):
+            yield said
+            if claim := _NOMINATED.search(said.message):
+                yield from self.claims.store.by_index(BY_SUBJECT, claim.group(1))
