@@ -1,8 +1,8 @@
 """The answer of a report: yes, look, refused, or nothing changes.
 
 Yes is the answer where every team keeps what it has: no loss, no new right to evict another team, no setting
-that changes for a team of before, and no more guaranteed than the pool has. Everything else has to be looked
-at by a person.
+that changes for a team of before, no more guaranteed than the pool has, and no longer wait in a replay.
+Everything else has to be looked at by a person.
 """
 
 from collections.abc import Iterator
@@ -45,6 +45,9 @@ def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
         yield f"{many(settings, 'setting')} changed"
     if diff.kai is not None and (diff.kai.priorities or diff.kai.evictions):
         yield "other eviction with KAI"
+    slower = () if diff.replay is None else diff.replay.slower
+    if slower:
+        yield f"{many(len(slower), 'team')} with longer waits in the replay"
     if diff.policy_violations:
         yield f"{many(len(diff.policy_violations), 'warning')} of policies"
 

@@ -40,6 +40,16 @@ class ReplayDiff:
         return f"{first} to {last}"
 
     @property
+    def slower(self) -> tuple[str, ...]:
+        """The teams that would have waited noticeably longer, in the median or at the 95th percentile."""
+        teams = sorted(self.base.teams.keys() & self.head.teams)
+        return tuple(
+            team
+            for team in teams
+            if max(self._wait_difference(team, which) for which in ("p50", "p95")) >= _NOTICED
+        )
+
+    @property
     def sentence(self) -> Text:
         """What a reviewer should read first."""
         parts = [*self._wait_change(), *self._preemption_change()]

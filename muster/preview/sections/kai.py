@@ -25,11 +25,16 @@ def sections(diff: StackDiff) -> Iterator[Section]:
     changed = [*_priorities(diff.kai), *_evictions(diff.kai)]
     if diff.kai.queues:
         of_gpus = _table([each for each in diff.kai.queues if each.resource == "gpu"])
-        of_others = _table([each for each in diff.kai.queues if each.resource != "gpu"])
+        # A column has one unit.
+        of_others = tuple(
+            _table(found)
+            for resource in ("cpu", "memory")
+            if (found := [each for each in diff.kai.queues if each.resource == resource])
+        )
         if of_gpus.rows:
             yield Section("KAI queues", 82, (of_gpus, Items(((_RULE,),))))
-        if of_others.rows:
-            yield Section("KAI queues: CPU and memory", 52, (of_others,))
+        if of_others:
+            yield Section("KAI queues: CPU and memory", 52, of_others)
     if changed:
         title = "Priorities and eviction with KAI"
         yield Section(title, 76, (Items(tuple(changed)),))

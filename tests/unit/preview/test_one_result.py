@@ -21,6 +21,7 @@ from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report, to_stack_report
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
+from tests.unit.preview.banner_world import cases, changed_stacks
 from tests.unit.preview.preview_world import ROOT, diff
 
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -69,6 +70,7 @@ def _priced() -> StackDiff:
     return diff(eks(10), eks(20))
 
 
+_REACHED = "Teams affected by other teams' changes: the most that each could use"
 _BUILDERS = (_kueue, _kai, _priced)
 
 
@@ -108,13 +110,36 @@ def test_overuse_has_the_same_rows_everywhere() -> None:
     assert len(listed) == 2
 
 
+@pytest.mark.parametrize("name", cases())
+def test_quotas_have_the_same_figures_everywhere(name: str) -> None:
+    """Every team and every GPU pool, with its quota and what it could use at most, before and after."""
+    found = diff(*changed_stacks(name))
+    listed = {
+        (each["name"], f"{each['pool']} GPU", _arrow(each, _gpus), _arrow(each, lambda side: side["most"]))
+        for each in _json(found)["quotas"]
+        if each["kind"] == "team" and not each["derived"] and not each["pool"].startswith("cpu")
+    }
+    shown = {(row[0], row[2], row[3], row[7]) for row in _tables(found, "Quota of teams")}
+    reached = {row[0] for row in _tables(found, _REACHED)}
+    assert shown == {each for each in listed if each[0] not in reached - {row[0] for row in shown}}
+
+
+def _gpus(side: dict[str, Any]) -> int:
+    return int(side["quota"]["gpus"])
+
+
+def _arrow(row: dict[str, Any], figure: Callable[[dict[str, Any]], int]) -> str:
+    sides = ["–" if row[side] is None else str(figure(row[side])) for side in ("before", "after")]
+    before, after = ("unlimited" if len(each) > 6 else each for each in sides)
+    return after if before == after else f"{before} → {after}"
+
+
 def test_kai_has_the_same_rows_everywhere() -> None:
     found, record = _kai(), _json(_kai())
-    queues = [(each["queue"], " / ".join(each["path"])) for each in record["kaiQueues"]]
-    gpus = [each["resource"] == "gpu" for each in record["kaiQueues"]]
-    for title, is_gpu in (("KAI queues", True), ("KAI queues: CPU and memory", False)):
-        wanted = [queue for queue, kind in zip(queues, gpus, strict=True) if kind is is_gpu]
-        assert [row[:2] for row in _tables(found, title)] == wanted
+    queues = [(each["queue"], " / ".join(each["path"]), each["resource"]) for each in record["kaiQueues"]]
+    for title, resources in (("KAI queues", ["gpu"]), ("KAI queues: CPU and memory", ["cpu", "memory"])):
+        wanted = [queue for resource in resources for queue in queues if queue[2] == resource]
+        assert [(*row[:2], row[2].lower()) for row in _tables(found, title)] == wanted
     over = [(each["queue"], str(each["used"])) for each in record["kaiOver"]]
     assert [(row[0], row[2]) for row in _tables(found, "Who holds more than the new quota now")] == over
     assert queues

@@ -7,12 +7,14 @@ import pytest
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.replay import ReplayDiff
 from muster.preview.document import Answer, Status, TreeDiagram
 from muster.preview.failing import FailOn, failures
 from muster.preview.html import format_html
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report, to_stack_report
+from muster.replay.figures import Curve, Figures, Waits
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team
 from tests.unit.preview.banner_world import cases, changed_stacks
 from tests.unit.preview.preview_world import diff, plan, step
@@ -78,6 +80,28 @@ def test_a_preview_that_failed_is_refused_and_no_change_is_none() -> None:
     assert _status(diff(_stack(2), _stack(4), plan(errors=("no",)))).answer is Answer.REFUSED
     assert _status(diff(_stack(2), _stack(2))).answer is Answer.NOTHING
     assert _status(diff(_stack(2), _stack(4), plan(step("delete")))).answer is Answer.LOOK
+
+
+@pytest.mark.parametrize(("p95", "answer"), [(30.0, Answer.YES), (3_600.0, Answer.LOOK)])
+def test_a_team_that_waits_longer_in_the_replay_is_no_yes(p95: float, answer: Answer) -> None:
+    base, head = (_replayed(p95=each) for each in (0.0, p95))
+    replay = ReplayDiff(start=0.0, end=86_400.0, played=1, base=base, head=head)
+    assert _status(replace(diff(_stack(2), _stack(4)), replay=replay)).answer is answer
+
+
+def _replayed(*, p95: float) -> Figures:
+    return Figures(
+        jobs=1,
+        quota=1,
+        teams={"team-000": Waits(jobs=1, never=0, p50=0.0, p95=p95)},
+        priorities={},
+        sizes={},
+        hours={},
+        preemptions={},
+        utilisation=Curve(start=0, step=60.0, used=()),
+        worst=(),
+        digest="",
+    )
 
 
 def test_every_format_has_the_same_answer() -> None:
