@@ -12,6 +12,7 @@ from typing import Final
 
 from muster.live.snapshot.workloads import Amounts
 from muster.model import names
+from muster.replay.percentile import percentile
 from muster.replay.playback import Playback, PlayedRun
 
 _HOUR: Final = 3600.0
@@ -140,17 +141,13 @@ def to_waits(seconds: Iterable[float]) -> Waits:
     return Waits(
         jobs=len(ordered),
         never=sum(each == NEVER for each in ordered),
-        p50=_percentile(ordered, 0.5),
-        p95=_percentile(ordered, 0.95),
+        p50=percentile(ordered, 50),
+        p95=percentile(ordered, 95),
     )
 
 
 def devices(usage: Amounts) -> int:
     return sum(usage.get(resource, 0) for resource in names.DEVICE_RESOURCES)
-
-
-def _percentile(ordered: Sequence[float], part: float) -> float:
-    return ordered[max(math.ceil(part * len(ordered)) - 1, 0)]
 
 
 def _wait(job: Played, runs: Sequence[PlayedRun]) -> float:

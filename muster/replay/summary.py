@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.model import names
+from muster.replay.percentile import percentile
 from muster.replay.recording import End, Job, Recording, Run
 
 _HOUR: Final = 3600.0
@@ -39,14 +40,8 @@ def summarize(recording: Recording) -> list[TeamSummary]:
     return sorted(found, key=lambda each: (-each.gpu_hours, each.team))
 
 
-def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The smallest value that at least this many percent of the values do not exceed; None without values."""
-    ordered = sorted(values)
-    return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)] if ordered else None
-
-
 def _summary(team: str, jobs: Sequence[Job], recording: Recording) -> TeamSummary:
-    waits = [job.wait for job in jobs if job.wait is not None]
+    waits = sorted(job.wait for job in jobs if job.wait is not None)
     runs = [(job, run) for job in jobs for run in job.runs]
     taken = [(job, run) for job, run in runs if run.end in (End.PREEMPTED, End.EVICTED)]
     return TeamSummary(
@@ -55,8 +50,8 @@ def _summary(team: str, jobs: Sequence[Job], recording: Recording) -> TeamSummar
         started=len(waits),
         gpu_hours=_hours(runs, recording),
         lost_gpu_hours=_hours(taken, recording),
-        wait_p50=percentile(waits, 50),
-        wait_p95=percentile(waits, 95),
+        wait_p50=percentile(waits, 50) if waits else None,
+        wait_p95=percentile(waits, 95) if waits else None,
         preempted=sum(run.end is End.PREEMPTED for _, run in runs),
         evicted=sum(run.end is End.EVICTED for _, run in runs),
         deleted=sum(job.outcome is End.DELETED for job in jobs),

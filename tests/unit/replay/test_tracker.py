@@ -1,0 +1,113 @@
+"""What a Workload says about its job, whichever of its states were observed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from muster.replay.ids import Ids
+from muster.replay.recording import End, Job
+from muster.replay.tracker import Tracker
+from tests.unit.preview.snapshot_world import SECRET, workload
+
+UID = "beef0000-0000-0000-0000-000000000000"
+OTHER = "12340000-0000-0000-0000-000000000000"
+
+
+def _at(minute: int) -> float:
+    return datetime.fromisoformat(_text(minute)).timestamp()
+
+
+def _text(minute: int) -> str:
+    return f"2026-11-21T10:{minute:02}:00Z"
+
+
+def _workload(**conditions: tuple[str, int, str]) -> dict[str, Any]:
+    """Conditions by type: status, minute, reason."""
+    found = workload(state="admitted")
+    found["metadata"]["uid"] = UID
+    found["status"]["conditions"] = [
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": _text(minute),
+            "reason": reason,
+            "message": f"Preempted to accommodate a workload (UID: {OTHER}, JobUID: x)",
+        }
+        for kind, (status, minute, reason) in conditions.items()
+    ]
+    return found
+
+
+def _tracker(*, start: int = 0) -> Tracker:
+    return Tracker(ids=Ids(b"key"), start=_at(start))
+
+
+def _seen(tracker: Tracker, **conditions: tuple[str, int, str]) -> Job:
+    job = tracker.observe(_workload(**conditions))
+    assert job is not None
+    return job
+
+
+def test_a_job_that_ran_at_the_start_is_dated_by_its_conditions() -> None:
+    job = _seen(_tracker(start=30), QuotaReserved=("True", 1, ""), Admitted=("True", 2, ""))
+    (run,) = job.runs
+    assert (run.reserved, run.admitted, run.ended, run.flavors) == (_at(1), _at(2), None, ("l4",))
+    assert (job.team, job.queue, job.cluster_queue, job.tie) == ("team-a", "default", "team-a", 0xBEEF)
+    assert job.pod_sets[0].pools == ("l4",)
+    assert SECRET not in repr(job)
+    assert UID not in repr(job)
+
+
+def test_an_eviction_ends_the_run_when_the_quota_is_free() -> None:
+    tracker = _tracker()
+    _seen(tracker, QuotaReserved=("True", 1, ""), Admitted=("True", 2, ""))
+    taken = {"Evicted": ("True", 5, "Preempted"), "Preempted": ("True", 5, "InCohortReclamation")}
+    _seen(tracker, QuotaReserved=("True", 1, ""), Admitted=("True", 2, ""), **taken)
+    job = _seen(tracker, QuotaReserved=("False", 7, "Pending"), Admitted=("False", 7, ""), **taken)
+    (run,) = job.runs
+    assert (run.evicted, run.ended, run.end) == (_at(5), _at(7), End.PREEMPTED)
+    assert (run.reason, run.by) == ("InCohortReclamation", tracker.ids.of(OTHER))
+    assert run.seconds == 180
+
+
+def test_quota_that_was_lost_and_got_again_between_two_observations_makes_two_runs() -> None:
+    tracker = _tracker()
+    _seen(tracker, QuotaReserved=("True", 1, ""), Admitted=("True", 2, ""))
+    job = _seen(tracker, QuotaReserved=("True", 9, ""), Admitted=("True", 9, ""))
+    before, after = job.runs
+    assert (before.ended, before.end, after.reserved, after.ended) == (_at(9), End.EVICTED, _at(9), None)
+
+
+def test_a_job_that_finished_before_the_start_is_not_recorded() -> None:
+    tracker = _tracker(start=30)
+    finished = _workload(QuotaReserved=("True", 1, ""), Finished=("True", 20, "Succeeded"))
+    assert tracker.observe(finished) is None
+    assert tracker.remove(UID, at=_at(40)) is None
+
+
+def test_a_finished_job_is_recorded_once_and_its_later_deletion_changes_nothing() -> None:
+    tracker = _tracker()
+    job = _seen(tracker, QuotaReserved=("True", 1, ""), Finished=("True", 20, "Failed"))
+    assert (job.left, job.outcome, job.runs[0].ended) == (_at(20), End.FAILED, _at(20))
+    assert tracker.observe(_workload(QuotaReserved=("True", 1, ""), Finished=("True", 20, "Failed"))) is None
+    assert tracker.remove(UID, at=_at(40)) is None
+
+
+def test_an_unchanged_workload_is_not_written_again() -> None:
+    tracker = _tracker()
+    _seen(tracker, QuotaReserved=("True", 1, ""))
+    assert tracker.observe(_workload(QuotaReserved=("True", 1, ""))) is None
+
+
+def test_a_job_that_is_gone_after_a_new_list_was_deleted() -> None:
+    tracker = _tracker()
+    _seen(tracker, QuotaReserved=("True", 1, ""), Admitted=("True", 2, ""))
+    assert tracker.keep_only({UID}, at=_at(30)) == []
+    (job,) = tracker.keep_only({OTHER}, at=_at(30))
+    assert (job.outcome, job.left, job.runs[0].ended, job.runs[0].end) == (
+        End.DELETED,
+        _at(30),
+        _at(30),
+        End.DELETED,
+    )
