@@ -111,9 +111,10 @@ class GangAdmission(Component):
             return []
         space, manager = names.PLACEHOLDER_NAMESPACE, authority.MANAGER
         namespace = self._object(manifest("v1", "Namespace", space, labels=_RESTRICTED))
-        role = manifest(f"{_RBAC}/v1", "Role", manager, namespace=space, rules=authority.placeholder_rules())
+        # Not the manager's name: its Role in its own namespace is a resource of that name already.
+        role = manifest(f"{_RBAC}/v1", "Role", space, namespace=space, rules=authority.placeholder_rules())
         binding = manifest(
-            f"{_RBAC}/v1", "RoleBinding", manager, namespace=space, **_binding("Role", manager, manager)
+            f"{_RBAC}/v1", "RoleBinding", space, namespace=space, **_binding("Role", space, manager)
         )
         granted = self._object(role, after=[namespace])
         return [

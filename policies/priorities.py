@@ -19,7 +19,8 @@ def order(case: Case) -> Iterator[Finding]:
     for kind in _KINDS:
         values = {str(item.body["metadata"]["name"]): item for item in case.registered.items(kind)}
         if kind == "PriorityClass":
-            values.pop(names.OWN_PRIORITY_CLASS, None)  # No work has it.
+            for own in (names.OWN_PRIORITY_CLASS, names.PLACEHOLDER_PRIORITY_CLASS):
+                values.pop(own, None)  # No work has them.
         by_value: dict[int, list[str]] = defaultdict(list)
         for name, item in values.items():
             value = int(item.body.get("value", 0))

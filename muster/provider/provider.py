@@ -234,7 +234,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
     @_explained
     async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
         state, inputs = from_struct(request.properties), from_struct(request.inputs)
-        if not inputs.get("manifests"):
+        if "manifests" not in inputs:
             raise KubeconfigError(
                 "a Bundle cannot be imported: run `pulumi up`, which takes existing objects over"
             )

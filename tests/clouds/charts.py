@@ -41,6 +41,7 @@ def _recording(folder: Path) -> Iterator[tuple[str, Path]]:
         ("gpu-operator", recording.GPU_OPERATOR, None),
         ("kuberay", recording.KUBERAY, _kinds_of_kuberay(folder / "kinds")),
         ("kai", recording.KAI, definitions.CRDS),
+        ("karpenter", recording.KARPENTER, None),
     ):
         entry = catalogue().charts[name]
         chart = recording.chart(

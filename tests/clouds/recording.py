@@ -57,6 +57,12 @@ KAI: Final = (
     *("kaiConfigDeployer.enabled", "topologyMigration.enabled", "postCleanup.enabled"),
     *("defaultShard.enabled", "defaultPriorityClasses.enabled", "defaultQueue.createDefaultQueue"),
 )
+# karpenter v1.14.1, its values.yaml as in the Go module of v1.15.1.
+KARPENTER: Final = (
+    *("replicas", "serviceAccount.name", "nodeSelector", "topologySpreadConstraints"),
+    *("controller.image.repository", "controller.image.tag", "controller.image.digest"),
+    *("controller.resources", "settings.clusterName", "settings.interruptionQueue"),
+)
 _RECORD: Final = """\
 apiVersion: v1
 kind: ConfigMap

@@ -18,7 +18,7 @@ from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Scheduler, Stack
 from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
-from tests.clouds.stack_files import SHIPPED, completed, edited
+from tests.clouds.stack_files import OWN, SHIPPED, completed, edited
 from tests.clouds.standin.serve import Clouds
 from tests.waiting import eventually
 
@@ -29,7 +29,10 @@ _QUEUES: Final = {
 _KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # They outlive their stack: with one, every object of it would go (docs/limits.md).
 _KEPT: Final = frozenset(
-    {"muster.dev", "autoscaling.x-k8s.io", "ray.io", "scheduling.run.ai", "kai.scheduler"}
+    {
+        *("muster.dev", "autoscaling.x-k8s.io", "ray.io", "scheduling.run.ai", "kai.scheduler"),
+        *("karpenter.sh", "karpenter.k8s.aws"),
+    }
 )
 # On what the API server makes: roles and priority classes, and an APIService for each group of CRDs.
 _OWN: Final = frozenset({"kubernetes.io/bootstrapping", "kube-aggregator.kubernetes.io/automanaged"})
@@ -56,7 +59,8 @@ def cluster(serving: Clouds, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield made
 
 
-@pytest.mark.parametrize("stack", SHIPPED, ids=lambda stack: stack.stem)
+# The last one shows that the API server takes what Karpenter is handed.
+@pytest.mark.parametrize("stack", [*SHIPPED, OWN["eks-karpenter"]], ids=lambda stack: stack.stem)
 def test_a_shipped_stack_is_previewed_applied_whole_left_alone_protected_and_destroyed(
     stack: Path, clouds: Clouds, cluster: Standing, charts: Path, tmp_path: Path
 ) -> None:
@@ -96,13 +100,19 @@ def _engine(
 ) -> tuple[Path, Workspace]:
     """The stack's file, and the engine on it with the cluster behind both clouds."""
     cluster.handed.to(clouds)
-    project = checkout(folder / "project", completed(stack, folder / stack.name, charts))
-    engine = workspace(folder / "ws", project, stack.stem.removeprefix("Pulumi."), dict(clouds.environment))
+    name = stack.stem.removeprefix("Pulumi.")
+    file = completed(stack, folder / f"Pulumi.{name}.yaml", charts)
+    project = checkout(folder / "project", file)
+    engine = workspace(folder / "ws", project, name, dict(clouds.environment))
     engine.environment |= cluster.handed.environment(folder, engine.environment["PATH"])
-    return project / "stacks" / stack.name, engine
+    return project / "stacks" / file.name, engine
 
 
 def _assert_stands(cluster: Standing, stack: Stack) -> None:
+    if isinstance(stack.cluster, EksCluster) and not stack.cluster.answers_requests:
+        assert {pool.name for pool in stack.pools} == cluster.objects(
+            "/apis/karpenter.sh/v1/nodepools"
+        ).keys()
     teams = {team.name for _, team in stack.teams()}
     assert teams <= {key.rpartition("/")[2] for key in cluster.objects(_QUEUES[stack.scheduler])}
     deployments = cluster.objects("/apis/apps/v1/deployments")

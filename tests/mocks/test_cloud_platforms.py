@@ -173,7 +173,10 @@ def provisioned(by: NodeProvisioner) -> Program:
     file = ROOT / "tests" / "clouds" / "stacks" / f"eks-{by}.yaml"
     stack = replace(load(file), images=IMAGE)
     artifacts = upstream.resolve_artifacts(stack, name="here")
-    return run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    found = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    urns = [each.urn for each in found.resources]
+    assert sorted(set(urns)) == sorted(urns)
+    return found
 
 
 def test_karpenter_comes_after_its_kinds_and_its_nodes_outlive_the_teams() -> None:

@@ -180,6 +180,16 @@ async def test_what_failed_in_part_is_kept_with_what_was_done(plugin: Any, api: 
     assert failed.id
 
 
+async def test_a_bundle_without_objects_is_refreshed_and_nothing_is_imported(plugin: Any) -> None:
+    created = await create(plugin)
+    read = await plugin.Read(
+        provider_pb2.ReadRequest(id=created.id, urn=URN, properties=created.properties, inputs=inputs())
+    )
+    assert read.id == created.id
+    with pytest.raises(grpc.aio.AioRpcError, match="cannot be imported"):
+        await plugin.Read(provider_pb2.ReadRequest(id="x", urn=URN))
+
+
 async def test_everything_gone_reads_as_gone(plugin: Any, api: FakeApi) -> None:
     created = await create(plugin, a=NAMESPACE)
     del api.objects["/api/v1/namespaces/team-a"]
