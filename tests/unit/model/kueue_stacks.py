@@ -143,6 +143,8 @@ def kueue_stacks(draw: st.DrawFn) -> Stack:
 
     def team(said: Team) -> Team:
         name = f"{said.name}-{number}"
+        if said.queue is not None:
+            return replace(said, name=name, namespace=name, queue=f"{said.queue}-{number}")
         named = replace(said, name=name, namespace=name, allowance=allowance(said.allowance))
         return draw(_team(named, is_weighted=is_weighted))
 

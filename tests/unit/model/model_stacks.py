@@ -1,9 +1,12 @@
 """Stacks for tests: small ones by hand, and any that Hypothesis likes."""
 
+from dataclasses import replace
 from itertools import count
 
 from hypothesis import strategies as st
 
+from muster.config.document import parse_text
+from muster.config.stack import examine
 from muster.model.clusters import GkeCluster
 from muster.model.machines import MACHINES
 from muster.model.pools import Capacity, Pool
@@ -50,6 +53,20 @@ def stack(*departments: Department, pools: tuple[Pool, ...] = (CPU, L4, H100)) -
     return Stack(cluster=GKE, pools=pools, departments=departments, priorities=priorities)
 
 
+def parsed(text: str) -> Stack:
+    """The stack of a file, which has no mistakes."""
+    found, errors = examined(text)
+    assert errors == []
+    assert found is not None
+    return found
+
+
+def examined(text: str) -> tuple[Stack | None, list[str]]:
+    """The stack of a file where it can be read, and its mistakes."""
+    found, violations = examine(parse_text(text, source="own"))
+    return found, [str(each) for each in violations if each.level == "error"]
+
+
 def two_teams(first: Allowance, second: Allowance | None = None) -> Stack:
     """`first` is team-a's, `second` team-b's; both in `research`."""
     return stack(Department(name="research", teams=(team("team-a", first), team("team-b", second))))
@@ -75,7 +92,10 @@ def stacks(draw: st.DrawFn) -> Stack:
     names = (f"name-{number}" for number in count())
 
     def teams() -> tuple[Team, ...]:
-        return tuple(team(next(names), draw(_allowances())) for _ in range(draw(st.integers(0, 2))))
+        owners = tuple(team(next(names), draw(_allowances())) for _ in range(draw(st.integers(0, 2))))
+        if not owners or not draw(st.booleans()):
+            return owners
+        return (*owners, replace(team(next(names)), queue=owners[0].name))
 
     def department(depth: int) -> Department:
         below = (department(depth - 1),) if depth and draw(st.booleans()) else ()

@@ -6,8 +6,6 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.config.document import parse_text
-from muster.config.stack import examine
 from muster.model.names import GPU_RESOURCE
 from muster.model.pools import Pool
 from muster.model.quantities import GIB, Gpus
@@ -16,6 +14,7 @@ from muster.model.quotas import resources, whole
 from muster.model.stack import Stack
 from muster.render import gang, queues
 from muster.validation import STACK_RULES
+from tests.unit.model.model_stacks import parsed
 
 EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "on-premises" / "stacks" / "Pulumi.datacenter.yaml"
 _STACK: Final = """\
@@ -30,10 +29,7 @@ config:
 
 
 def _stack(gpu: str, scheduler: str = "kueue") -> Stack:
-    stack, found = examine(parse_text(_STACK % (scheduler, gpu), source="own"))
-    assert [str(each) for each in found if each.level == "error"] == []
-    assert stack is not None
-    return stack
+    return parsed(_STACK % (scheduler, gpu))
 
 
 def _pool(gpu: str) -> Pool:

@@ -41,7 +41,7 @@ def test_parts_never_sum_to_more_than_the_whole(pool: Pool, counts: list[int]) -
 @given(stacks())
 def test_default_cpu_shares_and_named_quotas_fit_the_cpu_pool(some: Stack) -> None:
     total = named_quota(some, CPU)
-    for _, member in some.teams():
+    for _, member in some.owners():
         if CPU.name not in member.allowance.quota:
             total += cpu_share(unnamed(some), CPU, weight=member.weight)
     assert total.within(whole(CPU))

@@ -47,7 +47,7 @@ def test_one_group_covers_cpu_memory_and_gpu_with_the_cpu_pool_first_and_without
 @given(stacks())
 def test_every_flavor_has_the_covered_resources_in_their_order(some: Stack) -> None:
     """Kueue refuses a flavor whose resources are not the group's, one by one."""
-    for _, member in some.teams():
+    for _, member in some.owners():
         for group in queue(some, member.name)["resourceGroups"]:
             for flavor in group["flavors"]:
                 assert [resource["name"] for resource in flavor["resources"]] == group["coveredResources"]
@@ -99,7 +99,7 @@ def test_a_pool_without_quota_or_borrowing_is_no_flavor_of_the_queue() -> None:
 
 @given(stacks())
 def test_no_queue_lends_more_than_it_has(some: Stack) -> None:
-    for _, member in some.teams():
+    for _, member in some.owners():
         spec = queue(some, member.name)
         if not spec["resourceGroups"]:
             continue

@@ -4,12 +4,11 @@ from typing import Any, Final
 
 import pytest
 
-from muster.config.document import parse_text
-from muster.config.stack import examine
 from muster.model.identities import bound_accounts
 from muster.model.stack import Stack
 from muster.render import queues, queuetree
 from muster.render.submission import submissions
+from tests.unit.model.model_stacks import examined, parsed
 
 _STACK: Final = """\
 config:
@@ -31,17 +30,13 @@ config:
 
 
 def _stack(scheduler: str = "kueue") -> Stack:
-    stack, found = examine(parse_text(_STACK % scheduler, source="own"))
-    assert [str(each) for each in found if each.level == "error"] == []
-    assert stack is not None
-    return stack
+    return parsed(_STACK % scheduler)
 
 
 def _violations(written: str, other: str) -> list[str]:
     assert written in _STACK
     text = (_STACK % "kueue").replace(written, other)
-    _, found = examine(parse_text(text, source="own"))
-    return [str(each) for each in found if each.level == "error"]
+    return examined(text)[1]
 
 
 def _of(stack: Stack, namespace: str) -> set[tuple[str, str]]:
@@ -101,8 +96,7 @@ def test_its_own_accounts_act_as_their_identities() -> None:
 
 def test_a_volume_stays_in_its_namespace_in_any_order_of_the_list() -> None:
     text = (_STACK % "kueue").replace("[vision, vision-ci]", "[vision-ci, vision]")
-    stack, _ = examine(parse_text(text, source="own"))
-    assert stack is not None
+    stack = parsed(text)
     assert ("PersistentVolumeClaim", "data") in _of(stack, "vision")
     assert ("PersistentVolumeClaim", "data") not in _of(stack, "vision-ci")
 

@@ -4,14 +4,13 @@ from typing import Final
 
 import pytest
 
-from muster.config.document import parse_text
-from muster.config.stack import examine
 from muster.model.stack import Stack
 from muster.preview.compare.changes import compare
 from muster.preview.tree import nominal_quota, to_tree
 from muster.render import queues
 from muster.render.queuetree import queue_tree
 from muster.render.submission import submissions
+from tests.unit.model.model_stacks import examined, parsed
 
 _STACK: Final = """\
 config:
@@ -32,16 +31,9 @@ config:
 """
 
 
-def _examined(text: str) -> tuple[Stack | None, list[str]]:
-    stack, found = examine(parse_text(text, source="own"))
-    return stack, [str(each) for each in found if each.level == "error"]
-
-
 def _stack(scheduler: str = "kueue", *, written: str = "", other: str = "") -> Stack:
-    stack, errors = _examined((_STACK % scheduler).replace(written, other) if written else _STACK % scheduler)
-    assert errors == []
-    assert stack is not None
-    return stack
+    text = _STACK % scheduler
+    return parsed(text.replace(written, other) if written else text)
 
 
 def test_each_team_has_a_local_queue_of_the_owners_cluster_queue() -> None:
@@ -128,7 +120,7 @@ def test_the_report_has_who_comes_to_a_queue_and_who_leaves_it(
     ],
 )
 def test_what_a_queue_of_others_refuses(written: str, place: str, fix: str) -> None:
-    _, errors = _examined((_STACK % "kueue").replace(_GUEST, f"speech: {written}"))
+    _, errors = examined((_STACK % "kueue").replace(_GUEST, f"speech: {written}"))
     (error,) = errors
     assert place in error
     assert fix in error
@@ -136,10 +128,10 @@ def test_what_a_queue_of_others_refuses(written: str, place: str, fix: str) -> N
 
 def test_a_guest_may_weigh_its_local_queue_where_the_owner_orders_by_use() -> None:
     guest = "speech: {queue: vision, kueue: {localQueues: {default: {weight: 2}}}}"
-    _, (error,) = _examined((_STACK % "kueue").replace(_GUEST, guest))
+    _, (error,) = examined((_STACK % "kueue").replace(_GUEST, guest))
     assert "teams.speech.kueue.localQueues.default.weight" in error
     usage = "vision: {kueue: {admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}}, "
     text = (_STACK % "kueue").replace(_GUEST, guest).replace("vision: {", usage)
     text += "  muster:kueue: {admissionFairSharing: {usageHalfLifeTime: 168h}}\n"
-    _, errors = _examined(text)
+    _, errors = examined(text)
     assert errors == []

@@ -2,8 +2,6 @@
 
 from typing import Any, Final
 
-from muster.config.document import parse_text
-from muster.config.stack import examine
 from muster.model.names import GPU_RESOURCE
 from muster.model.pools import Pool
 from muster.model.quotas import quota, unnamed
@@ -11,6 +9,7 @@ from muster.model.stack import Stack
 from muster.preview.figures import format_amount, format_signed
 from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from muster.render import queues, queuetree
+from tests.unit.model.model_stacks import parsed
 
 _STACK: Final = """\
 config:
@@ -28,10 +27,7 @@ config:
 
 
 def _stack(scheduler: str = "kueue", cpu: str = "unlimited") -> Stack:
-    stack, found = examine(parse_text(_STACK % (scheduler, cpu), source="own"))
-    assert [str(each) for each in found if each.level == "error"] == []
-    assert stack is not None
-    return stack
+    return parsed(_STACK % (scheduler, cpu))
 
 
 def _pool(stack: Stack, name: str) -> Pool:

@@ -33,9 +33,9 @@ def test_each_scheduler_brings_its_own_rules(stack: Stack) -> None:
 @_KINDS
 @_FEW
 @given(stacks())
-def test_the_rules_know_every_team_and_no_other(scheduler: Scheduler, stack: Stack) -> None:
+def test_the_rules_know_every_team_with_a_queue_and_no_other(scheduler: Scheduler, stack: Stack) -> None:
     rules = _rules(stack, scheduler)
-    teams = {team.name for _, team in stack.teams()}
+    teams = {team.name for _, team in stack.owners()}
     assert set(rules.teams) == teams
     for team in teams:
         assert rules.rights(team, "no-such-team") == {}
