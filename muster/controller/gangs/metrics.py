@@ -78,6 +78,12 @@ class GangMetrics:
             ["class", "pool", "outcome"],
             registry=registry,
         )
+        self.unused_node_seconds = Counter(
+            "muster_gang_unused_node_seconds",
+            "Time for which placeholders had nodes that no gang started on, by why",
+            ["pool", "reason"],
+            registry=registry,
+        )
         self.request_seconds = Histogram(
             "muster_provisioning_request_seconds",
             "Time until a ProvisioningRequest was Accepted, and from then until it was Provisioned",

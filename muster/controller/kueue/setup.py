@@ -67,6 +67,7 @@ from muster.controller.kueue.objects import (
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.shutdown import on_shutdown
+from muster.controller.kueue.unused_nodes import UnusedNodes
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.clock import utc_now
@@ -130,6 +131,8 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     )
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
+    unused = UnusedNodes(view=view, metrics=metrics, counts=manager.leads, clock=utc_now)
+    view.placeholders.store.listen(unused.changed)
     waiting = partial(_waiting, view)
     controller.watches(view.workloads, view.keys_concerned)
     controller.watches_transitions(view.workloads, view.slices_affected_by)

@@ -1,0 +1,65 @@
+"""The time of nodes that were bought for a gang and not used, by cause."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from muster.controller.gangs.metrics import GangMetrics
+from muster.controller.gangs.objects import Condition, Placeholder, PlaceholderStatus
+from muster.controller.gangs.retry import LAST_FAILURE
+from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.templates import OWNING_WORKLOAD
+from muster.controller.kueue.unused_nodes import UnusedNodes
+from muster.controller.runtime.metrics import Metrics
+from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE, WORKLOAD_UID_LABEL
+from tests.unit.admission.gang_world import pod_spec, replace, workload
+from tests.unit.admission.placed_world import PLACED
+from tests.unit.admission.views import view_of
+from tests.unit.gangs.paper import START, node, with_condition
+
+
+def placeholder() -> Placeholder:
+    return Placeholder(
+        metadata=ObjectMeta(
+            name="muster-1-0-hold-0",
+            namespace=PLACEHOLDER_NAMESPACE,
+            labels={WORKLOAD_UID_LABEL: "uid-a"},
+            annotations={OWNING_WORKLOAD: "a", OWNER_NAMESPACE_ANNOTATION: "team-a"},
+        ),
+        spec=replace(pod_spec(1), node_name="l4-1"),
+        status=PlaceholderStatus(
+            conditions=(Condition(type="PodScheduled", status="True", last_transition_time=START),)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "seconds"),
+    [
+        ("released", "provisionTimeout_passed", 60.0),
+        ("deleted", "gang_gone", 60.0),
+        ("admitted", "asked_again", None),
+        ("waiting", "asked_again", 60.0),
+    ],
+)
+def test_only_a_gang_that_started_has_used_them(state: str, reason: str, seconds: float | None) -> None:
+    held = workload("a", {"main": ("l4", 1)})
+    if state == "released":
+        notes = {LAST_FAILURE: "provisionTimeout of 30m has passed: 1 of 2 l4 nodes for main"}
+        meta = replace(held.metadata, annotations=notes)
+        held = replace(held, metadata=meta, spec=replace(held.spec, active=False))
+    if state == "admitted":
+        conditions = with_condition((), "Admitted", "True", START)
+        held = replace(held, status=replace(held.status, conditions=conditions))
+    registry = Metrics().registry
+    unused = UnusedNodes(
+        view=view_of(PLACED, workloads=[] if state == "deleted" else [held], nodes=[node("l4-1", "l4")]),
+        metrics=GangMetrics(registry),
+        counts=lambda: True,
+        clock=lambda: START + timedelta(minutes=1),
+    )
+    unused.changed(placeholder(), None)
+    labels = {"pool": "l4", "reason": reason}
+    assert registry.get_sample_value("muster_gang_unused_node_seconds_total", labels) == seconds
