@@ -8,8 +8,8 @@ from typing import Final
 
 from muster.preview.document import Chart, Line
 
-_WIDTH: Final = 720
-_HEIGHT: Final = 160
+_WIDTH: Final = 480
+_HEIGHT: Final = 130
 _TOP: Final = 18
 _DASHES: Final = ("6 4", "none")
 
@@ -44,7 +44,7 @@ def _line(chart: Chart, line: Line, index: int) -> Iterator[str]:
         f"{(at + 0.5) * step:.1f},{_TOP + _HEIGHT * (1 - min(value / max(chart.top, 1), 1)):.1f}"
         for at, value in enumerate(line.values)
     )
-    left, height = index * 160, _TOP + _HEIGHT + 32
+    left, height = index * 120, _TOP + _HEIGHT + 32
     yield f'<polyline {stroke} points="{points}"/>'
     yield f'<path {stroke} d="M{left} {height - 4}h28"/>'
     yield _words(left + 34, height, line.label)
@@ -52,4 +52,4 @@ def _line(chart: Chart, line: Line, index: int) -> Iterator[str]:
 
 def _words(x: float, y: float, text: str, *, anchor: str = "start") -> str:
     place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
-    return f'<text {place} font-size="12" fill="currentColor">{escape(text)}</text>'
+    return f'<text {place} font-size="13" fill="currentColor">{escape(text)}</text>'

@@ -6,7 +6,7 @@ from typing import Final
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import ReplayDiff, format_seconds
-from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText
+from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText, many
 from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
 
 _WAITS: Final = ("Jobs", "Median wait", "95th percentile", "Never start")
@@ -28,7 +28,7 @@ def sections(diff: StackDiff) -> Iterator[Section]:
     if (replay := diff.replay) is None:
         return
     sizes = (
-        {f"{size} GPUs": each for size, each in side.sizes.items()} for side in (replay.base, replay.head)
+        {many(size, "GPU"): each for size, each in side.sizes.items()} for side in (replay.base, replay.head)
     )
     yield Section(
         "Replay: waits by priority and size",

@@ -137,6 +137,29 @@ def test_what_fits_no_quota_never_starts_and_the_play_ends(program: Path) -> Non
     assert runs(played, "a/endless") == [(0, None)]
 
 
+def test_a_cycle_gives_away_quota_that_a_victim_still_holds(program: Path) -> None:
+    """A fault of this version: docs/upstream/kueue-quota-of-victims.md. When this fails, it was mended."""
+    never = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+    small = [f"small-{index}" for index in range(3)]
+    queues = world(
+        queue("owner", 4, preemption={"reclaimWithinCohort": "Any", "withinClusterQueue": "Never"}),
+        queue("borrower", 0, preemption=never),
+        *(queue(team, 1, preemption=never) for team in small),
+        grace=30,
+    )
+    entries = [
+        entry("owner", "runs", at=0, gpus=2),
+        entry("borrower", "victim", at=1, gpus=5, seconds=1000),
+        entry("owner", "large", at=50, gpus=3, seconds=1000, priority=10),
+        *(entry(team, "job", at=60, gpus=1, seconds=1000) for team in small),
+    ]
+    played = play(queues, entries, program=program)
+    assert runs(played, "borrower/victim")[0] == (1, 101)
+    # It holds its five GPUs of seven until second 131, and all three jobs start at 101.
+    assert [runs(played, f"{team}/job")[0][0] for team in small] == [101, 101, 101]
+    assert runs(played, "owner/large") == [(131, 1131)]
+
+
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
