@@ -8,7 +8,7 @@ from tests.karpenter.world import World
 def test_a_gang_with_stock_for_all_of_it_runs(world: World) -> None:
     world.sells(h100=4)
 
-    world.gang("whole", 4)
+    world.gang("whole", 4, pool="plain")
 
     world.eventually("all four run", lambda: world.running("whole") == 4)
     assert len(world.nodes()) == 4
@@ -17,7 +17,7 @@ def test_a_gang_with_stock_for_all_of_it_runs(world: World) -> None:
 def test_with_stock_for_half_two_nodes_are_bought_and_kept_for_a_gang_that_cannot_run(world: World) -> None:
     world.sells(h100=2)
 
-    world.gang("torn", 4)
+    world.gang("torn", 4, pool="plain")
 
     world.eventually("two have a node", lambda: world.running("torn") == 2)
     world.eventually(
@@ -29,9 +29,9 @@ def test_with_stock_for_half_two_nodes_are_bought_and_kept_for_a_gang_that_canno
 
 
 def test_the_limit_of_a_node_pool_tears_a_gang_too_and_says_so(world: World) -> None:
-    world.limit("h100", 16)
+    world.limit("plain", 16)
     try:
-        world.gang("limited", 4)
+        world.gang("limited", 4, pool="plain")
 
         world.eventually("two have a node", lambda: world.running("limited") == 2)
         world.eventually(
@@ -39,7 +39,7 @@ def test_the_limit_of_a_node_pool_tears_a_gang_too_and_says_so(world: World) -> 
             lambda: any("exceed limits for nodepool" in each for each in world.events("FailedScheduling")),
         )
     finally:
-        world.limit("h100", None)
+        world.limit("plain", None)
 
 
 def test_an_instance_that_still_boots_is_ended_with_its_claim(world: World) -> None:
@@ -47,11 +47,11 @@ def test_an_instance_that_still_boots_is_ended_with_its_claim(world: World) -> N
     world.sells(h100=1)
     world.boots("3s")
     try:
-        world.gang("late", 1)
+        world.gang("late", 1, pool="plain")
         world.eventually("it is bought", lambda: [each for each in world.claims() if is_launched(each)])
         world.clear()
 
-        world.gang("next", 1)
+        world.gang("next", 1, pool="plain")
 
         # It boots as long as the first, which would be there before it.
         world.eventually("the next one has its node", lambda: world.running("next") == 1)

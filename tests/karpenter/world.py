@@ -1,4 +1,5 @@
-"""Real Karpenter over nodes of KWOK, with the real scheduler and Kueue: where gangs have to find their nodes.
+"""Real Karpenter over nodes of KWOK, with the real scheduler, Kueue and our manager: where gangs have to find
+their nodes.
 
 Everything is a process of this host. The cloud behind Karpenter is a stand-in, whose stock a test says.
 """
@@ -6,17 +7,18 @@ Everything is a process of this host. The cloud behind Karpenter is a stand-in, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from muster.config import load
 from muster.local import envtest
-from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.karpenter import CRDS as KARPENTER_CRDS
+from muster.local.envtest import ControlPlane
 from muster.local.envtest.karpenter import (
+    CRDS,
     NODE_CLAIMS,
     NODE_POOLS,
     InstanceType,
@@ -26,29 +28,35 @@ from muster.local.envtest.karpenter import (
     stock,
 )
 from muster.local.envtest.kueue import define as define_kueue
-from muster.model import names
-from muster.model.stack import Stack
+from muster.model import gangpolicy, names, queuetree
+from muster.model.stack import Scheduler
 from muster.render import kueue
 from tests import built
+from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.objects import apply
-from tests.unit.model.kueue_files import rendered
+from tests.integration.kueue_api.world import TEAM, condition
+from tests.integration.kueue_api.world import World as Managed
+from tests.integration.rights import STRICT_OWNERS, audited
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
 STACK: Final = Path(__file__).with_name("stack.yaml")
-TEAM: Final = "team-a"
 RIVALS: Final = "rivals"
+PRIORITIES: Final = {"rival-low": -100, "rival-high": 1_000_000}
 H100, L4 = "p5.48xlarge", "g6.8xlarge"
 TYPES: Final = (
     InstanceType(name=H100, cpu="192", memory="2Ti", gpus=8, price=98.0, zones=("zone-a", "zone-b")),
     InstanceType(name=L4, cpu="32", memory="128Gi", gpus=1, price=2.0, zones=("zone-a", "zone-b")),
 )
-_POOLS: Final = {"h100": H100, "l4": L4}
+PLACEHOLDERS: Final = f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods"
+_POOLS: Final = {"h100": H100, "l4": L4, "plain": H100}
 _NEEDED: Final = (
     ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kueue", "kwok", "karpenter"),
-    ("kueue-crds", "provisioningrequest-crd", "kwok-stages", *KARPENTER_CRDS),
+    ("kueue-crds", "provisioningrequest-crd", "kwok-stages", *CRDS),
 )
+# Besides rights: the priority of placeholders.
+_OURS: Final = RIGHTS | {"PriorityClass"}
 _CONTROLLERS: Final = (
     *("garbage-collector-controller", "namespace-controller", "job-controller"),
     *("node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller"),
@@ -63,9 +71,11 @@ _USUAL: Final[dict[str, str | None]] = {"launch": "0s", "unavailable-for": "2s",
 class World:
     """A plane on which Karpenter buys nodes. Each test says what the cloud has."""
 
-    plane: ControlPlane
-    stack: Stack
-    programs: Programs
+    managed: Managed
+
+    @property
+    def plane(self) -> ControlPlane:
+        return self.managed.plane
 
     # The cloud
 
@@ -90,7 +100,8 @@ class World:
 
     def gang(self, name: str, nodes: int, *, pool: str = "h100", **labels: str) -> None:
         """A Job of so many pods of one whole node each."""
-        meta = {"name": name, "namespace": TEAM, "labels": {names.QUEUE_LABEL: "default", **labels}}
+        queued = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod", **labels}
+        meta = {"name": name, "namespace": TEAM, "labels": queued}
         template = {"spec": {"restartPolicy": "Never", **pod(pool)}}
         spec = {"suspend": True, "parallelism": nodes, "completions": nodes, "template": template}
         self.plane.call(
@@ -99,6 +110,21 @@ class World:
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec},
         )
 
+    def rival(self, name: str, *, pool: str = "h100", priority: str = "") -> None:
+        """A pod of another tenant that needs the same node."""
+        spec = {**pod(pool), **({"priorityClassName": priority} if priority else {})}
+        body = {"metadata": {"name": name, "namespace": RIVALS}, "spec": spec}
+        self.plane.call("POST", f"/api/v1/namespaces/{RIVALS}/pods", body)
+
+    def end(self, name: str) -> None:
+        """The job and its pods go."""
+        self.managed.delete(f"/apis/batch/v1/namespaces/{TEAM}/jobs/{name}")
+
+    def take(self, node: str) -> None:
+        """The cloud ends the machine of a node, as it does with one that is reclaimed."""
+        (claim,) = (each for each in self.claims() if each["status"].get("providerID") == f"kwok://{node}")
+        self.plane.call("DELETE", f"{NODE_CLAIMS}/{claim['metadata']['name']}")
+
     def clear(self) -> None:
         """No work is left, and no node."""
         for namespace in (TEAM, RIVALS):
@@ -106,6 +132,7 @@ class World:
             self.plane.call("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
             self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         self.eventually("the work is gone", lambda: not self.pods() and not self.workloads())
+        self.eventually("so are the placeholders", lambda: not self.items(PLACEHOLDERS))
         # Karpenter takes its time with empty nodes: the next test does not wait for that.
         self.plane.call("DELETE", NODE_CLAIMS)
         self.eventually("the nodes are gone", lambda: not self.claims() and not self.nodes())
@@ -130,6 +157,14 @@ class World:
     def claims(self) -> list[Json]:
         return self.items(NODE_CLAIMS)
 
+    def said(self, name: str) -> str:
+        """What our check says about the gang."""
+        return str(self.managed.entry(name).get("message", ""))
+
+    def has_quota(self, name: str) -> bool:
+        found = self.managed.workload(name)
+        return found is not None and condition(found, "QuotaReserved")["status"] == "True"
+
     def workloads(self) -> list[Json]:
         return self.items(f"/apis/{names.KUEUE_API_VERSION}/namespaces/{TEAM}/workloads")
 
@@ -138,46 +173,86 @@ class World:
         found = self.items(f"/api/v1/namespaces/{namespace}/events")
         return [each["message"] for each in found if each["reason"] == reason]
 
-    def eventually(self, what: str, reached: Any) -> Any:
+    def eventually(self, what: str, reached: Callable[[], Any]) -> Any:
         return eventually(what, reached, told=self.explained)
 
     def explained(self) -> str:
         told = {
             "pods": [(each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.pods()],
+            "placeholders": [
+                (each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.items(PLACEHOLDERS)
+            ],
             "claims": [(each["metadata"]["name"], each.get("status", {})) for each in self.claims()],
             "workloads": [each.get("status") for each in self.workloads()],
         }
-        logs = (self.plane.folder / "karpenter.log").read_text(errors="replace")[-4000:]
-        return f"{json.dumps(told, indent=1)}\n{logs}"
+        logs = [self.plane.folder / f"{name}.log" for name in ("karpenter", "manager")]
+        tails = [log.read_text(errors="replace")[-4000:] for log in logs if log.exists()]
+        return "\n".join([json.dumps(told, indent=1), *tails])
 
 
 @contextmanager
 def world(folder: Path) -> Iterator[World]:
-    """A fresh one, with its queues and NodePools, until the block ends."""
+    """A fresh one, with its queues and NodePools and our manager, until the block ends."""
     stack = load(STACK)
     programs = envtest.found(*_NEEDED) or built.absent(
         ", ".join(envtest.missing(*_NEEDED)), build="make test-karpenter"
     )
-    with envtest.control_plane(folder, programs) as plane, ExitStack() as held:
+    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
+    with envtest.control_plane(folder, programs, flags=flags) as plane, ExitStack() as held:
         define_kueue(plane, programs)
+        plane.define([gangpolicy.crd(), queuetree.crd()])
         define(plane, programs)
+        for item in (*(each for each in registered(stack) if each["kind"] in _OURS), *limits(stack)):
+            apply(plane, item)
         held.enter_context(envtest.controllers(plane, programs, _CONTROLLERS, flags=_PATIENT))
         held.enter_context(envtest.scheduler(plane, programs))
         held.enter_context(envtest.kwok(plane, programs))
         held.enter_context(envtest.karpenter(plane, programs, TYPES))
         config = kueue.manager_config(stack)
-        held.enter_context(envtest.kueue(plane, programs, config=config))
-        for item in (*rendered(stack), _namespace(RIVALS)):
-            apply(plane, item)
-        made = World(plane, stack, programs)
+        process = held.enter_context(envtest.kueue(plane, programs, config=config))
+        made = World(Managed(plane, stack, process, programs))
+        made.managed.begin()
+        apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RIVALS}})
+        for name, value in PRIORITIES.items():
+            apply(plane, _priority(name, value))
         for pool in _POOLS:
             made.limit(pool, None)
+        held.enter_context(made.managed.manager())
         yield made
+
+
+@dataclass(slots=True)
+class Witness:
+    """Looks at the gang all the time, in a thread. `started`: pods of it that were ever seen."""
+
+    world: World
+    name: str
+    started: set[str] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+
+    @contextmanager
+    def watching(self) -> Iterator[Witness]:
+        stopped = threading.Event()
+
+        def watch() -> None:
+            while not stopped.wait(0.05):
+                with suppress(OSError):
+                    pods = (each for each in self.world.pods() if _job_of(each) == self.name)
+                    self.started |= {each["metadata"]["name"] for each in pods}
+                    self.nodes |= set(self.world.nodes())
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            stopped.set()
+            thread.join(30)
 
 
 def pod(pool: str) -> Json:
     """The spec of a pod that needs a whole node of the pool."""
-    gpu = {names.GPU_RESOURCE: "8" if pool == "h100" else "1"}
+    gpu = {names.GPU_RESOURCE: "1" if pool == "l4" else "8"}
     return {
         "nodeSelector": {names.POOL_LABEL: pool},
         "tolerations": [{"key": names.GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}],
@@ -195,5 +270,10 @@ def _job_of(item: Json) -> str:
     return str(item["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name", ""))
 
 
-def _namespace(name: str) -> Json:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def _priority(name: str, value: int) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }

@@ -1,0 +1,138 @@
+"""Gangs by placeholders on the real Karpenter: whole or not at all, whatever cloud and neighbours do."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import pytest
+
+from muster.model import names
+from tests.faults.seeds import seeds
+from tests.karpenter.world import PLACEHOLDERS, PRIORITIES, RIVALS, Witness, World
+
+_GANG: Final = 4
+
+
+def test_a_gang_with_stock_for_all_of_it_runs_and_nothing_else_is_bought(world: World) -> None:
+    world.sells(h100=8)
+
+    world.gang("whole", _GANG)
+
+    world.eventually("all run", lambda: world.running("whole") == _GANG)
+    world.eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+    world.eventually("no node is held any more", lambda: not held(world))
+    assert len(world.nodes()) == _GANG
+
+
+def test_with_stock_for_half_no_pod_starts_and_quota_and_nodes_are_given_back(world: World) -> None:
+    world.sells(h100=2)
+    witness = Witness(world, "torn")
+    with world.managed.policy(provisionTimeout="15s"), witness.watching():
+        world.gang("torn", _GANG)
+        world.eventually("two nodes have come", lambda: len(world.nodes()) == 2)
+        world.eventually("it says how many", lambda: "2 of 4" in world.said("torn"))
+        world.eventually("the deadline ends it", lambda: ended(world, "torn"))
+
+        # The retry is a new attempt: nothing is to come for it.
+        world.end("torn")
+        world.eventually("the nodes go", lambda: not world.nodes())
+
+    assert witness.started == set()
+    assert len(witness.nodes) >= 2
+
+
+def test_a_node_that_is_lost_before_the_gang_starts_is_bought_again(world: World) -> None:
+    world.sells(h100=2)
+    witness = Witness(world, "again")
+    with witness.watching():
+        world.gang("again", _GANG)
+        world.eventually("two stand", lambda: len(bound_placeholders(world)) == 2)
+        lost = bound_placeholders(world)[0]
+
+        world.take(lost)
+        world.eventually("it is gone", lambda: lost not in world.nodes())
+        assert witness.started == set()
+        world.sells(h100=_GANG)
+
+        world.eventually("all run", lambda: world.running("again") == _GANG)
+
+
+def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(world: World) -> None:
+    """Karpenter buys for the pods of both; which gang has its nodes first is not ours to say."""
+    world.sells(h100=3)
+    for name in ("one", "two"):
+        world.gang(name, 3)
+
+    def whole() -> list[str]:
+        return [name for name in ("one", "two") if world.running(name) == 3]
+
+    (first,) = world.eventually("one of them runs", whole)
+    (second,) = {"one", "two"} - {first}
+    assert world.running(second) == 0
+    world.end(first)
+
+    world.eventually("then the other", lambda: world.running(second) == 3)
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_whole_or_nothing_with_rivals_and_stock_outs(world: World, seed: int) -> None:
+    """Stock comes bit by bit, rivals for the same nodes arrive in any gap, and a node may be taken."""
+    drawn = random.Random(seed)
+    rivals, first = drawn.randint(1, 4), drawn.randint(0, _GANG)
+    world.sells(h100=first)
+    witness = Witness(world, "gang")
+    with witness.watching():
+        arrivals = ["gang", *(f"rival-{number}" for number in range(rivals))]
+        drawn.shuffle(arrivals)
+        for each in arrivals:
+            if each == "gang":
+                world.gang("gang", _GANG)
+            else:
+                world.rival(each, priority=drawn.choice(("", *PRIORITIES)))
+            step(world, drawn)
+        if drawn.random() < 0.3 and not witness.started and (nodes := bound_placeholders(world)):
+            world.take(drawn.choice(nodes))
+        for count in range(first, _GANG + rivals + 1, drawn.randint(1, 3)):
+            world.sells(h100=count)
+            step(world, drawn)
+        world.sells(h100=_GANG + rivals)
+
+        world.eventually("the gang runs whole", lambda: world.running("gang") == _GANG)
+        world.eventually("so do the rivals", lambda: served(world) == rivals)
+    assert len(witness.started) == _GANG, "no pod of it had to be made twice"
+
+
+def step(world: World, drawn: random.Random) -> None:
+    """Until something has changed, or a moment later: what comes next comes into any gap."""
+    before = state(world)
+    for _ in range(drawn.randint(0, 30)):
+        if state(world) != before:
+            return
+
+
+def state(world: World) -> tuple[object, ...]:
+    return len(world.nodes()), len(bound_placeholders(world)), len(held(world)), world.running("gang")
+
+
+def bound_placeholders(world: World) -> list[str]:
+    """Their nodes."""
+    return [each["spec"]["nodeName"] for each in world.items(PLACEHOLDERS) if "nodeName" in each["spec"]]
+
+
+def held(world: World) -> list[str]:
+    """Nodes with the taint of a gang."""
+    return [
+        each["metadata"]["name"]
+        for each in world.items("/api/v1/nodes")
+        if any(taint["key"] == names.HELD_TAINT_KEY for taint in each["spec"].get("taints") or ())
+    ]
+
+
+def served(world: World) -> int:
+    return sum("nodeName" in each["spec"] for each in world.pods(RIVALS))
+
+
+def ended(world: World, name: str) -> bool:
+    """The attempt is over: its quota is free."""
+    return not world.has_quota(name)
