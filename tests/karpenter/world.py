@@ -43,7 +43,8 @@ Json = dict[str, Any]
 
 STACK: Final = Path(__file__).with_name("stack.yaml")
 RIVALS: Final = "rivals"
-PRIORITIES: Final = {"rival-low": -100, "rival-high": 1_000_000}
+# Before the gang in the queue of the scheduler. It takes no place of a pod that runs.
+PRIORITIES: Final = {"rival-high": 1_000_000}
 H100, L4 = "p5.48xlarge", "g6.8xlarge"
 TYPES: Final = (
     InstanceType(name=H100, cpu="192", memory="2Ti", gpus=8, price=98.0, zones=("zone-a", "zone-b")),
@@ -179,6 +180,9 @@ class World:
     def explained(self) -> str:
         told = {
             "pods": [(each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.pods()],
+            "rivals": [
+                (each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.pods(RIVALS)
+            ],
             "placeholders": [
                 (each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.items(PLACEHOLDERS)
             ],
@@ -276,4 +280,5 @@ def _priority(name: str, value: int) -> Json:
         "kind": "PriorityClass",
         "metadata": {"name": name},
         "value": value,
+        "preemptionPolicy": "Never",
     }
