@@ -26,6 +26,7 @@ from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.platform import Platform, PlatformArgs
 from muster.components.queues import Queues, QueuesArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
+from muster.config import load
 from muster.errors import MusterError
 from muster.model import clusters
 from muster.model.clusters import EksCluster
@@ -164,6 +165,22 @@ def test_everything_of_a_component_waits_for_what_it_depends_on_and_nothing_goes
     for bundle in made.of(BUNDLE):
         assert made.comes_after(bundle, first), bundle.name
         assert made.comes_after(own, bundle), bundle.name
+
+
+def test_a_team_on_the_queue_of_another_goes_before_that_one() -> None:
+    """Kueue keeps a ClusterQueue until all work in it is gone."""
+    shared = load(Path(__file__).parents[1] / "integration" / "kueue_api" / "shared_queue.yaml")
+
+    def program() -> None:
+        provider = BundleProvider("bundles", kubeconfig="{}", context="c")
+        Queues("queues", QueuesArgs(stack=shared, provider=provider))
+
+    made = run(program)
+    owner, guest = (
+        next(each for each in made.of(BUNDLE) if each.name.endswith(team)) for team in ("vision", "speech")
+    )
+    assert made.comes_after(guest, owner)
+    assert not made.comes_after(owner, guest)
 
 
 def test_scheduler_and_gang_admission_work_without_a_platform() -> None:
