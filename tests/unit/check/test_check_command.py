@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from muster.cli import main
-from muster.model.names import POOL_LABEL, SYSTEM_POOL
+from muster.model.names import HELD_TAINT_KEY, POOL_LABEL, SYSTEM_POOL
 from muster.paths import stack_file
 
 LOCAL = str(stack_file("local", start=Path(__file__).parent))
@@ -403,3 +403,24 @@ def test_a_job_of_several_nodes_without_their_fast_network_is_warned_of(
     assert bool(warned) is bool(words)
     (gpu,) = [each for each in found["groups"] if each["name"] == "gpu"]
     assert workers in {each["nodes"] for each in gpu["pools"]}, "it fits somewhere"
+
+
+def test_a_toleration_of_the_nodes_of_every_waiting_gang_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where gangs ask by placeholders, one taint keeps the nodes of each."""
+    stack = yaml.safe_load(Path(LOCAL).read_text())
+    pools = stack["config"]["muster:pools"]
+    for pool in pools.values():
+        if pool.pop("capacity", None) == "queued":
+            pool.pop("provisioningClass", None)
+            pool["gangs"] = "placeholders"
+    placed = tmp_path / "Pulumi.placed.yaml"
+    placed.write_text(yaml.safe_dump(stack))
+    body = yaml.safe_load(PUBLISHED)
+    (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    group["template"]["spec"]["tolerations"] = [{"key": HELD_TAINT_KEY, "operator": "Exists"}]
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump(body))
+    _, out, _ = run(capsys, job, "--stack", placed, "--team", "team-a", "--json")
+    assert f"remove the toleration of {HELD_TAINT_KEY}" in out

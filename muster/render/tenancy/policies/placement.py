@@ -22,6 +22,12 @@ def faults(stack: Stack) -> str:
         schedulers.append(names.KAI_SCHEDULER)
     # Without a key it is for every taint. Kubernetes allows that with Exists alone.
     every = "pod.spec.?tolerations.orValue([]).exists(each, each.?key.orValue('') == '')"
+    # Ours names one gang by its value; with Exists it is for the nodes of every gang.
+    held = (
+        "pod.spec.?tolerations.orValue([]).exists(each, each.?operator.orValue('') == 'Exists' && "
+        f"each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
+    )
+    kept = (f"({held} ? ['remove the toleration of {names.HELD_TAINT_KEY}'] : [])",)
     return " + ".join(
         (
             f"(pod.spec.?schedulerName.orValue('') in {quoted(schedulers)} ? [] : "
@@ -29,5 +35,6 @@ def faults(stack: Stack) -> str:
             "(pod.spec.?nodeName.orValue('') == '' ? [] : "
             "['remove nodeName, and choose nodes by nodeSelector or affinity'])",
             f"({every} ? ['name the key of each of tolerations'] : [])",
+            *(kept if stack.placeholder_pools else ()),
         )
     )
