@@ -28,6 +28,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "lightkube": "local",
     "packaging": "local",
     "rich": "local",
+    "structlog": "controller",
 }
 
 
