@@ -163,3 +163,24 @@ def _planned(run: Run, cloud: str) -> dict[str, str]:
             name = pool_of(step.name)
             ops[name] = max(op, ops.get(name, "update"), key=weight.index)
     return ops
+
+
+def test_a_cluster_goes_over_to_karpenter_in_place(
+    clouds: Clouds, cluster_of: ClusterOf, tmp_path: Path
+) -> None:
+    edits = {"muster:cluster.protect": False, "muster:cluster.autoscaler": "cluster-autoscaler"}
+    workspace = cluster_of(edited(OWN["eks-karpenter"], tmp_path / "groups.yaml", edits))
+    workspace.up()
+    assert len(clouds.aws.of(POOL["eks"])) > 1
+
+    _turn(
+        workspace,
+        edited(OWN["eks-karpenter"], tmp_path / "karpenter.yaml", {"muster:cluster.protect": False}),
+    )
+    run = workspace.up()
+    changes = {step.name: step.op for step in run.changes}
+    assert "every" not in changes
+    assert changes["every-h100"] == "delete"
+    assert [each.inputs["nodeGroupName"] for each in clouds.aws.of(POOL["eks"])] == ["system"]
+    workspace.destroy()
+    assert not clouds.aws.standing
