@@ -1,0 +1,114 @@
+"""What a gang of four nodes costs on the real Karpenter, by placeholders and the plain way.
+
+`python -m bench.karpenter [--rounds 4]` needs the programs that `make test-karpenter` builds. Times are from
+the creation of the job. The cloud boots in no time: they are what Kueue, Muster, Karpenter and the scheduler
+take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.gangs import machine
+from tests.karpenter.world import World, world
+
+_GANG: Final = 4
+_GPUS: Final = 8
+_DEADLINE: Final = 15
+_LONGEST: Final = 120.0
+_PAUSE: Final = 0.05
+_WAYS: Final = {"placeholders": "h100", "plain": "plain"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.karpenter", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=4)
+    rounds = parser.parse_args().rounds
+    here = machine.here()
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {here}, load {here.load:.1f}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, world(Path(folder)) as made:
+        took: dict[str, list[float]] = {way: [] for way in _WAYS}
+        for number in range(rounds + 1):
+            for way, pool in _WAYS.items():
+                seconds = _start(made, pool)
+                if number:  # the first warms everything up
+                    took[way].append(seconds)
+        for way, found in took.items():
+            each = ", ".join(f"{one:.2f}" for one in sorted(found))
+            print(
+                f"{way}: all {_GANG} run after {statistics.median(found):.2f} s (median of {each})",
+                flush=True,
+            )
+        _torn(made)
+    return 0
+
+
+def _start(made: World, pool: str) -> float:
+    made.sells(h100=_GANG)
+    begun = time.monotonic()
+    made.gang("bench", _GANG, pool=pool)
+    _until(lambda: made.running("bench") == _GANG)
+    took = time.monotonic() - begun
+    made.clear()
+    return took
+
+
+def _torn(made: World) -> None:
+    """Stock for half: what is bought, and when it is given back."""
+    wasted = "about {:.1f} GPU-minutes bought and not used"
+    made.sells(h100=_GANG // 2)
+    deadline = {"provisionTimeout": f"{_DEADLINE}s", "retry": {"base": "30m", "max": "30m"}}
+    with made.managed.policy(**deadline):
+        begun = time.monotonic()
+        made.gang("bench", _GANG)
+        _until(lambda: made.has_quota("bench"))
+        _until(lambda: len(made.nodes()) == _GANG // 2)
+        _until(lambda: not made.has_quota("bench"))
+        free = time.monotonic() - begun
+        said = made.said("bench")
+        paid = _paid(made, begun)
+    gone = time.monotonic() - begun
+    print(f"placeholders, stock for half: quota free after {free:.1f} s of a deadline of {_DEADLINE} s,")
+    print(f"nodes gone after {gone:.1f} s, {wasted.format(paid)}")
+    print(f"the check says: {said}", flush=True)
+    made.clear()
+    made.sells(h100=_GANG // 2)
+    begun = time.monotonic()
+    made.gang("bench", _GANG, pool="plain")
+    _until(lambda: made.running("bench") == _GANG // 2)
+    paid = _paid(made, begun, until=begun + gone)
+    bound, nodes = made.running("bench"), len(made.nodes())
+    print(f"plain, in the same time: {bound} of {_GANG} pods run, {nodes} nodes stay, {wasted.format(paid)}")
+    made.clear()
+
+
+def _paid(made: World, begun: float, *, until: float | None = None) -> float:
+    """GPU-minutes of the nodes, which stand since a moment after `begun`, until they are gone, or `until`."""
+    minutes = (time.monotonic() - begun) * len(made.nodes()) * _GPUS / 60
+    last = time.monotonic()
+    while (nodes := len(made.nodes())) and (until is None or last < until) and last < begun + _LONGEST:
+        time.sleep(_PAUSE)
+        now = time.monotonic()
+        minutes += (now - last) * nodes * _GPUS / 60
+        last = now
+    return minutes
+
+
+def _until(reached: Callable[[], object]) -> None:
+    end = time.monotonic() + _LONGEST
+    while not reached():
+        if time.monotonic() > end:
+            raise TimeoutError("a step of the bench never came true")
+        time.sleep(_PAUSE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
