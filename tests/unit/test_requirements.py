@@ -38,7 +38,7 @@ HEAVY: Final = (
 # What `pip install muster` without an extra has to run.
 BASE_COMMANDS: Final = (
     *("validate", "diff", "snapshot", "why", "new", "init", "ci.pins", "ci.comment"),
-    *("record.start", "record.show", "record.import"),
+    *("record.start", "record.show"),
 )
 
 
