@@ -221,7 +221,7 @@ def world(folder: Path) -> Iterator[World]:
             apply(plane, _priority(name, value))
         for pool in _POOLS:
             made.limit(pool, None)
-        held.enter_context(made.managed.manager())
+        held.enter_context(made.managed.manager("--read-events"))
         yield made
 
 
