@@ -85,7 +85,7 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Autoscaler
         assert not any(taint_of(node) for node in cloud.nodes())
         for number in range(4):
             apply(world.plane, _rival(number))
-        cloud.stock["l4"] = 3
+        cloud.stock["l4"] = 5
         _until(cloud, "it runs whole", lambda: len(_bound(PODS, world)) == 3)
         wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
         wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
@@ -166,7 +166,7 @@ def _until(cloud: Autoscaler, what: str, reached: Callable[[], Any]) -> Any:
         return reached()
 
     try:
-        return wait_for(what, look, seconds=40)
+        return wait_for(what, look, seconds=150)
     except AssertionError:
         for each in cloud.world.items("/api/v1/pods"):
             print(each["metadata"]["name"], each["spec"].get("nodeName"), each["status"].get("conditions"))
