@@ -142,7 +142,7 @@ def test_whoever_leads_next_goes_on_and_sweeps(cloud: Autoscaler) -> None:
         wait_for("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
 
 
-def test_of_two_gangs_with_capacity_for_one_the_first_starts_and_then_the_other(cloud: Autoscaler) -> None:
+def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Autoscaler) -> None:
     world = cloud.world
     with world.manager():
         for name in ("early", "late"):
@@ -151,10 +151,10 @@ def test_of_two_gangs_with_capacity_for_one_the_first_starts_and_then_the_other(
             apply(world.plane, job)
             wait_for(f"{name} asks", partial(_of, name, world))
         cloud.stock["l4"] = 3
-        _until(cloud, "the first runs whole", lambda: len(_bound(PODS, world)) == 3)
-        running = {each["metadata"]["labels"]["job-name"] for each in world.items(PODS)}
-        assert running == {"early"}
-        world.delete(f"{JOBS}/early")
+        _until(cloud, "one runs whole", lambda: len(_bound(PODS, world)) == 3)
+        # The scheduler chooses whose placeholders it places first.
+        (first,) = {each["metadata"]["labels"]["job-name"] for each in world.items(PODS)}
+        world.delete(f"{JOBS}/{first}")
         _force(world, PODS)
         _until(cloud, "the other runs whole", lambda: len(_bound(PODS, world)) == 3)
         assert len(cloud.nodes()) == 3
