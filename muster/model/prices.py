@@ -109,8 +109,8 @@ def read(found: object) -> PriceTable | list[Violation]:
 
 
 def document(table: PriceTable) -> dict[str, object]:
-    """What `read` reads. All prices are in the first one's currency: a file has one."""
-    currency = table.prices[0].currency if table.prices else "USD"
+    """What `read` reads. All prices must have one currency, as a file does."""
+    (currency,) = {each.currency for each in table.prices} or {"USD"}
     return {
         "currency": currency,
         "prices": [
@@ -123,7 +123,6 @@ def document(table: PriceTable) -> dict[str, object]:
                 "source": each.source,
             }
             for each in table.prices
-            if each.currency == currency
         ],
     }
 

@@ -25,7 +25,8 @@ def check_prices(
     try:
         table = refreshed(known, stack, day=day, cloud=cloud)
     except MusterError as error:
-        yield Finding("prices", State.UNKNOWN, f"the list was not read: {error}", _OWN_PRICES)
+        fix = error.fix or _OWN_PRICES
+        yield Finding("prices", State.UNKNOWN, f"the list was not read: {error.message}", fix)
         return
     save(table)
     for pool in stack.pools:

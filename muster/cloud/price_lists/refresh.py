@@ -11,6 +11,7 @@ from typing import Final
 from muster.cloud import amazon as aws
 from muster.cloud.google import Google
 from muster.cloud.price_lists import amazon, google
+from muster.errors import MusterError
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
@@ -22,8 +23,15 @@ _FROM_A_LIST: Final = (amazon.LIST, amazon.SPOT, google.SKUS)
 def refreshed(known: PriceTable, stack: Stack, *, day: date, cloud: Google | None = None) -> PriceTable:
     """The known prices, with those of the stack's pools as they are today. `cloud` replaces Google's address.
 
-    Raises AmazonError or GoogleError: then no price is lost, the table that was known still holds.
+    Raises AmazonError or GoogleError, and MusterError where the known prices are not in USD as the lists are.
+    Then no price is lost: the table that was known still holds.
     """
+    other = next((each.currency for each in known.prices if each.currency != "USD"), None)
+    if other is not None:
+        raise MusterError(
+            f"the lists are in USD, and the prices of this file in {other}.",
+            fix="name another file for the prices of the list.",
+        )
     pools = [pool for pool in stack.pools if not _is_settled(known.of(pool, stack.cluster), day)]
     found = tuple(_read(pools, stack, day, cloud)) if pools else ()
     replaced = {_key(price) for price in found}

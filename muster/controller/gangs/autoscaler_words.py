@@ -50,13 +50,21 @@ _RULES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
         (r"InsufficientCapacity|in backoff after failed|out.?of.?(resource|stock)|exhausted", "out of stock"),
-        (r"exceed limits for nodepool|limit.* exceeded|max node group size|max total nodes", "at its limit"),
+        (
+            r"exceed limits for nodepool|limit (exceeded|reached)|max node group size|max total nodes",
+            "at its limit",
+        ),
         (r"NodeClassNotReady|LaunchFailed|ScaleUpFailed|failed to launch", "the launch of a node failed"),
-        (r"incompatible|no instance type|not satisfy|NotTriggerScaleUp", "no machine of the pool fits"),
+        (
+            r"incompatible|no instance type|not satisfy",
+            "no machine of the pool fits, or none is on offer now",
+        ),
+        (r"NotTriggerScaleUp", "no node group grows for them"),
         (r"Nominated|TriggeredScaleUp", "nodes are booting"),
     )
 )
-"""The gravest first."""
+"""The gravest first. Karpenter leaves out what the cloud refused lately, and then writes only why its other
+NodePools do not fit: such a text is no proof that the pool's machines are too small."""
 
 
 def subject_of(said: Said) -> list[str]:

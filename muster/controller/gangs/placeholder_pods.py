@@ -12,6 +12,7 @@ from muster.controller.gangs.capacity_claims import unpinned_demand
 from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.placeholders import named, waiting_spec
 from muster.model.names import (
+    HELD_TAINT_KEY,
     OWNER_NAMESPACE_ANNOTATION,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
@@ -34,6 +35,9 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
     demand = unpinned_demand(action.spec.demands[index])
     spec = waiting_spec(demand, action.image, max_lifetime=action.max_lifetime)
     spec["priorityClassName"] = PLACEHOLDER_PRIORITY_CLASS
+    # One that is made again may go back to the node that the set holds already.
+    own = {"key": HELD_TAINT_KEY, "operator": "Equal", "value": action.name, "effect": "NoSchedule"}
+    spec["tolerations"] += [own]
     spec["tolerations"] += [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GONE_AFTER}
         for key in _ABSENT

@@ -57,10 +57,14 @@ class HeldNodes:
         admitted = status.since("Admitted")
         if admitted is None:
             return _ALWAYS
-        own = Key(workload.metadata.namespace, name)
-        placed = sum(1 for pod in self._view.pods.store.by_index(BY_REQUEST, own) if pod.spec.node_name)
-        wanted = asked_of(self._view.templates.store.by_index(BY_REQUEST, name))
-        return None if placed >= wanted else admitted + HANDOVER
+        is_placed = self._is_placed(Key(workload.metadata.namespace, name))
+        return None if is_placed else admitted + HANDOVER
+
+    def _is_placed(self, request: Key) -> bool:
+        """Whether every pod of the gang that uses this set has a node."""
+        pods = self._view.pods.store.by_index(BY_REQUEST, request)
+        wanted = asked_of(self._view.templates.store.by_index(BY_REQUEST, request.name))
+        return sum(1 for pod in pods if pod.spec.node_name) >= wanted
 
     # Which nodes a change concerns
 
@@ -85,9 +89,13 @@ class HeldNodes:
             yield from self._held(name)
 
     def of_pod(self, before: Pod | None, after: Pod | None) -> Iterable[Key]:
-        """A pod of such a gang that got its node: the cache has none without."""
-        placed = after.metadata.annotations.get(PLACED_ANNOTATION) if after and before is None else None
-        return self._held(placed) if placed else ()
+        """The last pod of such a gang that got its node; the cache has none without. To look at all nodes for
+        each of N pods would cost N³.
+        """
+        name = after.metadata.annotations.get(PLACED_ANNOTATION) if after and before is None else None
+        if not after or not name or not self._is_placed(Key(after.metadata.namespace, name)):
+            return ()
+        return self._held(name)
 
     def _held(self, name: str) -> list[Key]:
         return [node.key for node in self._view.nodes.store.by_index(BY_HELD, name)]

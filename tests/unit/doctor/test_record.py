@@ -1,6 +1,7 @@
 """The record of a first run holds figures and findings, and no name of the user's."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,31 +24,37 @@ from muster.model.providers import Provider
 SECRETS = (
     "proj-blue-42", "vision-x", "arn:aws:iam::123456789012:user/jane", "jane.doe@example.org", "10.20.30.40",
     "gs://blue-state/x", "0f8fad5b-d9cb-469f-a165-70867728950e", "/home/jane/keys", "vpc-0a1b2c3d4e",
+    "jane@acme-laptop", "ip-10-0-0-7.acme.internal", "fd00:1:2:3::7", "acme-corp", "ml",
 )  # fmt: skip
 
 
 def document() -> dict[str, Any]:
     written: dict[str, Any] = yaml.safe_load(template("here", Provider.GKE))["config"]
     written["muster:cluster"]["project"] = "proj-blue-42"
-    written["muster:departments"] = {"blue": {"teams": {"vision-x": {}}}}
+    written["muster:departments"] = {"blue": {"teams": {"vision-x": {}, "ml": {}}}}
+    written["muster:image"] = "ghcr.io/acme-corp/muster/gang-admission@sha256:" + "ab" * 32
     return written
 
 
 def test_nothing_that_names_the_user_is_in_a_record() -> None:
     stack = config.parse(document(), source="x")
-    message = f"denied: {', '.join(SECRETS)}, stack blue-prod: roles/compute.viewer is missing"
+    message = f"denied: {', '.join(SECRETS)}, stack Blue-Prod: roles/compute.viewer is missing"
     content = record(
         stack,
         document=document(),
-        findings=[failed("credentials", message, "gcloud auth --project proj-blue-42")],
+        findings=[
+            failed("credentials", message, "gcloud auth --project proj-blue-42"),
+            failed("lock", "held by process 7 of smith on box7", "wait"),
+        ],
         updates=[],
         name="blue-prod",
         version="1.0",
     )
     text = json.dumps(content)
     for secret in (*SECRETS, "blue-prod", "proj-blue"):
-        assert secret not in text
-    (finding,) = content["findings"]
+        assert not re.search(rf"(?<![a-z]){re.escape(secret)}(?![a-z])", text, re.IGNORECASE), secret
+    finding, lock = content["findings"]
+    assert (lock["check"], lock["message"]) == ("lock", "")
     assert finding["message"].endswith("roles/compute.viewer is missing")
     assert finding["check"] == "credentials"
     assert finding["fix"].startswith("gcloud auth --project NAME-")
@@ -58,7 +65,7 @@ def test_figures_and_words_of_the_language_stay() -> None:
     content = record(stack, document=document(), findings=[], updates=[], name="x", version="1.0")
     assert content["cluster"]["provider"] == "gke"
     assert {pool["machine"] for pool in content["pools"]} == {pool.machine.name for pool in stack.pools}
-    assert content["teams"] == 1
+    assert content["teams"] == 2
     without_names = Anonymizer(document(), "x")
     assert without_names("g2-standard-8 is queued in a pool") == "g2-standard-8 is queued in a pool"
 

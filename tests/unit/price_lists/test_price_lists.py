@@ -189,6 +189,20 @@ def test_prices_of_todays_list_and_ones_own_are_not_read_again(
     assert refreshed(own, wanted, day=DAY) == own
 
 
+def test_prices_in_another_currency_are_never_lost(amazon: dict[str, Stubber], tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    text = (
+        "currency: EUR\nprices:\n- {machine: p5.48xlarge, region: us-east-1, capacity: on-demand, hourly: 40,"
+    )
+    file.write_text(text + " read: 2026-11-01, source: our contract}\n")
+    before, saved = file.read_text(), list[PriceTable]()
+    wanted = stack(Provider.EKS, pool("p4d.24xlarge", Capacity.ON_DEMAND))
+    (found,) = check_prices(wanted, read_price_file(file), saved.append, day=DAY)
+    assert "the prices of this file in EUR" in found.message
+    assert found.fix == "name another file for the prices of the list."
+    assert (saved, file.read_text()) == ([], before)
+
+
 def test_a_list_that_cannot_be_read_leaves_the_file_alone(amazon: dict[str, Stubber]) -> None:
     amazon["pricing"].add_client_error("get_products", "AccessDeniedException", "no pricing:GetProducts")
     wanted = stack(Provider.EKS, pool("p5.48xlarge", Capacity.ON_DEMAND))
