@@ -47,8 +47,10 @@ def test_own_objects_come_after_the_queues_and_go_before_them(cluster: Cluster, 
     assert deleted.index("nightly") < deleted.index("team-a")
 
 
-def test_the_state_of_the_last_build_previews_as_no_change(cluster: Cluster, tmp_path: Path) -> None:
-    """The queues of its program, applied by its own code."""
+def test_the_state_of_the_last_build_previews_with_what_this_build_adds(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The queues of its program, applied by its own code; each team gets a PodDisruptionBudget."""
     kubeconfig = cluster.plane.kubeconfig()
     environment = {
         "SWITCH_STACK": str(EXAMPLES / "queues-alone" / "teams.yaml"),
@@ -62,7 +64,8 @@ def test_the_state_of_the_last_build_previews_as_no_change(cluster: Cluster, tmp
     made.up()
     made.project = ROOT / program
     made.environment["PYTHONPATH"] = str(ROOT)
-    made.preview("--expect-no-changes")
+    changes = {(step.op, step.name) for step in made.preview().changes}
+    assert changes == {("update", "team-a"), ("update", "team-b")}
     made.destroy()
 
 

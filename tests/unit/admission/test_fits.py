@@ -113,7 +113,7 @@ BATCH = ("job", "cronjob")
         (pod(gpu="1", memory="2Ti"), ["asks for memory 2Ti", "l4: ", "h100: "]),
         (pod(gpu="16"), ["asks for 16 GPUs", "l4: 1", "h100: 8", "more pods"]),
         # In the l4 pool there are too few GPUs, in the h100 pool too little CPU.
-        (pod(gpu="2", cpu="300"), ["asks for 2 GPUs and cpu 300", "l4: 1 GPUs", "h100: cpu 207410m"]),
+        (pod(gpu="2", cpu="300"), ["asks for 2 GPUs and cpu 300", "l4: 1 GPUs", "h100: cpu 95690m"]),
         # A node with GPUs is no place for it: it does not tolerate their taint.
         (pod(cpu="5"), ["asks for cpu 5", "cpu: 3920m"]),
     ],
@@ -272,7 +272,7 @@ def test_a_flavor_that_tolerates_the_taint_itself_takes_any_pod() -> None:
 def test_with_kai_a_node_and_the_limit_of_the_queue_count() -> None:
     stack = replace(STACK, scheduler=Scheduler.KAI)
     large = ray((1, pod(gpu="1", cpu="300")))
-    assert "h100: 207410m" in refusal(review("raycluster", large, stack, queue="team-a-h100"))
+    assert "h100: 95690m" in refusal(review("raycluster", large, stack, queue="team-a-h100"))
     many = ray((20, pod(gpu="1")))
     assert "at most 16" in refusal(review("raycluster", many, stack, queue="team-a-h100"))
     # A CPU pod may run on a node with GPUs, and a resource that no queue counts may be a node's own.
