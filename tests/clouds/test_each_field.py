@@ -246,6 +246,9 @@ LEFT_OUT: Final = {
     "provisioning_class": "GKE has one",
     "max_run": "EKS has none",
     "gpus_per_node": "EKS: follows from the machine",
+    "gangs": "how gangs ask for nodes, not the cloud",
+    "autoscaler": "test_cluster_lifecycle: a cluster goes over to Karpenter in place",
+    "image_release": "of Karpenter's node classes, which are objects of the cluster",
 }
 
 
