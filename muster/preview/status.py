@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from muster.preview.banner import Banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.replay import ReplayDiff
 from muster.preview.compare.settings import owner_of
 from muster.preview.document import Answer, Status, many
 from muster.preview.evictions import new_evictions
@@ -45,11 +46,19 @@ def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
         yield f"{many(settings, 'setting')} changed"
     if diff.kai is not None and (diff.kai.priorities or diff.kai.evictions):
         yield "other eviction with KAI"
-    slower = () if diff.replay is None else diff.replay.slower
-    if slower:
-        yield f"{many(len(slower), 'team')} with longer waits in the replay"
+    if diff.replay is not None:
+        yield from _replayed(diff.replay)
     if diff.policy_violations:
         yield f"{many(len(diff.policy_violations), 'warning')} of policies"
+
+
+def _replayed(replay: ReplayDiff) -> Iterator[str]:
+    if not replay.played:
+        yield "no job of the recording could be played"
+    if replay.slower:
+        yield f"{many(len(replay.slower), 'team')} with longer waits in the replay"
+    if replay.missing:
+        yield f"{many(replay.missing, 'job')} that head cannot play"
 
 
 def _overcommitted(changes: Changes) -> Iterator[str]:

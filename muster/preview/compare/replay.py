@@ -1,24 +1,28 @@
 """A recording played in the queues of base and of head, and what differs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.preview.document import Span, Text, UntrustedText
+from muster.preview.document import Span, Text, UntrustedText, join_names, many
 from muster.replay.figures import NEVER, Figures, Preemption, Waits
 
 _DAY: Final = 86_400
-# A difference of less than a minute in a median is none.
+# A difference of less than a minute is none.
 _NOTICED: Final = 60.0
+_PERCENTILES: Final = {"p50": "in the median", "p95": "at the 95th percentile"}
+
+Change = tuple[bool, Text]
+"""Whether it is a loss, and what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayDiff:
-    """`start` and `end` bound the recording. `played` are the jobs that were played, `left_out` sentences on
-    those that were not, `assumptions` on what was taken for granted, and `gaps` what the recording itself
-    says that it lacks.
+    """`start` and `end` bound the recording. `played` are the jobs that were played, `unplayed` phrases on
+    those that were not, `removed` the teams that head does not have, `assumptions` what was taken for
+    granted, and `gaps` what the recording itself says that it lacks.
     """
 
     start: float
@@ -26,7 +30,8 @@ class ReplayDiff:
     played: int
     base: Figures
     head: Figures
-    left_out: tuple[str, ...] = ()
+    removed: frozenset[str] = frozenset()
+    unplayed: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
 
@@ -40,63 +45,108 @@ class ReplayDiff:
         return f"{first} to {last}"
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(f"{each}: not played." for each in self.unplayed)
+
+    @property
     def slower(self) -> tuple[str, ...]:
-        """The teams that would have waited noticeably longer, in the median or at the 95th percentile."""
-        teams = sorted(self.base.teams.keys() & self.head.teams)
+        """The teams of which more jobs would never have started, or that would have waited noticeably longer,
+        in the median or at the 95th percentile.
+        """
         return tuple(
             team
-            for team in teams
-            if max(self._wait_difference(team, which) for which in ("p50", "p95")) >= _NOTICED
+            for team in self._teams
+            if self._never_difference(team) > 0
+            or max(self._wait_difference(team, which) for which in _PERCENTILES) >= _NOTICED
         )
+
+    @property
+    def missing(self) -> int:
+        """The jobs that are played in base and cannot be played in head."""
+        return max(self.base.jobs - self.head.jobs, 0)
 
     @property
     def sentence(self) -> Text:
         """What a reviewer should read first."""
-        parts = [*self._wait_change(), *self._preemption_change()]
-        said = parts or [("no team would have waited noticeably longer or less",)]
-        joined: list[Span] = [f"With these quotas, in the recorded {_days(self.days)} "]
-        for index, part in enumerate(said):
-            joined += [" and ", *part] if index else part
-        return (*joined, ".")
+        if not self.played:
+            why = ": " + "; ".join(self.unplayed) if self.unplayed else ""
+            return (f"No job of the recording could be played{why}.",)
+        sentences = [*self._absences()]
+        if self._teams:
+            changes = [*self._never_changes(), *self._wait_changes(), *self._preemption_changes()]
+            found = [text for _, text in sorted(changes, key=lambda each: not each[0])]
+            said = found or [("no team would have waited noticeably longer or less",)]
+            sentences.append((f"With these quotas, in the recorded {_days(self.days)} ", *_enumerate(said)))
+        return tuple(
+            span for index, each in enumerate(sentences) for span in (*((" ",) if index else ()), *each, ".")
+        )
 
-    def _wait_change(self) -> Iterator[Text]:
-        """Of the team whose median changed most; of the 95th percentile where no median changed."""
-        for which, words in (("p50", "in the median"), ("p95", "at the 95th percentile")):
-            changes = {
-                team: self._wait_difference(team, which) for team in self.base.teams.keys() & self.head.teams
-            }
-            if (
-                changes
-                and abs(changes[team := max(sorted(changes), key=lambda each: abs(changes[each]))])
-                >= _NOTICED
-            ):
-                change = changes[team]
-                if abs(change) == NEVER:
-                    never = "no longer " if change > 0 else ""
-                    yield UntrustedText(team), f" would {never}have started most of its jobs"
-                else:
-                    how = "longer" if change > 0 else "less"
-                    waited = f" would have waited {format_seconds(abs(change))} {how} {words}"
-                    yield UntrustedText(team), waited
-                return
+    @property
+    def _teams(self) -> list[str]:
+        """Those that both sides play, by name."""
+        return sorted(self.base.teams.keys() & self.head.teams)
+
+    def _absences(self) -> Iterator[Text]:
+        """What cannot be compared, because head does not play it."""
+        gone = tuple(sorted(self.removed & self.base.teams.keys()))
+        if gone:
+            jobs = sum(self.base.teams[team].jobs for team in gone)
+            is_one = len(gone) == 1
+            verbs = ("is", "its") if is_one else ("are", "their")
+            yield (
+                *join_names(gone),
+                f" {verbs[0]} not in head: {verbs[1]} {many(jobs, 'job')} "
+                f"{'is' if jobs == 1 else 'are'} not played",
+            )
+        for team, waits in self.base.teams.items():
+            there = self.head.teams.get(team)
+            lost = waits.jobs - (0 if there is None else there.jobs)
+            if lost > 0 and team not in self.removed:
+                yield (
+                    f"{lost} of ",
+                    UntrustedText(team),
+                    f"'s {many(waits.jobs, 'job')} cannot be played in head",
+                )
+
+    def _never_changes(self) -> Iterator[Change]:
+        """Of the team that loses most starts, and of the one that gains most."""
+        for is_loss, team, count in _extremes({team: self._never_difference(team) for team in self._teams}):
+            jobs = many(self.head.teams[team].jobs, "job")
+            more = "more " if not is_loss or self.base.teams[team].never else ""
+            would = "never have started" if is_loss else "have started"
+            yield is_loss, (f"{count:.0f} {more}of ", UntrustedText(team), f"'s {jobs} would {would}")
+
+    def _wait_changes(self) -> Iterator[Change]:
+        """Of the team whose median grew most, and of the one whose median fell most; of the 95th percentile
+        where no median did. What turns into or from `never` is counted in jobs.
+        """
+        named: set[bool] = set()
+        for which, words in _PERCENTILES.items():
+            changes = {team: self._wait_difference(team, which) for team in self._teams}
+            noticed = {team: change for team, change in changes.items() if _NOTICED <= abs(change) < NEVER}
+            found = [each for each in _extremes(noticed) if each[0] not in named]
+            for is_loss, team, seconds in found:
+                named.add(is_loss)
+                how = "longer" if is_loss else "less"
+                yield (
+                    is_loss,
+                    (UntrustedText(team), f" would have waited {format_seconds(seconds)} {how} {words}"),
+                )
+
+    def _preemption_changes(self) -> Iterator[Change]:
+        """Of the priority whose runs are preempted more often, and of the one preempted less often."""
+        before, after = (_by_priority(side) for side in (self.base, self.head))
+        changes = {name: after.get(name, 0) - before.get(name, 0) for name in before.keys() | after.keys()}
+        for is_loss, name, count in _extremes(changes):
+            how = "more" if is_loss else "fewer"
+            yield is_loss, (*_runs(name, round(count)), f" {how} would have been preempted")
+
+    def _never_difference(self, team: str) -> int:
+        return self.head.teams[team].never - self.base.teams[team].never
 
     def _wait_difference(self, team: str, which: str) -> float:
         before, after = (_percentile(side.teams[team], which) for side in (self.base, self.head))
         return 0.0 if before == after else after - before
-
-    def _preemption_change(self) -> Iterator[Text]:
-        """Of the priority whose runs are preempted more or less often."""
-        before, after = (_by_priority(side) for side in (self.base, self.head))
-        changes = {name: after.get(name, 0) - before.get(name, 0) for name in before.keys() | after.keys()}
-        if not any(changes.values()):
-            return
-        name = max(sorted(changes), key=lambda each: abs(changes[each]))
-        count, how = abs(changes[name]), "more" if changes[name] > 0 else "fewer"
-        yield (
-            f"{count} ",
-            UntrustedText(name),
-            f" run{'' if count == 1 else 's'} {how} would have been preempted",
-        )
 
 
 Replay = Callable[[Stack, Stack], ReplayDiff]
@@ -124,6 +174,31 @@ def _by_priority(side: Figures) -> dict[str, int]:
     for preemption, count in side.preemptions.items():
         found[preemption.priority] = found.get(preemption.priority, 0) + count
     return found
+
+
+def _extremes(changes: Mapping[str, float]) -> Iterator[tuple[bool, str, float]]:
+    """(is a loss, name, size) of the largest growth, and then of the largest fall."""
+    for is_loss in (True, False):
+        sizes = {name: change if is_loss else -change for name, change in changes.items()}
+        largest = max(sorted(sizes), key=lambda name: sizes[name], default=None)
+        if largest is not None and sizes[largest] > 0:
+            yield is_loss, largest, sizes[largest]
+
+
+def _runs(priority: str, count: int) -> Text:
+    """`14 dev runs`; a job without a priority class has a number."""
+    if priority.lstrip("-").isdecimal():
+        return (f"{many(count, 'run')} of priority ", UntrustedText(priority))
+    return (f"{count} ", UntrustedText(priority), f" run{'' if count == 1 else 's'}")
+
+
+def _enumerate(parts: Sequence[Text]) -> Text:
+    """`one, two and three`."""
+    joined: list[Span] = []
+    for index, part in enumerate(parts):
+        separator = "" if not index else " and " if index == len(parts) - 1 else ", "
+        joined += [*((separator,) if separator else ()), *part]
+    return tuple(joined)
 
 
 def _days(count: int) -> str:

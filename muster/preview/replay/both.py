@@ -42,13 +42,18 @@ def _replay(recording: Recording, base: Stack, head: Stack, *, program: Path, gr
     return ReplayDiff(
         start=recording.header.start,
         end=recording.header.end,
+        removed=frozenset(_team_names(base) - _team_names(head)),
         played=max(len(side.jobs) for side in sides),
         base=to_figures(sides[0].jobs, before, sides[0].quotas, until=until),
         head=to_figures(sides[1].jobs, after, sides[1].quotas, until=until),
-        left_out=tuple(_left_out(*sides)),
+        unplayed=tuple(_unplayed(*sides)),
         assumptions=(*_ASSUMPTIONS, _release(grace)),
         gaps=recording.header.left_out,
     )
+
+
+def _team_names(stack: Stack) -> set[str]:
+    return {team.name for _, team in stack.teams()}
 
 
 def _play(sides: list[Side], program: Path) -> tuple[Playback, Playback]:
@@ -62,15 +67,15 @@ def _play(sides: list[Side], program: Path) -> tuple[Playback, Playback]:
         return playing[0].result(), playing[1].result()
 
 
-def _left_out(base: Side, head: Side) -> Iterator[str]:
+def _unplayed(base: Side, head: Side) -> Iterator[str]:
     for reason in sorted(base.left_out.keys() | head.left_out.keys()):
         before, after = base.left_out.get(reason, 0), head.left_out.get(reason, 0)
         where = (
             f"{many(after, 'job')}"
             if before == after
-            else f"{many(before, 'job')} of base and {after} of head"
+            else f"{many(before, 'job')} in base and {after} in head"
         )
-        yield f"{where} {reason}: not played."
+        yield f"{where} {reason}"
 
 
 def _release(grace: int) -> str:

@@ -89,6 +89,17 @@ def test_a_team_that_waits_longer_in_the_replay_is_no_yes(p95: float, answer: An
     assert _status(replace(diff(_stack(2), _stack(4)), replay=replay)).answer is answer
 
 
+def test_jobs_that_never_start_and_a_replay_of_nothing_are_no_yes() -> None:
+    base = _replayed(p95=0.0)
+    stuck = replace(base, teams={"team-000": Waits(jobs=62, never=2, p50=0.0, p95=0.0)})
+    nothing = replace(base, jobs=0, teams={})
+    for played, sides in ((1, (base, stuck)), (0, (nothing, nothing)), (1, (base, nothing))):
+        replay = ReplayDiff(start=0.0, end=86_400.0, played=played, base=sides[0], head=sides[1])
+        found = replace(diff(_stack(2), _stack(4)), replay=replay)
+        assert _status(found).answer is Answer.LOOK
+        assert len(failures([found], [FailOn.LOOK])) == 1
+
+
 def _replayed(*, p95: float) -> Figures:
     return Figures(
         jobs=1,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from muster.model import names
 from muster.preview.banner import plain
 from muster.preview.compare.replay import ReplayDiff, format_seconds
-from muster.replay.figures import NEVER, Figures, Played, Preemption, to_figures, to_waits
+from muster.replay.figures import NEVER, Figures, Played, Preemption, Waits, to_figures, to_waits
 from muster.replay.playback import Playback, PlayedRun
 
 HOUR = 3600
@@ -92,15 +93,15 @@ def _diff(base: Figures, head: Figures) -> ReplayDiff:
     return ReplayDiff(start=0, end=30 * 86_400, played=4, base=base, head=head)
 
 
-def test_the_sentence_names_the_team_whose_median_changes_most_and_the_priority_that_is_preempted() -> None:
+def test_the_sentence_names_what_is_worse_and_then_what_is_better() -> None:
     base = _figures()
     waits = to_waits([6 * HOUR])
     base = replace(base, teams={"vision": waits, "speech": to_waits([60])})
     teams = {"vision": replace(waits, p50=2.9 * HOUR), "speech": to_waits([1800])}
     more = {Preemption("b", "a", "dev", "InClusterQueue"): 15}
     assert plain(_diff(base, replace(base, teams=teams, preemptions=more)).sentence) == (
-        "With these quotas, in the recorded 30 days vision would have waited 3.1 h less in the median "
-        "and 14 dev runs more would have been preempted."
+        "With these quotas, in the recorded 30 days speech would have waited 29 min longer in the median, "
+        "14 dev runs more would have been preempted and vision would have waited 3.1 h less in the median."
     )
 
 
@@ -109,11 +110,86 @@ def test_the_sentence_says_when_nothing_changes() -> None:
     assert said.endswith("no team would have waited noticeably longer or less.")
 
 
-def test_a_team_that_would_no_longer_start_is_named_as_such() -> None:
-    base = _figures()
-    never = replace(base.teams["a"], p50=NEVER, p95=NEVER)
-    head = replace(base, teams={**base.teams, "a": never})
-    assert "a would no longer have started most of its jobs" in plain(_diff(base, head).sentence)
+def _waits(jobs: int, *, never: int = 0, p50: float = 0.0, p95: float = 0.0) -> Waits:
+    return Waits(jobs=jobs, never=never, p50=p50, p95=p95)
+
+
+def _compare(base: dict[str, Waits], head: dict[str, Waits], **more: Any) -> ReplayDiff:
+    """Sides that differ in the waits of teams alone."""
+    sides = [
+        replace(_figures(), teams=teams, jobs=sum(each.jobs for each in teams.values()))
+        for teams in (base, head)
+    ]
+    return replace(_diff(*sides), **more)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "said"),
+    [
+        (_waits(20), _waits(20, never=2, p95=NEVER), "2 of vision's 20 jobs would never have started."),
+        (_waits(62), _waits(62, never=2), "2 of vision's 62 jobs would never have started."),
+        (_waits(9, never=1), _waits(9, never=3), "2 more of vision's 9 jobs would never have started."),
+        (
+            _waits(20, never=2, p95=NEVER),
+            _waits(20, p95=60),
+            "2 more of vision's 20 jobs would have started.",
+        ),
+        (
+            _waits(20),
+            _waits(20, never=2, p50=7200, p95=NEVER),
+            "2 of vision's 20 jobs would never have started and vision would have waited 2.0 h longer "
+            "in the median.",
+        ),
+    ],
+)
+def test_jobs_that_never_start_are_counted_first(base: Waits, head: Waits, said: str) -> None:
+    found = _compare({"vision": base}, {"vision": head})
+    assert plain(found.sentence) == f"With these quotas, in the recorded 30 days {said}"
+    assert found.slower == (("vision",) if head.never > base.never else ())
+
+
+def test_the_sentence_names_the_team_that_loses_before_the_one_that_gains_more() -> None:
+    found = _compare(
+        {"vision": _waits(9, p50=9 * HOUR), "speech": _waits(9)},
+        {"vision": _waits(9), "speech": _waits(9, p95=2 * HOUR)},
+    )
+    assert plain(found.sentence) == (
+        "With these quotas, in the recorded 30 days speech would have waited 2.0 h longer at the 95th "
+        "percentile and vision would have waited 9.0 h less in the median."
+    )
+
+
+def test_the_sentence_names_the_priority_that_is_preempted_more_before_the_one_preempted_less() -> None:
+    base, head = (
+        replace(_figures(), preemptions={Preemption("b", "a", each, "InCohortReclamation"): count})
+        for each, count in (("dev", 20), ("0", 14))
+    )
+    assert plain(_diff(base, head).sentence).endswith(
+        "14 runs of priority 0 more would have been preempted "
+        "and 20 dev runs fewer would have been preempted."
+    )
+
+
+def test_a_team_that_head_removes_is_named_first_and_does_not_look_faster() -> None:
+    removed = frozenset({"notebooks"})
+    teams = {"notebooks": _waits(6, p50=HOUR), "vision": _waits(2)}
+    found = _compare(teams, {"vision": _waits(2)}, removed=removed)
+    assert plain(found.sentence) == (
+        "notebooks is not in head: its 6 jobs are not played. With these quotas, in the recorded 30 days "
+        "no team would have waited noticeably longer or less."
+    )
+    alone = _compare({"notebooks": _waits(6)}, {}, removed=removed)
+    assert plain(alone.sentence) == "notebooks is not in head: its 6 jobs are not played."
+
+
+def test_jobs_that_head_cannot_play_are_named() -> None:
+    found = _compare({"vision": _waits(9)}, {"vision": _waits(5)})
+    assert plain(found.sentence).startswith("4 of vision's 9 jobs cannot be played in head. ")
+
+
+def test_a_recording_of_which_nothing_could_be_played_is_no_all_clear() -> None:
+    found = _compare({}, {}, played=0, unplayed=("62 jobs never ran",))
+    assert plain(found.sentence) == "No job of the recording could be played: 62 jobs never ran."
 
 
 @pytest.mark.parametrize(
