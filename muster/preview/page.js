@@ -5,14 +5,15 @@
 const seconds = { s: 1, min: 60, h: 3600, days: 86400 };
 function key(cell) {
   if (cell.dataset.key) return Number(cell.dataset.key);
-  const text = cell.textContent.split("→").pop().trim();
+  const text = cell.textContent.split("→").pop().trim().replace(/(\d),(?=\d{3})/g, "$1");
+  if (/^never\b/.test(text)) return Infinity;
   const found = /^(?:up to )?([+−±-]?)(\d+(?:\.\d+)?)(?![\w.])(?: (s|min|h|days)\b)?/.exec(text);
   if (!found) return text;
   const size = Number(found[2]) * (seconds[found[3]] || 1);
   return found[1] === "−" || found[1] === "-" ? -size : size;
 }
 function order(one, two) {
-  if (typeof one === "number" && typeof two === "number") return one - two;
+  if (typeof one === "number" && typeof two === "number") return one === two ? 0 : one - two;
   if (typeof one !== typeof two) return typeof one === "number" ? 1 : -1;
   return one < two ? -1 : one > two ? 1 : 0;
 }
