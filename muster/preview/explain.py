@@ -82,17 +82,21 @@ def _summary(diff: StackDiff, view: TeamView) -> Iterator[Text]:
     if view.queue != view.name:
         owner = UntrustedText(view.queue)
         yield (UntrustedText(view.name), " uses the queue of ", owner, " and shares all its figures.")
+    is_removed = _is_removed(diff, view)
+    if is_removed:
+        yield (UntrustedText(view.name), " is not in head.")
     moved = [each.change for each in view.pools if each.change.loss or each.change.gain]
-    if not moved:
+    if not (moved or is_removed):
         yield ("The quota of ", UntrustedText(view.name), " does not change.")
     for change in moved:
         sides = (change.before, change.after)
+        unit = figures.format_unit(change.pool)
         amounts = (0 if side is None else in_pool_unit(change.pool, side.own) for side in sides)
         verb = "loses" if change.loss else "gains"
-        lost = figures.format_signed(change.pool, change.difference).lstrip("+−")
+        lost = figures.format_amount(change.pool, abs(change.difference))
         yield (
             UntrustedText(view.name),
-            f" {verb} {lost} {figures.format_unit(change.pool)} of ",
+            f" {verb} {lost} {'quota' if lost == 'unlimited' else unit} of ",
             UntrustedText(change.pool.name),
             f": {figures.format_amounts(change.pool, *amounts)} guaranteed.",
         )
@@ -106,6 +110,10 @@ def _summary(diff: StackDiff, view: TeamView) -> Iterator[Text]:
             yield (f"It uses {used} {unit} of ", UntrustedText(over.pool.name), f" now, and keeps {quota}.")
 
 
+def _is_removed(diff: StackDiff, view: TeamView) -> bool:
+    return diff.changes is not None and view.name not in diff.changes.after.team_names
+
+
 def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
     if view.pools:
         # A column has one unit.
@@ -114,7 +122,8 @@ def _sections(diff: StackDiff, view: TeamView) -> Iterator[Section]:
         )
         tables = tuple(_quotas(diff, pools) for pools in units if pools)
         yield Section("Guaranteed and borrowable", 10, tables)
-        yield Section("Where the figures come from", 6, (Items(tuple(_origins(diff, view))),))
+        if not _is_removed(diff, view):
+            yield Section("Where the figures come from", 6, (Items(tuple(_origins(diff, view))),))
     for title, weight, found in (
         ("Who can evict it", 9, view.evicted_by),
         ("Whom it can evict", 8, view.evicts),
