@@ -107,10 +107,16 @@ class Figures:
 
 
 def to_figures(
-    jobs: Sequence[Played], playback: Playback, quotas: Mapping[tuple[str, str], int], *, until: int
+    jobs: Sequence[Played],
+    playback: Playback,
+    quotas: Mapping[tuple[str, str], int],
+    *,
+    gpus: int,
+    start: int,
+    until: int,
 ) -> Figures:
-    """`quotas`: (ClusterQueue, flavor) -> GPUs. `until` is where the curve of utilisation ends: the same
-    second for sides that are compared.
+    """`quotas`: (ClusterQueue, flavor) -> GPUs, `gpus` those of all queues together. Utilisation and
+    GPU-hours are counted from `start` to `until`: the same seconds for sides that are compared.
     """
     runs = playback.runs
     waits = {job.label: _wait(job, runs[job.label]) for job in jobs}
@@ -123,13 +129,13 @@ def to_figures(
 
     return Figures(
         jobs=len(jobs),
-        quota=sum(quotas.values()),
+        quota=gpus,
         teams={str(name): found for name, found in grouped(lambda job: job.team).items()},
         priorities={str(name): found for name, found in grouped(lambda job: job.priority).items()},
         sizes={int(name): found for name, found in grouped(lambda job: job.gpus).items()},
-        hours=_gpu_hours(jobs, playback, quotas),
+        hours=_gpu_hours(jobs, playback, quotas, start=start, until=until),
         preemptions=_preemptions(jobs, runs),
-        utilisation=_utilisation(jobs, playback, until=until),
+        utilisation=_utilisation(jobs, playback, start=start, until=until),
         worst=_worst(jobs, playback),
         digest=playback.digest,
     )
@@ -159,7 +165,12 @@ def _run_gpus(run: PlayedRun) -> int:
 
 
 def _gpu_hours(
-    jobs: Sequence[Played], playback: Playback, quotas: Mapping[tuple[str, str], int]
+    jobs: Sequence[Played],
+    playback: Playback,
+    quotas: Mapping[tuple[str, str], int],
+    *,
+    start: int,
+    until: int,
 ) -> dict[str, GpuHours]:
     """By team. A queue of several teams has one quota, whose use is shared out by their GPU-hours."""
     changes: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -167,12 +178,12 @@ def _gpu_hours(
     lost: Counter[str] = Counter()
     for job in jobs:
         for run in playback.runs[job.label]:
-            end = playback.end if run.end is None else run.end
+            begin, end = _clip(run, playback, start=start, until=until)
             for flavor, amounts in run.usage.items():
                 gpus, line = devices(amounts), (job.queue, flavor)
-                changes[line] += [(run.start, gpus), (end, -gpus)]
-                used[line][job.team] += gpus * (end - run.start)
-                lost[job.team] += gpus * (end - run.start) * run.is_evicted
+                changes[line] += [(begin, gpus), (end, -gpus)]
+                used[line][job.team] += gpus * (end - begin)
+                lost[job.team] += gpus * (end - begin) * run.is_evicted
     own: dict[str, float] = defaultdict(float)
     more: dict[str, float] = defaultdict(float)
     for line, found in changes.items():
@@ -209,16 +220,21 @@ def _preemptions(jobs: Sequence[Played], runs: Mapping[str, Sequence[PlayedRun]]
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
-def _utilisation(jobs: Sequence[Played], playback: Playback, *, until: int) -> Curve:
-    start = min((job.created for job in jobs), default=0)
+def _utilisation(jobs: Sequence[Played], playback: Playback, *, start: int, until: int) -> Curve:
     step = max(until - start, 1) / _POINTS
     spent = [0.0] * _POINTS
     for job in jobs:
         for run in playback.runs[job.label]:
-            end = min(until, playback.end if run.end is None else run.end)
-            for index, seconds in _spread(run.start - start, end - start, step):
+            begin, end = _clip(run, playback, start=start, until=until)
+            for index, seconds in _spread(begin - start, end - start, step):
                 spent[index] += seconds * _run_gpus(run)
     return Curve(start=start, step=step, used=tuple(each / step for each in spent))
+
+
+def _clip(run: PlayedRun, playback: Playback, *, start: int, until: int) -> tuple[int, int]:
+    """The part of the run in the window; it is empty where the run ended before."""
+    begin = max(run.start, start)
+    return begin, max(min(until, playback.end if run.end is None else run.end), begin)
 
 
 def _spread(begin: float, end: float, step: float) -> Iterator[tuple[int, float]]:

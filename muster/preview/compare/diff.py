@@ -38,6 +38,7 @@ class StackDiff:
     """What changes in one stack. `changes` is None when a side does not validate, and then nothing else of
     the stacks is compared. `kai` is None when KAI schedules neither side. `taken` is the snapshot's time,
     None without one, and `used` is what teams used then, by team and pool.
+    `lacks_replay`: a recording was given, and a side that is missing kept it from being played.
     """
 
     name: str
@@ -56,6 +57,7 @@ class StackDiff:
     queued: tuple[QueuedWork, ...] = ()
     kai: KaiDiff | None = None
     replay: ReplayDiff | None = None
+    lacks_replay: bool = False
 
     @property
     def mistakes(self) -> tuple[str, ...]:
@@ -122,6 +124,7 @@ def diff_stack(
         )
     changes = compare(base.stack, head.stack)
     pools = pool_costs(changes.pools, base.stack, head.stack, prices)
+    played = _replay(base.stack, head.stack, replay)
     used = {} if snapshot is None else current_usage(changes, snapshot)
     return StackDiff(
         name=name,
@@ -137,7 +140,8 @@ def diff_stack(
         overuse=() if snapshot is None else quota_overuse(changes, used),
         queued=() if snapshot is None else queued_work(changes, snapshot),
         kai=diff_kai(base.stack, head.stack, snapshot),
-        replay=_replay(base.stack, head.stack, replay),
+        replay=played,
+        lacks_replay=replay is not None and played is None,
     )
 
 

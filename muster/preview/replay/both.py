@@ -11,7 +11,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.document import many
 from muster.preview.replay.side import Side, to_side
-from muster.replay.figures import to_figures
+from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
 from muster.replay.player import play
 from muster.replay.recording import Recording
@@ -39,17 +39,24 @@ def _replay(recording: Recording, base: Stack, head: Stack, *, program: Path, gr
     before, after = _play(sides, program)
     # Both curves end where the later of both has run out of work.
     until = max(before.end, after.end)
+    # They begin with the recording: one job may be weeks older than it.
+    first = min((job.created for side in sides for job in side.jobs), default=0)
+    start = max(int(recording.header.start), first)
     return ReplayDiff(
         start=recording.header.start,
         end=recording.header.end,
         removed=frozenset(_team_names(base) - _team_names(head)),
         played=max(len(side.jobs) for side in sides),
-        base=to_figures(sides[0].jobs, before, sides[0].quotas, until=until),
-        head=to_figures(sides[1].jobs, after, sides[1].quotas, until=until),
+        base=_figures(sides[0], before, start=start, until=until),
+        head=_figures(sides[1], after, start=start, until=until),
         unplayed=tuple(_unplayed(*sides)),
         assumptions=(*_ASSUMPTIONS, _release(grace)),
         gaps=recording.header.left_out,
     )
+
+
+def _figures(side: Side, played: Playback, *, start: int, until: int) -> Figures:
+    return to_figures(side.jobs, played, side.quotas, gpus=side.gpus, start=start, until=until)
 
 
 def _team_names(stack: Stack) -> set[str]:

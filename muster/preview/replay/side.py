@@ -16,6 +16,7 @@ from muster.model import names
 from muster.model.pools import Pool
 from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
+from muster.model.quotas import is_unlimited
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, stored
 from muster.replay.figures import Played
@@ -23,18 +24,23 @@ from muster.replay.player import Entry, Manifest, World
 from muster.replay.recording import Job, Recording
 from muster.replay.recording import PodSet as RecordedPods
 
-NO_TEAM: Final = "of teams that the stack does not have"
-NO_RUN: Final = "never ran, so nobody knows for how long they would have"
+NO_TEAM: Final = "whose namespace or team the stack does not have"
+NO_QUEUE: Final = "of queues that the stack does not have"
+NO_POOL: Final = "of pools that the stack does not have"
+NO_RUN: Final = "never ran, so their duration is unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What is played. `quotas`: (ClusterQueue, flavor) -> GPUs. `left_out`: reason -> number of jobs."""
+    """What is played. `quotas`: (ClusterQueue, flavor) -> GPUs, and `gpus` those of all queues together, in
+    which a quota without a bound is the pool. `left_out`: reason -> number of jobs.
+    """
 
     world: World
     entries: Sequence[Entry]
     jobs: Sequence[Played]
     quotas: Mapping[tuple[str, str], int]
+    gpus: int
     left_out: Mapping[str, int]
 
 
@@ -57,22 +63,30 @@ def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
             left_out[NO_TEAM if team is None else NO_RUN] += 1
             continue
         workload = _workload(job, team, stack)
+        if (workload.namespace, workload.queue) not in queues:
+            left_out[NO_QUEUE] += 1
+            continue
+        if not all(_has_pool(pods, stack) for pods in job.pod_sets):
+            left_out[NO_POOL] += 1
+            continue
         entries.append(Entry(workload=stored.pending(workload), seconds=seconds))
         jobs.append(
             Played(
                 label=f"{workload.namespace}/{workload.name}",
                 team=team.name,
-                queue=queues.get((workload.namespace, workload.queue), ""),
+                queue=queues[workload.namespace, workload.queue],
                 priority=workload.priority_class or str(workload.priority),
                 gpus=job.devices,
                 created=int(job.created),
             )
         )
+    quotas = dict(_quotas(objects))
     return Side(
         world=World(objects=objects, config=fixtures.kueue_configuration(stack), grace=grace),
         entries=entries,
         jobs=jobs,
-        quotas=dict(_quotas(objects)),
+        quotas=quotas,
+        gpus=_gpus(quotas, stack),
         left_out=left_out,
     )
 
@@ -115,7 +129,7 @@ def _workload(job: Job, team: Team, stack: Stack) -> Workload:
 
 def _pods(pods: RecordedPods, stack: Stack) -> PodSet:
     """A list that names pools gets the selector of these pools, and whatever their taints ask for."""
-    known = [pool for pool in stack.pools if pool.name in pods.pools or pool.flavor in pods.pools]
+    known = _known(pods, stack)
     terms, tolerations = pods.terms, pods.tolerations
     if not (pods.node_selector or terms):
         terms = _pool_terms(known)
@@ -129,6 +143,15 @@ def _pods(pods: RecordedPods, stack: Stack) -> PodSet:
         tolerations=tolerations,
         terms=terms,
     )
+
+
+def _known(pods: RecordedPods, stack: Stack) -> list[Pool]:
+    return [pool for pool in stack.pools if pool.name in pods.pools or pool.flavor in pods.pools]
+
+
+def _has_pool(pods: RecordedPods, stack: Stack) -> bool:
+    """Kueue judges a selector of the job's own; a list has names alone."""
+    return bool(pods.node_selector or pods.terms or not pods.pools or _known(pods, stack))
 
 
 def _pool_terms(pools: Sequence[Pool]) -> tuple[Term, ...]:
@@ -151,6 +174,20 @@ def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]
                 gpus = sum(_nominal(resource) for resource in items(flavor, "resources"))
                 if gpus:
                     yield (text(each, "metadata", "name"), text(flavor, "name")), gpus
+
+
+def _gpus(quotas: Mapping[tuple[str, str], int], stack: Stack) -> int:
+    pools = {pool.flavor: pool for pool in stack.pools}
+    sums: Counter[str] = Counter()
+    for (_, flavor), amount in quotas.items():
+        pool = pools.get(flavor)
+        if pool is None or not is_unlimited(pool, amount):
+            sums[flavor] += amount
+    for (_, flavor), amount in quotas.items():
+        pool = pools.get(flavor)
+        if pool is not None and is_unlimited(pool, amount):
+            sums[flavor] = max(sums[flavor], int(pool.max_gpus))
+    return sums.total()
 
 
 def _nominal(resource: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """What a recording does in the queues of base and of head."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from muster.preview import figures
@@ -10,14 +10,16 @@ from muster.preview.document import Chart, Items, Line, Section, Table, Text, Un
 from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
 
 _WAITS: Final = ("Jobs", "Median wait", "95th percentile", "Never start")
-_NOTHING: Final = Waits(jobs=0, never=0, p50=0.0, p95=0.0)
-_NO_HOURS: Final = GpuHours(guaranteed=0.0, borrowed=0.0, lost=0.0)
+_ABSENT: Final = "–"
 _MOST_ROWS: Final = 20
 
 
 def lead(diff: StackDiff) -> Iterator[Section]:
     """The sentence, and the waits of each team."""
     if (replay := diff.replay) is None:
+        if diff.lacks_replay:
+            side = "base" if diff.has_head else "head"
+            yield Section("Replay", 97, (Items(((f"The recording was not played: there is no {side}.",),)),))
         return
     said = Items((replay.sentence,))
     table = _waits("Team", replay.base.teams, replay.head.teams)
@@ -46,18 +48,13 @@ def sections(diff: StackDiff) -> Iterator[Section]:
 
 
 def _waits(what: str, base: Mapping[str, Waits], head: Mapping[str, Waits]) -> Table:
-    rows = (
-        (name, base.get(name, _NOTHING), head.get(name, _NOTHING)) for name in dict.fromkeys((*base, *head))
-    )
+    rows = ((name, _cells(base.get(name)), _cells(head.get(name))) for name in dict.fromkeys((*base, *head)))
     return Table(
         (what, *_WAITS),
         tuple(
             (
                 (UntrustedText(name),),
-                (figures.format_change(str(before.jobs), str(after.jobs)),),
-                (_change(before.p50, after.p50),),
-                (_change(before.p95, after.p95),),
-                (figures.format_change(str(before.never), str(after.never)),),
+                *((figures.format_change(*pair),) for pair in zip(before, after, strict=True)),
             )
             for name, before, after in rows
         ),
@@ -65,8 +62,10 @@ def _waits(what: str, base: Mapping[str, Waits], head: Mapping[str, Waits]) -> T
     )
 
 
-def _change(before: float, after: float) -> str:
-    return figures.format_change(format_seconds(before), format_seconds(after))
+def _cells(waits: Waits | None) -> tuple[str, ...]:
+    if waits is None:
+        return (_ABSENT,) * len(_WAITS)
+    return (str(waits.jobs), format_seconds(waits.p50), format_seconds(waits.p95), str(waits.never))
 
 
 def _hours(replay: ReplayDiff) -> Table:
@@ -76,8 +75,8 @@ def _hours(replay: ReplayDiff) -> Table:
         (
             (UntrustedText(team),),
             *(
-                (figures.format_change(f"{one:,.0f}", f"{two:,.0f}"),)
-                for one, two in _hour_pairs(base.get(team, _NO_HOURS), after.get(team, _NO_HOURS))
+                (figures.format_change(*pair),)
+                for pair in zip(_hour_cells(base.get(team)), _hour_cells(after.get(team)), strict=True)
             ),
         )
         for team in dict.fromkeys((*base, *after))
@@ -85,12 +84,10 @@ def _hours(replay: ReplayDiff) -> Table:
     return Table(head, rows, head[1:])
 
 
-def _hour_pairs(before: GpuHours, after: GpuHours) -> Iterable[tuple[float, float]]:
-    return (
-        (before.guaranteed, after.guaranteed),
-        (before.borrowed, after.borrowed),
-        (before.lost, after.lost),
-    )
+def _hour_cells(hours: GpuHours | None) -> tuple[str, ...]:
+    if hours is None:
+        return (_ABSENT,) * 3
+    return tuple(f"{each:,.0f}" for each in (hours.guaranteed, hours.borrowed, hours.lost))
 
 
 def _chart(replay: ReplayDiff) -> Chart:
@@ -100,7 +97,7 @@ def _chart(replay: ReplayDiff) -> Chart:
     shares = " and ".join(f"{_share(side, replay)} in {name}" for name, side in sides)
     return Chart(
         caption=f"Of the GPUs in quota, {shares} were in use on average while the recording lasted.",
-        start="first job",
+        start="first job" if curve.start > replay.start else "start of the recording",
         end=f"{format_seconds(curve.step * len(curve.used))} later",
         top=max(replay.base.quota, replay.head.quota, round(peak)),
         lines=tuple(Line(name, side.utilisation.used) for name, side in sides),
@@ -152,7 +149,7 @@ def _fate(job: WorstJob | None) -> str:
     if job is None:
         return "not among the ten"
     waited = format_seconds(job.wait)
-    return f"{waited}, preempted {job.preemptions} times" if job.preemptions else waited
+    return f"{waited}, preempted {many(job.preemptions, 'time')}" if job.preemptions else waited
 
 
 def _assumed(replay: ReplayDiff) -> Items:

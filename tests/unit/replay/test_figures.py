@@ -46,7 +46,7 @@ def _figures() -> Figures:
         "b/large": (),
     }
     playback = Playback(runs=runs, digest="d", end=3 * HOUR, cycles=0, admissions=4, preemptions=1)
-    return to_figures(jobs, playback, {("a", "h100"): 4, ("b", "h100"): 4}, until=4 * HOUR)
+    return to_figures(jobs, playback, {("a", "h100"): 4, ("b", "h100"): 4}, gpus=8, start=0, until=4 * HOUR)
 
 
 def test_use_above_the_own_quota_is_borrowed_and_a_preempted_run_is_lost() -> None:
@@ -81,6 +81,14 @@ def test_utilisation_is_the_mean_of_each_step() -> None:
     per_hour = len(curve.used) // 4
     assert [round(curve.used[hour * per_hour], 6) for hour in range(4)] == [8, 8, 4, 0]
     assert sum(curve.used) * curve.step == pytest.approx(20 * HOUR)
+
+
+def test_a_job_older_than_the_recording_counts_from_its_start() -> None:
+    jobs, runs = [_job("a/old", created=-100 * HOUR)], {"a/old": (_run(-100 * HOUR, HOUR),)}
+    playback = Playback(runs=runs, digest="d", end=HOUR, cycles=0, admissions=1, preemptions=0)
+    figures = to_figures(jobs, playback, {("a", "h100"): 4}, gpus=4, start=0, until=2 * HOUR)
+    assert figures.hours["a"].guaranteed == pytest.approx(4)
+    assert sum(figures.utilisation.used) * figures.utilisation.step == pytest.approx(4 * HOUR)
 
 
 def test_percentiles_are_waits_that_occurred() -> None:
