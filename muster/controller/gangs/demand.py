@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, ResourceNeeds, Toleration
+from muster.controller.gangs.uncopied import Uncopied
 from muster.controller.kube.resource import LARGEST_SHARED
 from muster.model import pods
 from muster.model.gangpolicy import FlavorPolicy
@@ -47,6 +48,8 @@ class Demand:
     """Asks for a managed resource, so it gets a request where its flavor has a provisioning class."""
     assigned: tuple[str, ...] = ()
     """All flavors that Kueue assigned to the PodSet, each once."""
+    uncopied: tuple[Uncopied, ...] = ()
+    """What placeholders of its pods would lack; empty where its flavor has none."""
 
     @property
     def shares_nodes(self) -> bool:

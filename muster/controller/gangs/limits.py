@@ -12,7 +12,7 @@ from typing import Final
 
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import digest
-from muster.controller.gangs.split import Gang
+from muster.controller.gangs.split import Gang, RequestSpec
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import DEVICE_RESOURCES, JOB_PARAMETER_PREFIX, TPU_RESOURCE
 from muster.model.pods import Amounts, describe, figure
@@ -36,7 +36,33 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
                 return parameter_too_long(name, value)
         if too_many_nodes(needed[spec.pool], spec.flavor):
             return per_pool("the gang", needed[spec.pool], [spec.flavor])
+        if reason := not_by_placeholders(spec):
+            return reason
     return None
+
+
+def not_by_placeholders(spec: RequestSpec) -> str | None:
+    """Why its placeholders could stand on nodes that its own pods do not fit on."""
+    for demand in spec.demands:
+        fields = [
+            each.field for each in demand.uncopied if not (each.on_one_node and _is_alone(demand, spec))
+        ]
+        if fields:
+            return (
+                f"{demand.pod_set} has {' and '.join(fields)}, and pool {spec.pool} gets gangs by "
+                "placeholders, which do not copy that; remove it or make it a preference, or have the pool "
+                "written with `capacity: queued` or `gangs: none`"
+            )
+    return None
+
+
+def _is_alone(demand: Demand, spec: RequestSpec) -> bool:
+    """No node of its pool has room for one of its pods and another pod of the request."""
+    return any(
+        demand.needs.amounts.get(name, 0) + min(each.needs.amounts.get(name, 0) for each in spec.demands)
+        > size
+        for name, size in demand.flavor.node.items()
+    )
 
 
 def subject_of(gang: Gang, policy: GangPolicy) -> str:

@@ -70,9 +70,14 @@ class ResourceNeeds(Partial, frozen=True):
     limits: Quantities = field(default_factory=dict)
 
 
+class ContainerPort(Partial, frozen=True):
+    host_port: int = 0
+
+
 class Container(Partial, frozen=True):
     resources: ResourceNeeds = ResourceNeeds()
     restart_policy: str = ""
+    ports: tuple[ContainerPort, ...] = ()
 
 
 class Requirement(Partial, frozen=True):
@@ -96,8 +101,29 @@ class NodeAffinity(Partial, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
+class PodAffinityTerm(Partial, frozen=True):
+    topology_key: str = ""
+
+
+class PodAffinity(Partial, frozen=True):
+    """Of either kind: near to other pods, or apart from them."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+
+
 class Affinity(Partial, frozen=True):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Partial, frozen=True):
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+
+
+class PodResourceClaim(Partial, frozen=True):
+    name: str = ""
 
 
 class PodSpec(Partial, frozen=True):
@@ -110,6 +136,9 @@ class PodSpec(Partial, frozen=True):
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
 
 
 class PodTemplateSpec(Partial, frozen=True):

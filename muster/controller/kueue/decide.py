@@ -49,7 +49,7 @@ from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued, stopped
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
+from muster.model.names import CONSUME_ANNOTATION, ELASTIC_JOB, POD_SET_LABEL
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
@@ -256,9 +256,13 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
     if not snapshot.gang.request_specs:
         return Decision(actions=(*delete_all(snapshot), *_set_ready(snapshot, "nothing to provision", {})))
     placed = [spec.pool for spec in snapshot.gang.request_specs if spec.flavor.by_placeholders]
-    if snapshot.is_scale_up and placed:
+    if snapshot.is_elastic and placed:
+        # From its first start: what it would run on could not be taken off its templates again.
         what = f"pool {placed[0]} gets gangs by placeholders, and a gang that runs cannot grow by them"
-        return refuse(snapshot, f"{what}. Fix: write `gangs: none` or `capacity: queued` for the pool")
+        fix = (
+            f"remove the annotation {ELASTIC_JOB}, or write `gangs: none` or `capacity: queued` for the pool"
+        )
+        return refuse(snapshot, f"{what}. Fix: {fix}")
     match next_step(snapshot, policy, since=scale_up.attempt_started(snapshot)):
         case Unsatisfiable(reason=reason):
             return refuse(snapshot, reason)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
 from muster.controller.gangs.objects import PodSpec, Toleration
 from muster.controller.gangs.split import Gang, split
+from muster.controller.gangs.uncopied import uncopied
 from muster.controller.kueue.objects import Flavors, PodSet, PodSetAssignment, Workload
 from muster.model.gangpolicy import GangPolicy
 from muster.model.pods import Amounts
@@ -96,6 +97,7 @@ def _demand(
         flavor=flavor,
         assigned=names,
         managed=bool(resource),
+        uncopied=uncopied(pod_set.template.spec) if flavor.by_placeholders else (),
     )
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 from datetime import timedelta
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.controller.gangs.objects import PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
-from muster.controller.gangs.retry import LAST_FAILURE
+from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
+from muster.model.names import ELASTIC_JOB
 from tests.unit.admission.gang_world import replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
@@ -198,3 +202,111 @@ def test_a_crash_after_any_write_changes_none_of_that(
         world.crash_after = None
         world.settle()
     calm(world)
+
+
+# What placeholders cannot do
+
+HOST = {"topologyKey": "kubernetes.io/hostname"}
+ZONE = {"topologyKey": "topology.kubernetes.io/zone"}
+HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+SPREAD = "topologySpreadConstraints"
+PORTS = "hostNetwork with ports"
+PINNED = ({"containerPort": 80, "hostPort": 80},)
+OPEN = ({"containerPort": 80},)
+
+
+def answer_to(
+    spec: dict[str, object],
+    *,
+    ports: tuple[dict[str, int], ...] = (),
+    gpus_per_node: int = 2,
+    placed: bool = True,
+) -> str:
+    """Why a gang of two pods, each with a GPU, is refused; empty where it waits for nodes."""
+    l4, h100 = PLACED.flavors
+    way = l4.provisioning_class_name if placed else h100.provisioning_class_name
+    flavor = dataclasses.replace(l4, gpus_per_node=gpus_per_node, provisioning_class_name=way)
+    world = world_of(dataclasses.replace(PLACED, flavors=(flavor, h100)))
+    world.submit("a", {"main": ("l4", 2)})
+    made = world.workloads["a"]
+    (main,) = made.spec.pod_sets
+    plain = msgspec.to_builtins(main.template.spec)
+    plain["containers"][0]["ports"] = ports
+    whole = replace(main.template, spec=msgspec.convert({**plain, **spec}, PodSpec))
+    pod_sets = (replace(main, template=whole),)
+    world.workloads["a"] = replace(made, spec=replace(made.spec, pod_sets=pod_sets))
+    return refusal(world)
+
+
+def refusal(world: PlacedWorld) -> str:
+    world.tick()
+    held = world.workloads["a"]
+    if held.spec.active:
+        return ""
+    assert not world.placeholders
+    return parse_history(held).refused
+
+
+def affinity(kind: str, way: str, term: object) -> dict[str, object]:
+    return {"affinity": {kind: {way: [term]}}}
+
+
+def spread(where: dict[str, str], way: str) -> dict[str, object]:
+    return {SPREAD: [{**where, "maxSkew": 1, "whenUnsatisfiable": way}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports", "field"),
+    [
+        (affinity("podAntiAffinity", HARD, HOST), (), "affinity.podAntiAffinity"),
+        (affinity("podAntiAffinity", HARD, ZONE), (), "affinity.podAntiAffinity"),
+        (affinity("podAffinity", HARD, ZONE), (), "affinity.podAffinity"),
+        (spread(ZONE, "DoNotSchedule"), (), f"{SPREAD} with whenUnsatisfiable: DoNotSchedule"),
+        ({}, PINNED, "hostPort"),
+        ({"hostNetwork": True}, OPEN, PORTS),
+        ({"resourceClaims": [{"name": "nic", "resourceClaimName": "one"}]}, (), "resourceClaims"),
+    ],
+)
+def test_a_gang_whose_pods_may_not_fit_where_placeholders_do_is_refused_at_once(
+    spec: dict[str, object], ports: tuple[dict[str, int], ...], field: str
+) -> None:
+    reason = answer_to(spec, ports=ports)
+    assert f"main has {field}" in reason
+    assert "pool l4 gets gangs by placeholders" in reason
+    assert "`capacity: queued`" in reason
+    assert answer_to(spec, ports=ports, placed=False) == "", "a ProvisioningRequest sends the whole template"
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports"),
+    [
+        (affinity("podAntiAffinity", SOFT, {"weight": 1, "podAffinityTerm": HOST}), ()),
+        (spread(ZONE, "ScheduleAnyway"), ()),
+        ({"hostNetwork": True}, ()),
+        ({}, OPEN),
+    ],
+)
+def test_preferences_and_ports_of_the_pod_alone_are_no_reason(
+    spec: dict[str, object], ports: tuple[dict[str, int], ...]
+) -> None:
+    assert answer_to(spec, ports=ports) == ""
+
+
+def test_pods_that_have_a_node_each_may_keep_off_a_shared_one() -> None:
+    for spec in (affinity("podAntiAffinity", HARD, HOST), spread(HOST, "DoNotSchedule")):
+        assert answer_to(spec, gpus_per_node=1) == ""
+    assert answer_to({"hostNetwork": True}, ports=PINNED, gpus_per_node=1) == ""
+    assert answer_to(affinity("podAntiAffinity", HARD, ZONE), gpus_per_node=1)
+
+
+def test_an_elastic_gang_is_refused_before_it_starts() -> None:
+    """Started once, its templates would keep what it ran on, and it could not start a second time."""
+    world = world_of(l4=3)
+    world.submit("a", {"main": ("l4", 2)})
+    made = world.workloads["a"]
+    notes = {**made.metadata.annotations, ELASTIC_JOB: "true"}
+    world.workloads["a"] = replace(made, metadata=replace(made.metadata, annotations=notes))
+    reason = refusal(world)
+    assert "pool l4 gets gangs by placeholders" in reason
+    assert f"remove the annotation {ELASTIC_JOB}" in reason
