@@ -115,4 +115,6 @@ def test_the_page_draws_utilisation_and_says_what_was_assumed(written: dict[str,
 
 
 def test_jobs_of_a_team_that_the_stack_lacks_are_left_out_and_counted(written: dict[str, Any]) -> None:
-    assert written["replay"]["leftOut"] == ["1 job whose namespace or team the stack does not have: not played."]
+    assert written["replay"]["leftOut"] == [
+        "1 job whose namespace or team the stack does not have: not played."
+    ]
