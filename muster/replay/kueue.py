@@ -51,7 +51,9 @@ def finished_at(found: Mapping[str, object]) -> float | None:
 
 def deleted(job: Job, *, at: float) -> Job:
     """A job whose object is gone without having finished."""
-    return replace(job, left=at, outcome=End.DELETED, runs=close(job.runs, at=at, end=End.DELETED))
+    return replace(
+        job, left=max(at, job.created), outcome=End.DELETED, runs=close(job.runs, at=at, end=End.DELETED)
+    )
 
 
 def close(runs: tuple[Run, ...], *, at: float | None, end: End | None, reason: str = "") -> tuple[Run, ...]:

@@ -145,10 +145,13 @@ class Recorder:
         self, objects: list[_Whole], *, unreadable: Mapping[Key, str], version: str, new_history: bool
     ) -> None:
         now = self.clock()
+        gone_at = now
         if now - self.last_mark > 2 * FLUSH_SECONDS:
+            # What left in the gap left at an unknown time: the gap is no running time.
+            gone_at = self.last_mark
             self.writer.add([Gap(self.last_mark, now)])
         self._uids = {each.key: each.metadata.uid for each in objects}
-        self.writer.add(self.tracker.keep_only({*self._uids.values()}, at=now))
+        self.writer.add(self.tracker.keep_only({*self._uids.values()}, at=gone_at))
         for each in objects:
             self.put(each)
         if not self._is_synced:

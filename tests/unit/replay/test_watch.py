@@ -1,0 +1,42 @@
+"""What the recorder writes when everything is listed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from muster.controller.kube.connection import Connection
+from muster.model.stack import Scheduler
+from muster.replay.ids import Ids
+from muster.replay.reader import load_recording
+from muster.replay.recording import Gap, Header
+from muster.replay.tracker import Tracker
+from muster.replay.watch import Recorder
+from muster.replay.writer import Writer
+from tests.unit.preview.snapshot_world import workload
+
+
+def _unconnected() -> Connection:
+    raise AssertionError("no connection is needed")
+
+
+def test_a_job_that_left_while_nothing_watched_did_not_run_through_the_gap(tmp_path: Path) -> None:
+    path = tmp_path / "day.jsonl"
+    tracker = Tracker(ids=Ids(b"key"), start=0)
+    job = tracker.observe(workload(state="admitted"))
+    assert job is not None
+    mark = job.created + 3600
+    header = Header(scheduler=Scheduler.KUEUE, start=job.created, end=mark, source="cluster")
+    with Writer.begin(path, header) as writer:
+        writer.add([job])
+        recorder = Recorder(
+            connect=_unconnected,
+            tracker=tracker,
+            writer=writer,
+            progress=lambda _: None,
+            last_mark=mark,
+            clock=lambda: mark + 7200,
+        )
+        recorder.replace([], unreadable={}, version="", new_history=False)
+    found = load_recording(path)
+    assert found.gaps == (Gap(mark, mark + 7200),)
+    assert found.jobs[0].left == mark
