@@ -104,7 +104,11 @@ def _begin(out: Path, with_names: bool, rotate_bytes: int) -> _Opened:
         has_names=with_names,
     )
     ids = Ids.create(out)
-    writer = Writer.begin(out, header, rotate_bytes=rotate_bytes)
+    try:
+        writer = Writer.begin(out, header, rotate_bytes=rotate_bytes)
+    except RecordingError:
+        Ids.discard(out)
+        raise
     return _Opened(writer, Tracker(ids=ids, start=now, with_names=with_names), now)
 
 

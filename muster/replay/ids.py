@@ -23,16 +23,28 @@ class Ids:
 
     @classmethod
     def create(cls, recording: Path) -> Self:
-        """A new key, in a file beside the recording that only its owner can read."""
+        """A new key, in a file beside the recording that only its owner can read. RecordingError when
+        there is a key already: older parts of the recording can be continued with no other.
+        """
         file, key = _file(recording), secrets.token_bytes(_BYTES)
         try:
-            file.touch(mode=0o600)
+            file.touch(mode=0o600, exist_ok=False)
             file.write_text(key.hex() + "\n", encoding="ascii")
+        except FileExistsError:
+            raise RecordingError(
+                f"{recording}: the file is missing, but its key {file.name} exists.",
+                fix="put the recording back to continue it, remove the key, or record into another file.",
+            ) from None
         except OSError as error:
             raise RecordingError(
                 f"{file}: cannot be written: {error.strerror}.", fix="name a file in a folder that exists."
             ) from None
         return cls(key)
+
+    @staticmethod
+    def discard(recording: Path) -> None:
+        """Remove the key of a recording that could not be begun."""
+        _file(recording).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, recording: Path) -> Self:

@@ -54,9 +54,11 @@ def older_parts(path: Path) -> list[Path]:
     return sorted(found)
 
 
-def part_name(path: Path, number: int) -> Path:
-    """The file of an older part."""
+def next_part(path: Path) -> Path:
+    """The file of the next older part. Its number is above all others: a user may delete parts."""
     stem, dot, ending = path.name.partition(".")
+    last = older_parts(path)[-1:]
+    number = max((int(each.name[len(stem) + 1 :][:4]) for each in last), default=0) + 1
     return path.with_name(f"{stem}.{number:04}{dot}{ending}")
 
 
@@ -80,7 +82,10 @@ def pack(text: bytes) -> bytes:
 def _lines(file: Path, warnings: list[str]) -> Iterator[Line]:
     content = read_content(file)
     if content.is_torn:
-        warnings.append(f"{file}: the end is incomplete, as after a kill; the last line is left out.")
+        warnings.append(
+            f"{file}: the end is incomplete, as after a kill: of its last {content.size - content.sound} "
+            f"bytes, from byte {content.sound}, only whole lines that can be read are kept."
+        )
     for number, text in enumerate((content.text + content.tail).splitlines(), start=1):
         if text.strip():
             yield parse_line(text, place=f"{file}, line {number}")
@@ -95,10 +100,23 @@ def _unpack(raw: bytes, path: Path) -> Content:
     while sound < len(raw):
         text, end = _block(raw, sound)
         if end is None:
+            _refuse_if_followed(raw, sound, path)
             return Content(b"".join(texts), sound, len(raw), tail=text[: text.rfind(b"\n") + 1])
         texts.append(text)
         sound = end
     return Content(b"".join(texts), sound, len(raw))
+
+
+def _refuse_if_followed(raw: bytes, damaged: int, path: Path) -> None:
+    """A kill tears the end of a file only. What follows elsewhere must not be lost without a word."""
+    later = raw.find(_MAGIC, damaged + 1)
+    while later >= 0:
+        if _block(raw, later)[1] is not None:
+            raise RecordingError(
+                f"{path}: the block at byte {damaged} is damaged; the next sound one is at byte {later}.",
+                fix="restore the file from a copy, or record into another file.",
+            )
+        later = raw.find(_MAGIC, later + 1)
 
 
 def _block(raw: bytes, start: int) -> tuple[bytes, int | None]:

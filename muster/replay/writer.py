@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from typing import Final, Self
 from muster.errors import ExitCode
 from muster.replay.errors import RecordingError
 from muster.replay.lines import Line, Mark, format_line
-from muster.replay.reader import GZIP, older_parts, pack, part_name, read_content
+from muster.replay.reader import GZIP, next_part, older_parts, pack, read_content
 from muster.replay.recording import Header, Job, Recording
 
 ROTATE_BYTES: Final = 256 * 1024 * 1024
@@ -35,9 +36,14 @@ class Writer:
 
     @classmethod
     def begin(cls, path: Path, header: Header, *, rotate_bytes: int = ROTATE_BYTES) -> Self:
-        """A new file. RecordingError when there is one already."""
+        """A new file. RecordingError when there is one already, or older parts of one."""
         if path.exists():
             raise RecordingError(f"{path}: the file exists already.", fix="name another file, or remove it.")
+        if parts := older_parts(path):
+            raise RecordingError(
+                f"{path}: the file is missing, but older parts of it exist, such as {parts[-1].name}.",
+                fix=f"put it back ({_fresh(path).name} is it after a kill), or name another file.",
+            )
         writer = cls(path, header, rotate_bytes=rotate_bytes)
         writer._pending.append(format_line(header))
         writer.flush()
@@ -49,7 +55,10 @@ class Writer:
         writer = cls(path, found.header, rotate_bytes=rotate_bytes)
         content = read_content(path)
         if content.is_torn:
-            os.truncate(path, content.sound)
+            try:
+                os.truncate(path, content.sound)
+            except OSError as error:
+                raise _unwritable(path, error) from None
             writer._pending.append(content.tail)
         writer._open = {job.id: job for job in found.jobs if job.left is None}
         return writer
@@ -67,21 +76,11 @@ class Writer:
         """Write what was collected, so that it outlives this process; then put a full file aside."""
         if not self._pending:
             return
-        text = b"".join(self._pending)
-        if self.path.name.endswith(GZIP):
-            text = pack(text)
+        text = self._pack(b"".join(self._pending))
         try:
-            with self.path.open("ab") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                size = file.tell()
+            size = _append(self.path, text)
         except OSError as error:
-            raise RecordingError(
-                f"{self.path}: cannot be written: {error.strerror}.",
-                fix="give it a folder that exists and has room; then run the command again, it goes on.",
-                exit_code=ExitCode.OUTSIDE,
-            ) from None
+            raise _unwritable(self.path, error) from None
         self._pending.clear()
         if size >= self._rotate_bytes:
             self._rotate()
@@ -102,11 +101,54 @@ class Writer:
             self._open.pop(job.id, None)
 
     def _rotate(self) -> None:
-        self.path.rename(part_name(self.path, len(older_parts(self.path)) + 1))
-        self._pending = [format_line(self._header), *map(format_line, self._open.values())]
-        text = b"".join(self._pending)
-        self._pending.clear()
-        self.path.write_bytes(pack(text) if self.path.name.endswith(GZIP) else text)
+        """The next file is complete under another name before this one is put aside."""
+        part, fresh = next_part(self.path), _fresh(self.path)
+        text = b"".join([format_line(self._header), *map(format_line, self._open.values())])
+        try:
+            fresh.unlink(missing_ok=True)
+            _append(fresh, self._pack(text))
+            if part.exists():
+                raise RecordingError(f"{part}: the file exists already.", fix="move it to another folder.")
+            self.path.rename(part)
+            fresh.rename(self.path)
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+    def _pack(self, text: bytes) -> bytes:
+        return pack(text) if self.path.name.endswith(GZIP) else text
+
+
+def _append(path: Path, text: bytes) -> int:
+    """The size of the file after this text was written to its end. Where that fails, the file is as before:
+    whatever is written later must not follow half a block.
+    """
+    before = path.stat().st_size if path.exists() else None
+    try:
+        with path.open("ab") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            return file.tell()
+    except OSError:
+        with suppress(OSError):
+            if before is None:
+                path.unlink(missing_ok=True)
+            else:
+                os.truncate(path, before)
+        raise
+
+
+def _fresh(path: Path) -> Path:
+    """The next file, until this one is put aside."""
+    return path.with_name(f"{path.name}.next")
+
+
+def _unwritable(path: Path, error: OSError) -> RecordingError:
+    return RecordingError(
+        f"{path}: cannot be written: {error.strerror}.",
+        fix="give it a folder that exists and has room; then run the command again, it goes on.",
+        exit_code=ExitCode.OUTSIDE,
+    )
 
 
 def write_recording(path: Path, recording: Recording) -> None:

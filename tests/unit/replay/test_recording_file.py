@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muster.live.snapshot.workloads import Expression, Term, Toleration
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
+from muster.replay.ids import Ids
 from muster.replay.lines import Mark
 from muster.replay.reader import load_recording, older_parts
 from muster.replay.recording import End, Gap, Header, Job, PodSet, Recording, Run
@@ -156,6 +157,107 @@ def test_full_files_are_put_aside_and_each_one_is_complete_in_itself(tmp_path: P
         part.unlink()
     staying = {job.id for job in wanted.jobs if job.left is None}
     assert staying <= {job.id for job in load_recording(path).jobs}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_that_was_deleted_makes_no_other_part_be_written_over(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with Writer.begin(path, HEADER, rotate_bytes=1) as writer:
+        for number in range(3):
+            writer.add([_job(number, left=START + 200)])
+            writer.flush()
+        first, *others = older_parts(path)
+        kept = [part.read_bytes() for part in others]
+        first.unlink()
+        writer.add([_job(9, left=START + 200)])
+    assert len(older_parts(path)) == len(others) + 1
+    assert [part.read_bytes() for part in others] == kept
+
+
+def test_a_rotation_that_fails_leaves_the_file_and_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "month.jsonl"
+    writer = Writer.begin(path, HEADER)
+    writer = Writer(path, HEADER, rotate_bytes=1)
+    writer.add([_job(1)])
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(RecordingError, match=r"month\.jsonl: cannot be written: No space left"):
+        writer.flush()
+    assert load_recording(path).jobs == (_job(1),)
+
+
+def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "month.jsonl.gz"
+    writer = Writer.begin(path, HEADER)
+    before = path.read_bytes()
+    writer.add([_job(1)])
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(RecordingError, match="No space left"):
+            writer.flush()
+    assert path.read_bytes() == before
+    writer.flush()
+    assert load_recording(path).jobs == (_job(1),)
+
+
+def test_a_missing_file_beside_its_older_parts_is_not_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "month.jsonl"
+    with Writer.begin(path, HEADER, rotate_bytes=1) as writer:
+        writer.add([_job(1)])
+    path.unlink()
+    with pytest.raises(RecordingError, match=r"older parts of it exist, such as month\.0002\.jsonl"):
+        write_recording(path, _recording())
+
+
+def test_a_key_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "month.jsonl"
+    ids = Ids.create(path)
+    with pytest.raises(RecordingError, match=r"its key month\.jsonl\.key exists"):
+        Ids.create(path)
+    assert Ids.load(path) == ids
+
+
+def _blocks(path: Path) -> list[int]:
+    """A recording of four blocks; where each begins."""
+    starts = [0]
+    with Writer.begin(path, HEADER) as writer:
+        for number in range(3):
+            starts.append(path.stat().st_size)
+            writer.add([_job(number)])
+            writer.flush()
+    return starts
+
+
+@pytest.mark.parametrize("offset", [0, 30])
+def test_a_damaged_block_amid_others_is_refused(tmp_path: Path, offset: int) -> None:
+    path = tmp_path / "month.jsonl.gz"
+    second, third = _blocks(path)[1:3]
+    raw = bytearray(path.read_bytes())
+    raw[second + offset] ^= 0xFF
+    path.write_bytes(raw)
+    with pytest.raises(RecordingError, match=f"block at byte {second} is damaged.* byte {third}"):
+        load_recording(path)
+    assert path.read_bytes() == raw
+
+
+def test_a_torn_end_is_named_with_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "month.jsonl.gz"
+    last = _blocks(path)[-1]
+    path.write_bytes(path.read_bytes()[: last + 40])
+    found = load_recording(path)
+    assert len(found.jobs) == 2
+    assert f"its last 40 bytes, from byte {last}" in found.warnings[0]
 
 
 def test_an_existing_file_is_not_written_over(tmp_path: Path) -> None:
