@@ -96,6 +96,10 @@ class Controller(Generic[K]):
         deleted.
         """
         self._sources.append(_Source(informer, keys))
+        return self.hears(informer, keys)
+
+    def hears(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> "Controller[K]":
+        """The same, of a cache that no reconcile needs: the start does not wait until it has been read."""
 
         def changed(before: T | None, after: T | None) -> None:
             if not self._active:

@@ -74,6 +74,7 @@ class Manager:
         self._stopping = False
         health.ready_when("process", lambda: "stopping" if self._stopping else None)
         self._informers: list[Informer[Any]] = []
+        self._needed: list[Informer[Any]] = []
         self._controllers: list[Controller[Any]] = []
         self._services: dict[str, Run] = {"events": events.run}
         self._removal = removal
@@ -87,9 +88,11 @@ class Manager:
         selection: Selection | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         on_event: OnEvent[T] | None = None,
+        is_needed: bool = True,
     ) -> Informer[T]:
         """A cache of this kind, on every replica. `indexes`: name -> function from an object to its
-        values. `on_event`: sees each object as the watch brings it, before the cache does.
+        values. `on_event`: sees each object as the watch brings it, before the cache does. `is_needed`:
+        without it the process is not ready.
         """
         informer = Informer(
             self.reader,
@@ -100,7 +103,9 @@ class Manager:
             on_event=on_event,
         )
         self._informers.append(informer)
-        self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
+        if is_needed:
+            self._needed.append(informer)
+            self.health.ready_when(f"cache {resource}", lambda: informer.unread or None)
         return informer
 
     def is_stopping(self) -> bool:
@@ -144,15 +149,15 @@ class Manager:
 
     def unsynced(self) -> dict[str, str]:
         """The caches that have not been read yet, and why."""
-        return {str(informer.resource): informer.unread for informer in self._informers if informer.unread}
+        return {str(informer.resource): informer.unread for informer in self._needed if informer.unread}
 
     def unserved(self) -> list[Resource[Any]]:
         """The kinds among them that the API server does not know: their caches are never read."""
-        return [informer.resource for informer in self._informers if informer.is_unserved]
+        return [informer.resource for informer in self._needed if informer.is_unserved]
 
     def has_looked(self) -> bool:
         """Every cache has been read, or its kind is known to be missing."""
-        return all(informer.has_synced or informer.is_unserved for informer in self._informers)
+        return all(informer.has_synced or informer.is_unserved for informer in self._needed)
 
     def service(self, name: str, run: Run) -> None:
         """Something that runs forever on every replica, such as a webhook server. Cancelled at the end."""

@@ -330,3 +330,30 @@ def test_readiness_waits_for_the_caches_and_ends_with_the_stop() -> None:
             await running
 
     virtual(scenario())
+
+
+def test_a_cache_that_is_only_heard_delays_no_start_and_no_readiness() -> None:
+    """As that of Events, which a cluster may refuse to show."""
+
+    async def scenario() -> None:
+        manager = process(FakeApiServer())
+        heard = manager.informer(THING, is_needed=False)
+        seen: list[Key] = []
+
+        async def reconcile(key: Key) -> Result:
+            seen.append(key)
+            return None
+
+        running = manager.controller("c", reconcile).hears(heard, lambda obj: [obj.key])
+        task = asyncio.create_task(running.run())
+        await asyncio.sleep(0)
+        heard.store.put(_thing("late", "1"))
+        while not seen:
+            await asyncio.sleep(0.01)
+        assert not heard.has_synced
+        assert not manager.unsynced()
+        assert manager.has_looked()
+        running.stop()
+        await task
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
