@@ -1,12 +1,12 @@
 """Releases gangs when the controller is uninstalled: each of them once.
 
-Responsible for the order, for how many are released at a time, and for a second try where another client has
-written meanwhile. What is written for which gang is each scheduler's; whether this shutdown is an uninstall,
-muster.controller.runtime's.
+Nodes that are kept for a gang come first: no lifetime ends their taint. Responsible for the order, for how
+many are released at a time, and for a second try where another client has written meanwhile. What is written
+for which gang is each scheduler's; whether this shutdown is an uninstall, muster.controller.runtime's.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -27,12 +27,14 @@ _PAUSE: Final = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownHandler:
     """Releases every gang once. `announce` sets the conditions that all users see; `release_gang` releases
-    one of `gangs`, from its latest state.
+    one of `gangs`, from its latest state; `release_node` one of `nodes`, which are kept for gangs.
     """
 
     announce: Callable[[], Awaitable[None]]
     gangs: Callable[[], Iterable[Key]]
     release_gang: Callable[[Key], Awaitable[None]]
+    nodes: Callable[[], Iterable[Key]] = tuple
+    release_node: Callable[[Key], Awaitable[None]] | None = None
 
     async def __call__(self) -> None:
         """As many gangs as time allows. A gang that fails does not delay the others."""
@@ -41,27 +43,33 @@ class ShutdownHandler:
             await self.announce()
         except Exception:
             log.exception("conditions not set")
-        slots, gangs, done = asyncio.Semaphore(CONCURRENCY), list(self.gangs()), set[Key]()
-        try:
-            await asyncio.gather(*(self._release(key, slots, done) for key in gangs))
-        finally:
-            missed = [str(key) for key in gangs if key not in done]
-            log.warning("gangs released", gangs=len(done), missed=len(missed), some=missed[:20])
+        if self.release_node:
+            await _release_all("node", list(self.nodes()), self.release_node)
+        await _release_all("gang", list(self.gangs()), self.release_gang)
 
-    async def _release(self, key: Key, slots: asyncio.Semaphore, done: set[Key]) -> None:
-        log = structlog.get_logger("shutdown")
+
+async def _release_all(what: str, keys: Sequence[Key], release: Callable[[Key], Awaitable[None]]) -> None:
+    log, slots, done = structlog.get_logger("shutdown"), asyncio.Semaphore(CONCURRENCY), set[Key]()
+
+    async def attempt(key: Key) -> None:
         async with slots:
             for _ in range(ATTEMPTS):
                 try:
-                    await self.release_gang(key)
+                    await release(key)
                     done.add(key)
                     return
                 except KubeError as error:
-                    log.warning("gang not released", key=str(key), error=str(error))
+                    log.warning(f"{what} not released", key=str(key), error=str(error))
                 except Exception:
-                    log.exception("gang not released", key=str(key))
+                    log.exception(f"{what} not released", key=str(key))
                     return
                 await asyncio.sleep(_PAUSE)
+
+    try:
+        await asyncio.gather(*map(attempt, keys))
+    finally:
+        missed = [str(key) for key in keys if key not in done]
+        log.warning(f"{what}s released", **{f"{what}s": len(done)}, missed=len(missed), some=missed[:20])
 
 
 def on_shutdown(
@@ -71,6 +79,8 @@ def on_shutdown(
     gangs: Callable[[], Iterable[Key]],
     conditions: Callable[[], Iterable[Awaitable[None]]],
     clock: Callable[[], datetime],
+    nodes: Callable[[], Iterable[Key]] = tuple,
+    release_node: Callable[[Key], Awaitable[None]] | None = None,
 ) -> ShutdownHandler:
     """`decide` is a scheduler's last decision about a gang; `conditions` are the writes of those that all
     users see.
@@ -84,4 +94,6 @@ def on_shutdown(
             snapshot = hooks.load(target, now=clock())
             await hooks.apply(decide(snapshot), snapshot)
 
-    return ShutdownHandler(announce=announce, gangs=gangs, release_gang=release_gang)
+    return ShutdownHandler(
+        announce=announce, gangs=gangs, release_gang=release_gang, nodes=nodes, release_node=release_node
+    )

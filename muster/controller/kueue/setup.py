@@ -119,7 +119,10 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     pending = PendingWorkloads()
     view = _view(manager, inputs, pending)
     hooks = WorkloadHooks(view, _executor(manager, view, pending))
-    manager.on_uninstall(on_shutdown(manager.client, inputs.checks, view, hooks, clock=utc_now))
+    taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
+    manager.on_uninstall(
+        on_shutdown(manager.client, inputs.checks, view, hooks, taints=taints, clock=utc_now)
+    )
     controller, gangs, metrics = gang_controller(
         manager,
         "gangs",
@@ -147,8 +150,8 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(inputs.checks, waiting)
     controller.reads(view.pods, view.queues)
     if view.words:
-        controller.watches(view.words.pods, view.workloads_spoken_of)
-    _held_nodes(manager, view)
+        controller.hears(view.words.pods, view.workloads_spoken_of)
+    _held_nodes(manager, view, taints)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:
@@ -179,8 +182,7 @@ def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> N
     manager.service("idle quota", monitor.run)
 
 
-def _held_nodes(manager: Manager, view: View) -> None:
-    taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
+def _held_nodes(manager: Manager, view: View, taints: NodeTaints) -> None:
     held = HeldNodes(view, taints, clock=utc_now)
     controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
     controller.watches(view.nodes, held.of_node)
@@ -216,10 +218,11 @@ def _policies(manager: Manager, inputs: _Inputs) -> None:
 
 
 def _words(manager: Manager) -> AutoscalerWords:
+    """Events decide nothing: no start waits for them, and a cluster that refuses them stops no gang."""
     indexes = {BY_SUBJECT: subject_of}
     return AutoscalerWords(
-        manager.informer(EVENTS, selection=EVENTS_OF_PLACEHOLDERS, indexes=indexes),
-        manager.informer(CLAIM_EVENTS, selection=EVENTS_OF_CLAIMS, indexes=indexes),
+        manager.informer(EVENTS, selection=EVENTS_OF_PLACEHOLDERS, indexes=indexes, is_needed=False),
+        manager.informer(CLAIM_EVENTS, selection=EVENTS_OF_CLAIMS, indexes=indexes, is_needed=False),
     )
 
 

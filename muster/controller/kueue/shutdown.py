@@ -1,22 +1,24 @@
 """What becomes of a Workload's gang when the controller is uninstalled.
 
-A gang that runs keeps running. One that is being provisioned releases its capacity, because no other client
-would, and its check says why it waits and what helps. One that this controller deactivated is activated
-again, because no other client would do that either. The checks become inactive, so that Kueue sends no more
-Workloads and reports it on the queue. A controller that is installed again finds nothing that it could not
-have left itself.
+A gang that runs keeps running, without the placeholders that brought its nodes; no node keeps our taint. One
+that is being provisioned releases its capacity, because no other client would, and its check says why it
+waits and what helps. One that this controller deactivated is activated again, because no other client would
+do that either. The checks become inactive, so that Kueue sends no more Workloads and reports it on the queue.
+A controller that is installed again finds nothing that it could not have left itself.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.actions import EmitEvent, deletions
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import Condition
+from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.policies import apply_condition
 from muster.controller.gangs.shutdown import REASON, REMOVED, ShutdownHandler
 from muster.controller.gangs.shutdown import on_shutdown as handler
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Action, Decision, State
@@ -36,7 +38,7 @@ def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
     """The last writes for this gang."""
     history = snapshot.history
     if snapshot.is_finished or snapshot.runs:
-        return ()
+        return deletions((), (), snapshot.placeholders)
     released = delete_all(snapshot)
     if not snapshot.workload.spec.active:
         deactivated_by_us = history.retry_at is not None and not (history.refused or history.grows)
@@ -55,6 +57,7 @@ def on_shutdown(
     view: View,
     hooks: WorkloadHooks,
     *,
+    taints: NodeTaints,
     clock: Callable[[], datetime],
 ) -> ShutdownHandler:
     def conditions() -> Iterable[Awaitable[None]]:
@@ -70,4 +73,20 @@ def on_shutdown(
     def last(snapshot: WorkloadSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))
 
-    return handler(hooks, last, gangs=gangs, conditions=conditions, clock=clock)
+    def kept() -> Iterable[Key]:
+        return [node.key for node in view.nodes.store if held_for(node)]
+
+    async def release_node(key: Key) -> None:
+        node = view.nodes.get(key)
+        if node and (name := held_for(node)):
+            await taints.release(key.name, name=name)
+
+    return handler(
+        hooks,
+        last,
+        gangs=gangs,
+        conditions=conditions,
+        clock=clock,
+        nodes=kept,
+        release_node=release_node,
+    )
