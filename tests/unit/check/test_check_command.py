@@ -405,8 +405,12 @@ def test_a_job_of_several_nodes_without_their_fast_network_is_warned_of(
     assert workers in {each["nodes"] for each in gpu["pools"]}, "it fits somewhere"
 
 
-def test_a_toleration_of_the_nodes_of_every_waiting_gang_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "way",
+    [{"operator": "Exists"}, {"operator": "Equal", "value": "muster-1234-0"}, {"value": "muster-1234-0"}],
+)
+def test_a_toleration_of_the_nodes_of_a_waiting_gang_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: dict[str, str]
 ) -> None:
     """Where gangs ask by placeholders, one taint keeps the nodes of each."""
     stack = yaml.safe_load(Path(LOCAL).read_text())
@@ -419,7 +423,7 @@ def test_a_toleration_of_the_nodes_of_every_waiting_gang_is_refused(
     placed.write_text(yaml.safe_dump(stack))
     body = yaml.safe_load(PUBLISHED)
     (group,) = body["spec"]["rayClusterSpec"]["workerGroupSpecs"]
-    group["template"]["spec"]["tolerations"] = [{"key": HELD_TAINT_KEY, "operator": "Exists"}]
+    group["template"]["spec"]["tolerations"] = [{"key": HELD_TAINT_KEY, **way}]
     job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump(body))
     _, out, _ = run(capsys, job, "--stack", placed, "--team", "team-a", "--json")

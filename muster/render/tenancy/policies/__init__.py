@@ -57,7 +57,7 @@ def policies(stack: Stack) -> list[list[Manifest]]:
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
             *(templates(stack), ending(stack)),
             *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
-            *(pods(stack), changes(), accounts(), scalers(), reserved(), sizes(stack)),
+            *(pods(stack), changes(stack), accounts(), scalers(), reserved(), sizes(stack)),
             *(protected(), namespaces()),
         )
         found += [policy.manifests(stack.tenancy.mode) for policy in ours]

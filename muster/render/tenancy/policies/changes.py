@@ -7,6 +7,8 @@ which capacity it takes. Subresources are in protected.py, new pods in pods.py.
 
 from typing import Final
 
+from muster.model.stack import Stack
+from muster.render.tenancy.policies import placement
 from muster.render.tenancy.policies.placement import OF_A_QUEUE
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
 from muster.render.tenancy.policies.who import KUBELETS, TRUSTED
@@ -14,7 +16,7 @@ from muster.render.tenancy.policies.who import KUBELETS, TRUSTED
 _OWNERS: Final = "{of}.metadata.?ownerReferences.orValue([]).filter(owner, owner.?controller.orValue(false))"
 
 
-def changes() -> Policy:
+def changes(stack: Stack) -> Policy:
     """Ray's autoscaler patches pods only to resize them in place, which no queue counts."""
     return Policy(
         name="muster-pod-changes",
@@ -23,8 +25,9 @@ def changes() -> Policy:
         words=(
             ("owners", _OWNERS.format(of="oldObject")),
             ("lifted", _lifted()),
+            ("tolerated", _tolerated(stack)),
         ),
-        rules=(_of_work(), _gates(), _joined()),
+        rules=(_of_work(), _gates(), _joined(), _tolerations()),
     )
 
 
@@ -58,4 +61,18 @@ def _joined() -> Rule:
         holds=f"{_OWNERS.format(of='object')}.size() == variables.owners.size()",
         message="'a pod keeps the controller that it was created by; leave metadata.ownerReferences as "
         "they are'",
+    )
+
+
+def _tolerated(stack: Stack) -> str:
+    """The API server lets tolerations be added to a pod that exists: those that a new one may not have."""
+    found = placement.faults(stack) + (f" + {placement.HELD}" if stack.placeholder_pools else "")
+    before = f"[oldObject].map(pod, {found})[0]"
+    return f"[object].map(pod, {found})[0].filter(fix, !(fix in {before}))"
+
+
+def _tolerations() -> Rule:
+    return Rule(
+        holds="variables.tolerated.size() == 0",
+        message="'the cluster places the pods of a team; in the Pod ' + variables.tolerated.join('; ')",
     )

@@ -15,6 +15,15 @@ OF_A_QUEUE: Final = f"(gate.name.startsWith('kueue.x-k8s.io/') || gate.name.star
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
+# Of `pod`: the tolerations of the taint that keeps nodes for one gang, which its value names. The value is in
+# the sentence: another one is another fault.
+HELD: Final = (
+    f"pod.spec.?tolerations.orValue([]).filter(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
+    f".map(each, 'remove the toleration of {names.HELD_TAINT_KEY}' + "
+    "(each.?operator.orValue('') == 'Exists' ? '' : '=' + each.?value.orValue('')))"
+)
+
+
 def faults(stack: Stack) -> str:
     """What of `pod.spec` an author has to change, as a CEL list of sentences."""
     schedulers = ["", _DEFAULT_SCHEDULER]
@@ -22,12 +31,6 @@ def faults(stack: Stack) -> str:
         schedulers.append(names.KAI_SCHEDULER)
     # Without a key it is for every taint. Kubernetes allows that with Exists alone.
     every = "pod.spec.?tolerations.orValue([]).exists(each, each.?key.orValue('') == '')"
-    # Ours names one gang by its value; with Exists it is for the nodes of every gang.
-    held = (
-        "pod.spec.?tolerations.orValue([]).exists(each, each.?operator.orValue('') == 'Exists' && "
-        f"each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
-    )
-    kept = (f"({held} ? ['remove the toleration of {names.HELD_TAINT_KEY}'] : [])",)
     return " + ".join(
         (
             f"(pod.spec.?schedulerName.orValue('') in {quoted(schedulers)} ? [] : "
@@ -35,6 +38,5 @@ def faults(stack: Stack) -> str:
             "(pod.spec.?nodeName.orValue('') == '' ? [] : "
             "['remove nodeName, and choose nodes by nodeSelector or affinity'])",
             f"({every} ? ['name the key of each of tolerations'] : [])",
-            *(kept if stack.placeholder_pools else ()),
         )
     )

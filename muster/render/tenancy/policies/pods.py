@@ -37,9 +37,11 @@ def pods(stack: Stack) -> Policy:
             ("admitted", _ADMITTED),
             ("finalizers", foreign_finalizers("object")),
             ("faults", f"[object].map(pod, {_faults(stack)})[0]"),
+            *((("held", f"[object].map(pod, {placement.HELD})[0]"),) if stack.placeholder_pools else ()),
         ),
         rules=(
             *(_owner(stack), _priority(), _finalizers(), _placement()),
+            *((_held(),) if stack.placeholder_pools else ()),
             *(_kai(stack) if stack.scheduler is Scheduler.KAI else ()),
         ),
     )
@@ -83,6 +85,15 @@ def _placement() -> Rule:
     return Rule(
         holds=f"variables.faults.size() == 0 || {SYSTEM} || {ADMINISTRATOR}",
         message="'the cluster places and ends the pods of a team; in the Pod ' + variables.faults.join('; ')",
+    )
+
+
+def _held() -> Rule:
+    """Also of controllers that no queue knows: a tenant writes the template of a Deployment."""
+    return Rule(
+        holds=f"variables.held.size() == 0 || variables.admitted || {ADMINISTRATOR}",
+        message="'nodes that are kept for a gang are for its own pods; in the pod ' + "
+        "variables.held.join('; ')",
     )
 
 

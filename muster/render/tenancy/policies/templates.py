@@ -12,7 +12,7 @@ from muster.model.stack import Stack
 from muster.render.tenancy.policies import neighbours, placement, pod_security, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.policy import Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, SYSTEM, quoted
+from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
 
 # The API server computes it from the class, and refuses a pod that names another one.
 _PREEMPTING: Final = "PreemptLowerPriority"
@@ -38,6 +38,7 @@ def templates(stack: Stack) -> Policy:
             _rule("stuck", "'no pod of this template would start in its turn'", unless=ADMINISTRATOR),
             _rule("reaching", "'a pod of a team reaches no other team'", unless=ADMINISTRATOR),
             _rule("endless", "'work that is deleted gives its nodes back'", unless=ADMINISTRATOR),
+            *((_held(),) if stack.placeholder_pools else ()),
             _managed(stack),
         ),
     )
@@ -61,7 +62,9 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"endless{when}", _faults(pods, ending_faults(stack))),
             (f"managers{when}", _managers(when)),
         ]
-    return [*words, *(_new(word) for word in ("unsafe", "stuck", "reaching", "endless"))]
+        words += [(f"held{when}", _faults(pods, placement.HELD))] if stack.placeholder_pools else []
+    judged = ("unsafe", "stuck", "reaching", "endless", *(("held",) if stack.placeholder_pools else ()))
+    return [*words, *(_new(word) for word in judged)]
 
 
 def _pods(when: str) -> str:
@@ -121,6 +124,14 @@ def _rule(word: str, reason: str, *, unless: str = "false") -> Rule:
         holds=f"{new}.size() == 0 || {unless}",
         message=f"{reason} + '. In ' + {new}[0].path + ': ' + {new}[0].fixes.join('; ')",
     )
+
+
+def _held() -> Rule:
+    """Kueue writes it when a gang starts, and KubeRay copies it: on a cluster that had them, from accounts
+    that are not `SYSTEM`.
+    """
+    reason = "'nodes that are kept for a gang are for its own pods'"
+    return _rule("held", reason, unless=f"{ADMINISTRATOR} || {EVERYWHERE}")
 
 
 def _stuck(stack: Stack) -> str:
