@@ -6,7 +6,7 @@ recorded as if it had started when it was submitted.
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -50,6 +50,7 @@ def parse_csv(text: str, options: CsvOptions) -> Recording:
         _job({ours: row.get(theirs) or "" for ours, theirs in headings.items()}, number, options)
         for number, row in enumerate(reader, start=2)
     ]
+    _refuse_repeated(jobs, options.source)
     if not jobs:
         raise RecordingError(f"{options.source}: there is no job in it.", fix="write one line for each job.")
     has_waits = "started" in headings
@@ -63,6 +64,17 @@ def parse_csv(text: str, options: CsvOptions) -> Recording:
         left_out=_LEFT_OUT if has_waits else (*_LEFT_OUT, _NO_WAITS),
     )
     return Recording(header=header, jobs=tuple(ordered))
+
+
+def _refuse_repeated(jobs: Sequence[Job], source: str) -> None:
+    """A recording keeps the last state of each id, so two jobs of one id would be one."""
+    first: dict[str, int] = {}
+    for row, job in enumerate(jobs, start=1):
+        if first.setdefault(job.id, row) != row:
+            raise RecordingError(
+                f"{source}: jobs {first[job.id]} and {row} have the same id.",
+                fix="give each job an id of its own, or leave the column out.",
+            )
 
 
 def _headings(found: object, options: CsvOptions) -> dict[str, str]:

@@ -30,7 +30,10 @@ def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_n
         queue=workload.queue,
         cluster_queue=workload.cluster_queue or (before.cluster_queue if before else ""),
         created=workload.created.timestamp(),
-        pod_sets=tuple(_to_pod_set(each) for each in workload.pod_sets),
+        pod_sets=tuple(
+            _to_pod_set(each, each.name if with_names else f"p{index}")
+            for index, each in enumerate(workload.pod_sets)
+        ),
         priority=workload.priority,
         priority_class=workload.priority_class,
         tie=tie(uid),
@@ -126,10 +129,11 @@ def _counts(workload: Workload) -> tuple[int, ...]:
     return () if counts == tuple(pods.count for pods in workload.pod_sets) else counts
 
 
-def _to_pod_set(found: LivePodSet) -> PodSet:
+def _to_pod_set(found: LivePodSet, name: str) -> PodSet:
+    """`name`: the worker groups of a Ray cluster have names of the user's."""
     pool = found.node_selector.get(names.POOL_LABEL)
     return PodSet(
-        name=found.name,
+        name=name,
         count=found.count,
         min_count=found.min_count,
         requests=found.requests,

@@ -87,6 +87,11 @@ def test_a_csv_list_that_cannot_be_read_is_refused_with_its_line(text: str, name
     assert refused.value.fix
 
 
+def test_two_jobs_of_one_id_are_refused() -> None:
+    with pytest.raises(RecordingError, match="jobs 1 and 3 have the same id"):
+        parse_csv("id,submitted,team,duration\na,0,vision,5\nb,1,vision,5\na,2,vision,5\n", OPTIONS)
+
+
 def test_requeued_jobs_of_slurm_have_several_runs() -> None:
     recording = parse_sacct(SACCT, source="sacct.txt", zone=ZoneInfo("Europe/Berlin"))
     requeued, cancelled, running = recording.jobs

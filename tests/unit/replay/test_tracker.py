@@ -55,6 +55,7 @@ def test_a_job_that_ran_at_the_start_is_dated_by_its_conditions() -> None:
     assert (run.reserved, run.admitted, run.ended, run.flavors) == (_at(1), _at(2), None, ("l4",))
     assert (job.team, job.queue, job.cluster_queue, job.tie) == ("team-a", "default", "team-a", 0xBEEF)
     assert job.pod_sets[0].pools == ("l4",)
+    assert job.pod_sets[0].name == "p0", "a worker group's name is the user's"
     assert SECRET not in repr(job)
     assert UID not in repr(job)
 
