@@ -5,7 +5,6 @@ responsible for a chart without a digest, which Helm fetches, nor for one from a
 compares.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from muster.artifacts.oci.registry import RegistryError, digest_of
 from muster.artifacts.oci.web import UnreachableError, Web
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import Chart
+from muster.whole_file import write_whole
 
 # Relative to the program's directory: the release stores the path in its state, which other machines read.
 FOLDER: Final = Path(".charts")
@@ -48,8 +48,6 @@ def _fetched(chart: Chart, web: Web) -> bytes:
 
 
 def _keep(content: bytes, path: Path) -> None:
-    """Write and rename, because two programs may run in one checkout."""
+    """Whole, because two programs may run in one checkout."""
     path.parent.mkdir(exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    write_whole(path, content)

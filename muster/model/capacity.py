@@ -37,8 +37,8 @@ class Capacity(StrEnum):
 class Gangs(StrEnum):
     """How a gang gets the nodes of a pool that is not queued.
 
-    placeholders: pods of ours bring and keep them until all are there, whoever makes them. none: nodes come
-    as the gang's pods ask, some or all.
+    placeholders: pods of ours make any autoscaler bring them, and keep them until all are there. none: nodes
+    come as the gang's pods ask, some or all.
     """
 
     PLACEHOLDERS = "placeholders"

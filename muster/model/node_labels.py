@@ -1,4 +1,4 @@
-"""The labels and the taint that the nodes of an EKS pool carry, whoever makes them."""
+"""The labels and the taint that the nodes of an EKS pool carry, whatever makes them."""
 
 from muster.model import gpu_operator, names
 from muster.model.clusters import EksCluster

@@ -118,8 +118,8 @@ class Stack:
 
     @property
     def placeholder_pools(self) -> tuple[Pool, ...]:
-        """Where gangs ask by placeholders: where the stack says so, and where nobody answers a
-        ProvisioningRequest and nodes are made for pods that wait.
+        """Where gangs ask by placeholders: where the stack says so, and where nodes are made for pods that
+        wait and no autoscaler answers a ProvisioningRequest.
         """
         if self.scheduler is not Scheduler.KUEUE or self.gang_admission.mode is not GangMode.MUSTER:
             return ()

@@ -7,6 +7,7 @@ import yaml
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
 from muster.model.prices import BUILT_IN, PriceTable, document, read
+from muster.whole_file import write_whole
 
 
 class PriceError(PreviewError):
@@ -34,10 +35,8 @@ def read_price_file(path: Path) -> PriceTable:
 
 
 def write_price_file(path: Path, table: PriceTable) -> None:
-    """Replaces the file at once, so that an interrupted run leaves the old one."""
-    written = path.with_name(path.name + ".new")
+    """An interrupted run leaves the old file."""
     try:
-        written.write_text(yaml.safe_dump(document(table), sort_keys=False), encoding="utf-8")
-        written.replace(path)
+        write_whole(path, yaml.safe_dump(document(table), sort_keys=False).encode())
     except OSError as error:
         raise PriceError(f"{path}: cannot be written: {error.strerror}.") from None

@@ -116,35 +116,27 @@ class EksGpuCluster(Component):
         network: Network,
         opts: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        cluster = args.cluster
+        cluster, queue = args.cluster, None
         if cluster.is_auto:
             role, ready = auto_mode.node_role(cluster, prefix=name, cluster=made, opts=opts)
-            self.provisioning = provisioning(
-                cluster,
-                args.pools,
-                prefix=name,
-                control_plane=made,
-                network=network,
-                role=role,
-                queue=None,
-                opts=opts,
-            )
-            return [*ready, *network.way_out]
-        late = self._groups(args, name=name, made=made, network=network, opts=opts)
-        if cluster.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER:
-            return [*late, autoscaler.identity(cluster, prefix=name, cluster=made, opts=opts)]
-        found = karpenter.identity(cluster, prefix=name, cluster=made, opts=opts)
+            late = [*ready, *network.way_out]
+        else:
+            late = self._groups(args, name=name, made=made, network=network, opts=opts)
+            if cluster.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER:
+                return [*late, autoscaler.identity(cluster, prefix=name, cluster=made, opts=opts)]
+            found = karpenter.identity(cluster, prefix=name, cluster=made, opts=opts)
+            role, queue, late = found.role, found.queue, [*late, *found.ready]
         self.provisioning = provisioning(
             cluster,
             args.pools,
             prefix=name,
             control_plane=made,
             network=network,
-            role=found.role,
-            queue=found.queue,
+            role=role,
+            queue=queue,
             opts=opts,
         )
-        return [*late, *found.ready]
+        return late
 
     def _groups(
         self,

@@ -4,13 +4,13 @@ A digest replaces the existing line, or becomes the first key. Every other byte 
 included, because a person writes it.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from muster.errors import MusterError
+from muster.whole_file import write_whole
 
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)
@@ -28,17 +28,20 @@ class StackFileError(MusterError):
 
 def write_image(path: Path, reference: str) -> None:
     """Replaces the file in one step."""
-    _replace(path, with_image(path.read_text(encoding="utf-8"), reference, source=str(path)))
+    text = with_image(path.read_text(encoding="utf-8"), reference, source=str(path))
+    write_whole(path, text.encode())
 
 
 def write_pins(path: Path, references: Mapping[str, str]) -> None:
     """Replaces the file in one step."""
-    _replace(path, with_pins(path.read_text(encoding="utf-8"), references, source=str(path)))
+    text = with_pins(path.read_text(encoding="utf-8"), references, source=str(path))
+    write_whole(path, text.encode())
 
 
 def write_charts(path: Path, digests: Mapping[str, str]) -> None:
     """Replaces the file in one step."""
-    _replace(path, with_charts(path.read_text(encoding="utf-8"), digests, source=str(path)))
+    text = with_charts(path.read_text(encoding="utf-8"), digests, source=str(path))
+    write_whole(path, text.encode())
 
 
 def with_image(text: str, reference: str, *, source: str) -> str:
@@ -92,9 +95,3 @@ def _inserted(
     """The text with `before` in the place of what was found there, and the entries below it."""
     added = "".join(f"\n{indent}{name}: {value}" for name, value in entries.items())
     return text[: place.start()] + before + added + text[place.end() :]
-
-
-def _replace(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)

@@ -40,7 +40,7 @@ def record(
 
 
 def _finding(finding: Finding, without_names: Anonymizer) -> dict[str, str]:
-    """A lock is told by the names of who holds it, of which no stack file has a word."""
+    """Without the message of a lock, which names its holder and the machine: no stack file contains them."""
     found = {key: without_names(str(value)) for key, value in finding.document().items()}
     return found | {"message": ""} if finding.check == "lock" else found
 

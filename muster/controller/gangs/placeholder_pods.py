@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from muster.controller.gangs.actions import CreateSet
-from muster.controller.gangs.capacity_claims import unpinned_demand
+from muster.controller.gangs.capacity_claims import pinned_demand
 from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.placeholder_sets import toleration_of
 from muster.controller.gangs.placeholders import named, waiting_spec
 from muster.model.names import (
-    HELD_TAINT_KEY,
     OWNER_NAMESPACE_ANNOTATION,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
@@ -31,13 +31,13 @@ def pods(owner: Owner, action: CreateSet) -> Iterator[dict[str, Any]]:
 
 
 def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str, Any]:
-    """No owner: none reaches over namespaces. Its labels lead whoever leads next back to the Workload."""
-    demand = unpinned_demand(action.spec.demands[index])
+    """It has no owner reference, because none reaches over namespaces: the next leader finds the Workload by
+    its labels. It tolerates the taint of its own set, so that one that is made again may go back to a node
+    that the set holds already.
+    """
+    demand = pinned_demand(action.spec.demands[index], {}, (toleration_of(action.name),))
     spec = waiting_spec(demand, action.image, max_lifetime=action.max_lifetime)
     spec["priorityClassName"] = PLACEHOLDER_PRIORITY_CLASS
-    # One that is made again may go back to the node that the set holds already.
-    own = {"key": HELD_TAINT_KEY, "operator": "Equal", "value": action.name, "effect": "NoSchedule"}
-    spec["tolerations"] += [own]
     spec["tolerations"] += [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GONE_AFTER}
         for key in _ABSENT

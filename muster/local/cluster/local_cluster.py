@@ -16,6 +16,7 @@ from typing import Final
 from muster.errors import ExitCode
 from muster.local.build.cache import cache_root
 from muster.local.errors import LocalClusterError
+from muster.whole_file import write_whole
 
 CONTEXT: Final = "muster"
 SERVICE_CIDR: Final = "10.96.0.0/16"
@@ -102,9 +103,7 @@ class Record:
     boot_id: str
 
     def write(self, path: Path) -> None:
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self)))
-        partial.replace(path)
+        write_whole(path, json.dumps(asdict(self)).encode())
 
     @staticmethod
     def read(path: Path) -> Record | None:

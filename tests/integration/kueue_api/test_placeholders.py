@@ -111,8 +111,8 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
     assert not any(map(taint_of, cloud.nodes()))
 
 
-def test_whoever_leads_next_goes_on_and_sweeps(cloud: Autoscaler) -> None:
-    """Killed while it waits, killed with the taints set, and the job deleted while nobody leads."""
+def test_the_next_leader_goes_on_and_sweeps(cloud: Autoscaler) -> None:
+    """Killed while it waits, killed with the taints set, and the job deleted while no manager leads."""
     world = cloud.world
     with world.manager(name="first"):
         apply(world.plane, work("Job", with_gpu("l4"), count=2))

@@ -42,7 +42,7 @@ _MERGE: Final = "application/merge-patch+json"
 # Kueue collects for a second what it tries again.
 _QUIET_SECONDS: Final = 1.4
 _SETTLE_SECONDS: Final = 60.0
-# The player tries again a second after a release: events that are closer cannot be told apart in steps.
+# The player tries again a second after a release: the steps of closer events cannot be distinguished.
 _APART_SECONDS: Final = 4
 
 Start = tuple[str, int]

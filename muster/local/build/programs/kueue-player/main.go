@@ -26,7 +26,7 @@ const (
 	// limit keeps two processes, for two sides of a comparison, within 512 MiB.
 	collectAt   = 400
 	memoryLimit = 128 << 20
-	// Where to write a CPU profile, for whoever makes the player faster.
+	// Where to write a CPU profile.
 	profileVariable = "MUSTER_PLAYER_PROFILE"
 )
 
