@@ -4,7 +4,8 @@
 
 Generated teams in 20 departments that lend within each, full of running work, with the given number of
 pending Workloads. Head gives every other team of one department, or of all, two more GPUs. Measured are wall
-time and the CPU time of both control planes, which depends less on other load of the machine.
+time and the CPU time of all processes, which depends less on other load of the machine. `--engine
+control-plane` is the slow way, which the player is checked against.
 """
 
 import argparse
@@ -13,19 +14,27 @@ import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from muster import config
 from muster.local import envtest
 from muster.model.stack import Stack
-from muster.preview.whatif.both import simulate_both
+from muster.preview.whatif.both import Engine, simulate_both
 from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import Scenario
+from muster.preview.whatif.player import Player
+from muster.preview.whatif.scenario import Scenario
+from muster.preview.whatif.simulate import TemporaryCluster
 from muster.preview.whatif.synthetic import synthetic_snapshot
+from muster.replay.player import ensure_player
 
 _DEPARTMENTS = 20
 _GPUS = 20
+_ENGINES: Final[Mapping[str, Callable[[], Engine]]] = {
+    "player": lambda: Player(ensure_player()),
+    "control-plane": lambda: TemporaryCluster(envtest.ensure()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,13 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, changed: int) -> Timing:
     base, head = stack(arguments.queues, changed=0), stack(arguments.queues, changed=changed)
     snapshot = synthetic_snapshot(base, running=arguments.running, pending=arguments.waiting)
-    scenario, programs = Scenario(snapshot=snapshot, max_seconds=arguments.most), envtest.ensure()
+    scenario, engine = Scenario(snapshot=snapshot, max_seconds=arguments.most), _ENGINES[arguments.engine]()
     used, began = _cpu(), time.monotonic()
 
     def say(side: str, what: str) -> None:
         print(f"{time.monotonic() - began:5.0f} s  {side}: {what}", file=sys.stderr, flush=True)
 
-    sides = simulate_both(base, head, scenario, programs, say)
+    sides = simulate_both(base, head, scenario, engine, say)
     return Timing(time.monotonic() - began, _cpu() - used, sides)
 
 
@@ -109,6 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--running", type=int, default=8000, help="at most, as the quotas hold")
     parser.add_argument("--waiting", type=int, default=2000)
     parser.add_argument("--changed", nargs="+", choices=["one", "all"], default=["one", "all"])
+    parser.add_argument("--engine", choices=[*_ENGINES], default="player")
     parser.add_argument("--most", type=float, default=1800, help="seconds for a side")
     return parser.parse_args()
 

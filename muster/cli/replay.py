@@ -16,9 +16,12 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.document import Report
 from muster.preview.whatif import kai
 from muster.preview.whatif import report as comparison
-from muster.preview.whatif.both import simulate_both
-from muster.preview.whatif.job_simulator import Clock
-from muster.preview.whatif.simulate import Scenario
+from muster.preview.whatif.both import OnProgress, simulate_both
+from muster.preview.whatif.outcome import Outcome
+from muster.preview.whatif.player import Player
+from muster.preview.whatif.scenario import Clock, Scenario
+from muster.preview.whatif.simulate import TemporaryCluster
+from muster.replay.player import UnplayableError, ensure_player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,7 @@ def _simulate(name: str, asked: Replay) -> comparison.Comparison:
     def say(side: str, what: str) -> None:
         note(f"{time.monotonic() - begun:5.0f} s  {side}: {what}")
 
-    clock = Clock(asked.durations, asked.compression) if asked.durations else None
-    with progress():
-        programs = envtest.ensure()
-    scenario = Scenario(snapshot=asked.work, clock=clock, max_seconds=asked.limit)
-    before, after = simulate_both(asked.base, asked.head, scenario, programs, say)
+    (before, after), is_compressed = _outcomes(asked, say)
     say("both", "decided")
     return comparison.Comparison(
         name=name,
@@ -61,5 +60,23 @@ def _simulate(name: str, asked: Replay) -> comparison.Comparison:
         head=after,
         base_stack=asked.base,
         head_stack=asked.head,
-        compression=asked.compression if asked.durations else None,
+        is_timed=bool(asked.durations),
+        compression=asked.compression if asked.durations and is_compressed else None,
     )
+
+
+def _outcomes(asked: Replay, say: OnProgress) -> tuple[tuple[Outcome, Outcome], bool]:
+    """Both outcomes, and whether time was compressed: a control plane simulates what the player cannot
+    play.
+    """
+    clock = Clock(asked.durations, asked.compression) if asked.durations else None
+    scenario = Scenario(snapshot=asked.work, clock=clock, max_seconds=asked.limit)
+    try:
+        with progress():
+            player = Player(ensure_player())
+        return simulate_both(asked.base, asked.head, scenario, player, say), False
+    except UnplayableError as error:
+        say("both", f"a temporary control plane simulates this, because {error.why}")
+    with progress():
+        cluster = TemporaryCluster(envtest.ensure())
+    return simulate_both(asked.base, asked.head, scenario, cluster, say), True

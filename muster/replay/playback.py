@@ -1,7 +1,7 @@
 """What happened to jobs that were played. Plain data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.live.snapshot.workloads import Amounts
 
@@ -22,7 +22,8 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playback:
-    """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `digest` is equal
+    """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `reasons`: of jobs
+    that wait at the end, Kueue's words where it gave any. `digest` is equal
     for equal decisions at equal times. `end` is the second of the last event.
     """
 
@@ -32,3 +33,4 @@ class Playback:
     cycles: int
     admissions: int
     preemptions: int
+    reasons: Mapping[str, str] = field(default_factory=dict)

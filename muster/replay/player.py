@@ -25,7 +25,15 @@ _UNPLAYABLE: Final = 2
 
 
 class PlayerError(MusterError):
-    """A world cannot be played."""
+    """The player failed."""
+
+
+class UnplayableError(PlayerError):
+    """The player would decide otherwise than Kueue does on a control plane. `why` has no full stop."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"The work cannot be played: {why}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +41,31 @@ class World:
     """What Kueue decides by: the rendered objects of its queues, and its configuration.
 
     `grace` is the time in seconds between an eviction and the release of its quota. `horizon`: seconds after
-    the first arrival when the play ends; 0 plays until no job can start any more.
+    the first arrival when the play ends; 0 plays until no job can start any more. `memory`: MiB that the
+    process may use before it collects garbage at any cost.
     """
 
     objects: Sequence[Manifest]
     config: Manifest = field(default_factory=dict)
     grace: int = 0
     horizon: int = 0
+    # Two processes, for two sides of a comparison, fit within 512 MiB with the rest.
+    memory: int = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A job to play: a Workload without status, and the seconds that it runs without interruption. Without
-    them it never ends.
+    """A job to play: a Workload, and the seconds that it runs without interruption. Without them it never
+    ends.
+
+    One with an admission in its status holds quota when it arrives, and has run for `ran` seconds. `at`: the
+    second of its arrival, None for that of its creation.
     """
 
     workload: Manifest
     seconds: int | None
+    ran: int = 0
+    at: int | None = None
 
 
 def ensure_player() -> Path:
@@ -58,7 +74,7 @@ def ensure_player() -> Path:
 
 
 def play(world: World, entries: Iterable[Entry], *, program: Path) -> Playback:
-    """Play the jobs in these queues. PlayerError where the player cannot play them as Kueue would."""
+    """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would."""
     with subprocess.Popen(
         [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -74,7 +90,7 @@ def play(world: World, entries: Iterable[Entry], *, program: Path) -> Playback:
             process.kill()
             raise
     if process.returncode == _UNPLAYABLE:
-        raise PlayerError(f"The recording cannot be played: {said}.")
+        raise UnplayableError(said)
     if process.returncode or found is None:
         raise PlayerError(
             f"The player ended with code {process.returncode}: {said[-600:]}", exit_code=ExitCode.OUTSIDE
@@ -86,7 +102,7 @@ def _write(stream: IO[str], world: World, entries: Iterable[Entry]) -> None:
     try:
         stream.write(json.dumps(_document(world), separators=(",", ":")) + "\n")
         for each in entries:
-            line = {"workload": each.workload, "seconds": each.seconds}
+            line = {"workload": each.workload, "seconds": each.seconds, "ran": each.ran, "at": each.at}
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")
         stream.close()
     except BrokenPipeError:
@@ -100,6 +116,7 @@ def _document(world: World) -> dict[str, Any]:
         "config": world.config,
         "graceSeconds": world.grace,
         "horizonSeconds": world.horizon,
+        "memoryMiB": world.memory,
         "objects": list(world.objects),
     }
 
@@ -107,13 +124,17 @@ def _document(world: World) -> dict[str, Any]:
 def _read(stream: IO[str]) -> Playback | None:
     """The jobs and the summary; None where the program ended without one."""
     runs: dict[str, Sequence[PlayedRun]] = {}
+    reasons: dict[str, str] = {}
     for line in stream:
         found = json.loads(line)
         if "job" in found:
             runs[found["job"]] = tuple(_runs(found["runs"] or ()))
+            if why := found.get("why", ""):
+                reasons[found["job"]] = why
             continue
         return Playback(
             runs=runs,
+            reasons=reasons,
             digest=found["digest"],
             end=found["end"],
             cycles=found["cycles"],

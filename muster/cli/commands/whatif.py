@@ -64,10 +64,15 @@ _CODES = {
     default=600.0,
     show_default=True,
     metavar="N",
-    help="How many times faster than in reality jobs run.",
+    help="How many times faster than in reality jobs run on a control plane.",
 )
 @click.option(
-    "--seconds", type=float, default=600.0, show_default=True, metavar="N", help="Time limit of each side."
+    "--seconds",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="N",
+    help="Time limit of each side on a control plane.",
 )
 @click.option(
     "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
@@ -91,12 +96,16 @@ def cli(
 ) -> ExitCode:
     """Replay running and waiting work against a changed stack in a real Kueue.
 
-    Starts a temporary control plane (etcd, API server, Kueue; no node, no root), loads the queues of the
-    base and of STACK and a snapshot of the Workloads, and lets Kueue decide: who is admitted, preempted by
-    whom, or still waiting, and why. Admission checks count as answered. Nothing is written to your cluster.
+    Loads the queues of the base and of STACK and a snapshot of the Workloads, and lets Kueue's own scheduler
+    decide: who is admitted, preempted by whom, or still waiting, and why. Admission checks count as
+    answered. Nothing is written to your cluster.
 
-    With --duration jobs end, and the wait until each starts is measured. Time is compressed: Kueue's own
-    time, some hundredths of a second a decision, counts --compress times.
+    With --duration jobs end, and the wait until each starts is measured.
+
+    Kueue runs in a process of its own, where time jumps. Topologies, admission fair sharing, concurrent
+    admission and queues that drain need a temporary control plane (etcd, API server, Kueue; no node, no
+    root), which Muster then starts. Time is compressed there: each second of Kueue's counts --compress
+    times.
     """
     # The simulator brings an HTTP client and the local control plane, which `--help` does not need.
     from muster.cli.replay import Replay, replay

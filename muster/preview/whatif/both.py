@@ -1,24 +1,21 @@
 """Simulates base and head. What is equal in both is simulated once, and the two run in parallel.
 
 Responsible for what each side simulates and for merging the outcomes. Not responsible for one side
-(simulate.py).
+(player.py, simulate.py).
 """
 
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from muster.live.snapshot import Workload
-from muster.local.envtest import Programs
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, trees
-from muster.preview.whatif.outcome import Outcome
-from muster.preview.whatif.simulate import Scenario, Workspace, simulate
+from muster.preview.whatif.outcome import Outcome, Progress
+from muster.preview.whatif.scenario import Scenario
 
 Found = TypeVar("Found")
 OnProgress = Callable[[str, str], None]
@@ -41,35 +38,44 @@ class Rerun:
         return not self.workloads and not any(_has_cluster_queue(batch) for batch in self.batches)
 
 
+class Engine(Protocol):
+    """Decides as Kueue does, about one side."""
+
+    def is_parallel(self, scenario: Scenario, /) -> bool:
+        """Whether both sides may run at the same time."""
+
+    def simulate(
+        self,
+        batches: Sequence[fixtures.ManifestBatch],
+        config: Mapping[str, Any],
+        scenario: Scenario,
+        *,
+        progress: Progress,
+    ) -> Outcome: ...
+
+
 def simulate_both(
-    base: Stack, head: Stack, scenario: Scenario, programs: Programs, on_progress: OnProgress
+    base: Stack, head: Stack, scenario: Scenario, engine: Engine, on_progress: OnProgress
 ) -> tuple[Outcome, Outcome]:
     """The outcomes of base and of head."""
     batches, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
     rerun = queues_to_rerun(base, head, scenario.snapshot.workloads)
     if rerun.shared:
         on_progress("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
-    with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
-        workspaces = {
-            side: Workspace(Path(folder) / side, programs, partial(on_progress, side))
-            for side in ("base", "head")
-        }
-        for workspace in workspaces.values():
-            workspace.folder.mkdir()
-        first = partial(simulate, batches, config, scenario, workspace=workspaces["base"])
-        if rerun.is_empty:
-            outcome = first()
-            return outcome, outcome
-        smaller = replace(scenario, snapshot=replace(scenario.snapshot, workloads=tuple(rerun.workloads)))
-        second = partial(simulate, rerun.batches, rerun.config, smaller, workspace=workspaces["head"])
-        if scenario.clock is not None:
-            # Time is compressed, so every second that Kueue takes counts as many. One side at a time has the
-            # machine.
-            outcome = first()
-            return outcome, merge_outcomes(outcome, second(), rerun.workloads)
-        second_run = _Background(second)
+    first = partial(engine.simulate, batches, config, scenario, progress=partial(on_progress, "base"))
+    if rerun.is_empty:
         outcome = first()
-        return outcome, merge_outcomes(outcome, second_run.result(), rerun.workloads)
+        return outcome, outcome
+    smaller = replace(scenario, snapshot=replace(scenario.snapshot, workloads=tuple(rerun.workloads)))
+    second = partial(
+        engine.simulate, rerun.batches, rerun.config, smaller, progress=partial(on_progress, "head")
+    )
+    if not engine.is_parallel(scenario):
+        outcome = first()
+        return outcome, merge_outcomes(outcome, second(), rerun.workloads)
+    second_run = _Background(second)
+    outcome = first()
+    return outcome, merge_outcomes(outcome, second_run.result(), rerun.workloads)
 
 
 def queues_to_rerun(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Rerun:

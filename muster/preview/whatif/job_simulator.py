@@ -8,7 +8,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +21,9 @@ from muster.live.fields import mapping, text
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.preview.whatif import probe
+from muster.preview.whatif.outcome import Progress
 from muster.preview.whatif.probe import Probes
+from muster.preview.whatif.scenario import Clock
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PAGE: Final = 500
@@ -36,25 +38,6 @@ _PROBE_SECONDS: Final = 1.0
 # Between two progress messages.
 _PROGRESS_SECONDS: Final = 10.0
 _PATCH: Final = {"Content-Type": "application/merge-patch+json"}
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How long jobs run. `durations`: seconds by namespace, "" for all others. `compression`: how many of
-    those seconds pass in one real second.
-    """
-
-    durations: Mapping[str, float]
-    compression: float
-
-    def remaining(self, namespace: str, ran: float) -> float | None:
-        """Real seconds until a job ends that has run for `ran` seconds of its own; None without a
-        duration.
-        """
-        found = self.durations.get(namespace, self.durations.get(""))
-        return None if found is None else max(found - ran, 0.0) / self.compression
 
 
 @dataclass(slots=True)

@@ -5,12 +5,14 @@ Responsible for reading a stored Workload once Kueue is done. Not responsible fo
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.live.conditions import is_true
 from muster.live.fields import mapping
+
+Progress = Callable[[str], None]
 
 
 class WorkloadState(StrEnum):

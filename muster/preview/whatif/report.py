@@ -35,8 +35,8 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Both outcomes. `compression`: how many seconds of the jobs' time passed in one real second, None where
-    durations were not simulated.
+    """Both outcomes. `is_timed`: jobs ended after a duration. `compression`: how many seconds of the jobs'
+    time passed in one real second, None where time jumped or no job ended.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Comparison:
     head: Outcome
     base_stack: Stack
     head_stack: Stack
+    is_timed: bool = False
     compression: float | None = None
 
 
@@ -131,12 +132,12 @@ def _teams(comparison: Comparison) -> Iterable[Section]:
     """Teams whose figures differ, and the others, which are less important."""
     base, head = _by_team(comparison.base), _by_team(comparison.head)
     titles = ["Team", "keep running", "start", "preempted", "wait"]
-    if comparison.compression is not None:
+    if comparison.is_timed:
         titles.append("median wait to start")
     changed: list[tuple[Text, ...]] = []
     same: list[tuple[Text, ...]] = []
     for team in sorted(base.keys() | head.keys()):
-        before, after = (_figures(side.get(team, ()), comparison.compression) for side in (base, head))
+        before, after = (_figures(side.get(team, ()), is_timed=comparison.is_timed) for side in (base, head))
         row: tuple[Text, ...] = (
             (UntrustedText(team),),
             *((_arrow(*pair),) for pair in zip(before, after, strict=True)),
@@ -159,7 +160,7 @@ def _by_team(outcome: Outcome) -> Mapping[str, list[Decision]]:
     return found
 
 
-def _figures(decisions: Iterable[Decision], compression: float | None) -> tuple[str, ...]:
+def _figures(decisions: Iterable[Decision], *, is_timed: bool) -> tuple[str, ...]:
     """The figures of one team on one side, in the order of the table's columns."""
     every = [*decisions]
     states = Counter(each.state for each in every)
@@ -170,7 +171,7 @@ def _figures(decisions: Iterable[Decision], compression: float | None) -> tuple[
         preempted,
         states[WorkloadState.PENDING],
     )
-    waits = () if compression is None else (_wait(every),)
+    waits = (_wait(every),) if is_timed else ()
     return (*map(str, counts), *waits)
 
 

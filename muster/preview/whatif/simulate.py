@@ -1,7 +1,8 @@
-"""Simulates one side: from an empty etcd to Kueue's decisions."""
+"""Simulates one side on a control plane of its own: from an empty etcd to Kueue's decisions."""
 
 import asyncio
 import ssl
+import tempfile
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,79 +12,80 @@ from typing import Any, Final
 import aiohttp
 
 from muster.live.conditions import find_condition, is_true
-from muster.live.errors import PreviewError
 from muster.live.fields import items, text, texts
-from muster.live.snapshot import Snapshot, State, Workload
+from muster.live.snapshot import State, Workload
 from muster.live.snapshot.kueue import parse_amount
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.preview.whatif import etcd, fixtures, probe, rights, stored
-from muster.preview.whatif.job_simulator import Clock, JobSimulator, Progress, has_reason
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState, to_state
+from muster.preview.whatif.job_simulator import JobSimulator, has_reason
+from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState, to_state
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
+from muster.preview.whatif.scenario import Scenario, WhatIfError
 from muster.render.manifest import Manifest
 
 _AT_ONCE: Final = 32
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)
 
 
-class WhatIfError(PreviewError):
-    """A side cannot be simulated."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What to simulate. `max_seconds`: after this time a side is reported as far as it is. Without `clock`,
-    jobs never end.
-    """
-
-    snapshot: Snapshot
-    clock: Clock | None = None
-    max_seconds: float = 600.0
-
-
 @dataclass(frozen=True, slots=True)
-class Workspace:
-    """Where one side runs: an empty folder, the programs to run, and a callback for progress messages."""
+class TemporaryCluster:
+    """The real Kueue on a control plane of its own, for each side. Durations are compressed there."""
 
-    folder: Path
     programs: Programs
-    progress: Progress
+
+    def is_parallel(self, scenario: Scenario) -> bool:
+        """Time is compressed, so every second that Kueue takes counts as many: one side at a time has the
+        machine.
+        """
+        return scenario.clock is None
+
+    def simulate(
+        self,
+        batches: Sequence[fixtures.ManifestBatch],
+        config: Mapping[str, Any],
+        scenario: Scenario,
+        *,
+        progress: Progress,
+    ) -> Outcome:
+        """What Kueue with this configuration decides about the snapshot's Workloads, with the queues in
+        `batches`.
+        """
+        with tempfile.TemporaryDirectory(prefix="muster-what-if-", ignore_cleanup_errors=True) as folder:
+            return _simulate(
+                batches, config, scenario, folder=Path(folder), programs=self.programs, progress=progress
+            )
 
 
-def simulate(
+def _simulate(
     batches: Sequence[fixtures.ManifestBatch],
     config: Mapping[str, Any],
     scenario: Scenario,
     *,
-    workspace: Workspace,
+    folder: Path,
+    programs: Programs,
+    progress: Progress,
 ) -> Outcome:
-    """What Kueue with this configuration decides about the snapshot's Workloads, with the queues in
-    `batches`.
-    """
     started = time.monotonic()
     batches = [*batches, *probe.manifest_batches()]
-    holding = [each for each in scenario.snapshot.workloads if each.is_holding]
-    with envtest.control_plane(workspace.folder, workspace.programs) as plane:
-        define(plane, workspace.programs)
-        workspace.progress("queues")
-        asyncio.run(_load(plane, batches, holding))
-        workspace.progress(f"{len(scenario.snapshot.workloads)} Workloads")
+    with envtest.control_plane(folder, programs) as plane:
+        define(plane, programs)
+        progress("queues")
+        asyncio.run(_load(plane, batches, scenario.holding))
+        progress(f"{len(scenario.snapshot.workloads)} Workloads")
         rights.grant(plane, usage_counts="admissionFairSharing" in config)
-        with envtest.kueue(plane, workspace.programs, config=config, user=rights.USER):
-            if wait_for_usage_sync(plane, expected_usage(batches, holding)):
+        with envtest.kueue(plane, programs, config=config, user=rights.USER):
+            if wait_for_usage_sync(plane, expected_usage(batches, scenario.holding)):
                 rights.stop_counting(plane)
-            waiting = [each for each in scenario.snapshot.workloads if not each.is_holding]
-            # In the order in which Kueue would consider them.
-            asyncio.run(_put(plane, sorted(waiting, key=lambda each: (-each.priority, each.created))))
+            asyncio.run(_put(plane, scenario.waiting))
             simulator = JobSimulator(
                 plane,
                 clock=scenario.clock,
-                ran=_run_seconds(scenario.snapshot),
-                equivalence=_equivalence_keys(scenario.snapshot),
-                progress=workspace.progress,
+                ran={stored.uid(each.namespace, each.name): scenario.ran(each) for each in scenario.holding},
+                equivalence=scenario.equivalence_keys(),
+                progress=progress,
             )
             is_settled = asyncio.run(simulator.run(max_seconds=scenario.max_seconds))
     return _outcome(scenario, simulator, is_settled=is_settled, seconds=time.monotonic() - started)
@@ -114,36 +116,6 @@ async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest)
             raise WhatIfError(
                 f"The API server refused {manifest['kind']} {manifest['metadata']['name']}: {reason}"
             )
-
-
-def _run_seconds(snapshot: Snapshot) -> dict[str, float]:
-    """Seconds that each Workload with quota had run when the snapshot was taken."""
-    return {
-        stored.uid(each.namespace, each.name): _age(snapshot, each)
-        for each in snapshot.workloads
-        if each.is_holding
-    }
-
-
-def _equivalence_keys(snapshot: Snapshot) -> dict[str, Hashable]:
-    """uid -> everything that Kueue decides by. Two Workloads with equal values are pending for the same
-    reason.
-    """
-    return {
-        stored.uid(each.namespace, each.name): (
-            each.namespace,
-            each.queue,
-            each.priority,
-            str([(pods.count, pods.min_count, pods.requests, pods.node_selector) for pods in each.pod_sets]),
-            str([(pods.tolerations, pods.terms) for pods in each.pod_sets]),
-        )
-        for each in snapshot.workloads
-    }
-
-
-def _age(snapshot: Snapshot, workload: Workload) -> float:
-    since = workload.since("Admitted") or snapshot.taken
-    return max((snapshot.taken - since).total_seconds(), 0.0)
 
 
 def _outcome(scenario: Scenario, simulator: JobSimulator, *, is_settled: bool, seconds: float) -> Outcome:

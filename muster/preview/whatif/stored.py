@@ -28,8 +28,13 @@ def uid(namespace: str, name: str) -> str:
 
 def value(workload: Workload) -> bytes:
     """The object, as JSON."""
-    body = {**pending(workload), "status": _status(workload) if workload.is_holding else {}}
+    body = holding(workload) if workload.is_holding else {**pending(workload), "status": {}}
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+def holding(workload: Workload) -> dict[str, Any]:
+    """The object of one that holds quota."""
+    return {**pending(workload), "status": _status(workload)}
 
 
 def pending(workload: Workload) -> dict[str, Any]:

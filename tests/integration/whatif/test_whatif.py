@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,21 @@ from typing import Any
 import pytest
 import yaml
 
+from muster import config
 from muster.cli import main
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload, format_snapshot
+from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.model import names
-from muster.model.stack import Scheduler
+from muster.model.stack import Scheduler, Stack
 from muster.preview.whatif import rights
+from muster.preview.whatif.both import simulate_both
+from muster.preview.whatif.outcome import Decision
+from muster.preview.whatif.player import Player
+from muster.preview.whatif.scenario import Scenario
+from muster.preview.whatif.simulate import TemporaryCluster
+from muster.preview.whatif.synthetic import synthetic_snapshot
+from muster.replay.player import PROGRAM, ensure_player
 from tests import built
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +35,14 @@ _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> None:
-    built.programs(("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd"))
+    programs = ("etcd", "kube-apiserver", "kueue", PROGRAM)
+    built.programs(programs, ("kueue-crds", "provisioningrequest-crd"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> TemporaryCluster:
+    """What the player is checked against."""
+    return TemporaryCluster(envtest.ensure())
 
 
 def _departments(*, lent: int) -> dict[str, Any]:
@@ -44,18 +61,18 @@ def _departments(*, lent: int) -> dict[str, Any]:
     }
 
 
-def _stack(folder: Path, name: str, departments: dict[str, Any]) -> Path:
-    config = {
+def _stack(folder: Path, name: str, departments: dict[str, Any], *, nodes: int = 9) -> Path:
+    document = {
         "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
         "muster:pools": {
             "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 9},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": nodes},
         },
         "muster:priorities": {"prod": 1000, "dev": 100},
         "muster:departments": departments,
     }
     path = folder / f"Pulumi.{name}.yaml"
-    path.write_text(yaml.safe_dump({"config": config}))
+    path.write_text(yaml.safe_dump({"config": document}))
     return path
 
 
@@ -94,9 +111,12 @@ _WORK = [
 ]
 
 
+def _snapshot(work: list[Workload]) -> Snapshot:
+    return Snapshot(taken=_TAKEN, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(work))
+
+
 def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str) -> dict[str, Any]:
-    snapshot = Snapshot(taken=_TAKEN, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(work))
-    (folder / "snapshot.json").write_text(format_snapshot(snapshot))
+    (folder / "snapshot.json").write_text(format_snapshot(_snapshot(work)))
     command = [
         "what-if",
         str(head),
@@ -114,18 +134,18 @@ def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Three departments, each a question of its own: in the first head gives team-a its quota back, which
     team-b borrows; the other two are the same in base and head.
     """
-    folder = tmp_path_factory.mktemp("told")
+    folder = tmp_path_factory.mktemp("what-if")
     base, head = _stack(folder, "base", _departments(lent=2)), _stack(folder, "head", _departments(lent=0))
     return _ask(folder, base, head, _WORK)
 
 
-def test_a_restored_quota_preempts_its_borrowers(told: dict[str, Any]) -> None:
+def test_a_restored_quota_preempts_its_borrowers(found: dict[str, Any]) -> None:
     """team-b borrows both GPUs of team-a, who waits; in base team-a has no quota to take back."""
-    base, head = told["base"]["decisions"], told["head"]["decisions"]
+    base, head = found["base"]["decisions"], found["head"]["decisions"]
     assert base["team-a/waits"]["fate"] == "pending"
     assert base["team-a/waits"]["why"]
     assert not [each for each in base.values() if each["how"]]
@@ -133,33 +153,85 @@ def test_a_restored_quota_preempts_its_borrowers(told: dict[str, Any]) -> None:
     victims = [each for each in head.values() if each["how"]]
     assert len(victims) == 2
     assert {each["preemptor"] for each in victims} == {"team-a/waits"}
-    assert "is preempted by `team-a/waits`, which reclaims its own quota" in told["comment"]
+    assert "is preempted by `team-a/waits`, which reclaims its own quota" in found["comment"]
 
 
-def test_what_can_start_by_no_preemption_does_not_hold_up_what_fits_behind_it(told: dict[str, Any]) -> None:
+def test_what_can_start_by_no_preemption_does_not_hold_up_what_fits_behind_it(found: dict[str, Any]) -> None:
     """The urgent one needs two GPUs of its own team's, whose one is taken by work that is as urgent."""
-    decisions = told["head"]["decisions"]
+    decisions = found["head"]["decisions"]
     assert decisions["team-c/urgent"]["fate"] == "pending"
     assert decisions["team-c/small"]["fate"] == "admitted"
 
 
-def test_higher_priority_goes_before_age(told: dict[str, Any]) -> None:
-    decisions = told["head"]["decisions"]
+def test_higher_priority_goes_before_age(found: dict[str, Any]) -> None:
+    decisions = found["head"]["decisions"]
     assert decisions["team-d/urgent"]["fate"] == "admitted"
     assert decisions["team-d/first"]["fate"] == "pending"
     assert not decisions["team-d/first"]["how"]
 
 
-def test_what_is_decided_once_by_a_kueue_of_few_rights_is_what_a_whole_one_decides_about_head(
-    told: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_player_decides_what_a_control_plane_does(tmp_path: Path, cluster: TemporaryCluster) -> None:
+    """A random world as well: eight teams in two departments, full, with 60 that wait."""
+    departments: dict[str, Any] = {
+        f"d{department}": {
+            "teams": {
+                f"t{department}-{team}": {"quota": {"l4": 3 + team}, "priorities": ["prod", "dev"]}
+                for team in range(4)
+            }
+        }
+        for department in range(2)
+    }
+    base = config.load(_stack(tmp_path, "base", departments, nodes=40))
+    departments["d0"]["teams"]["t0-1"]["quota"]["l4"] = 8
+    departments["d1"]["teams"]["t1-3"]["quota"]["l4"] = 2
+    head = config.load(_stack(tmp_path, "head", departments, nodes=40))
+    made = synthetic_snapshot(base, running=60, pending=60)
+    _compare(base, head, made, cluster)
+
+
+def test_the_player_decides_the_three_questions_as_a_control_plane_does(
+    tmp_path: Path, cluster: TemporaryCluster
+) -> None:
+    base = config.load(_stack(tmp_path, "base", _departments(lent=2)))
+    head = config.load(_stack(tmp_path, "head", _departments(lent=0)))
+    _compare(base, head, _snapshot([*_WORK, replace(_work("team-a", "lost", gpus=1), queue="gone")]), cluster)
+
+
+def _compare(base: Stack, head: Stack, snapshot: Snapshot, cluster: TemporaryCluster) -> None:
+    scenario = Scenario(snapshot=snapshot)
+    engines = (Player(ensure_player()), cluster)
+    played, simulated = (simulate_both(base, head, scenario, each, _silent) for each in engines)
+    for ours, theirs in zip(played, simulated, strict=True):
+        assert {label: _content(each) for label, each in ours.decisions.items()} == {
+            label: _content(each) for label, each in theirs.decisions.items()
+        }
+        assert ours.used == theirs.used
+
+
+def _content(decision: Decision) -> object:
+    """Without Kueue's words, which name the resources that are short in the order of a map."""
+    return decision.state, decision.how, decision.preemptor, bool(decision.why)
+
+
+def _silent(_side: str, _message: str) -> None:
+    """No progress in tests."""
+
+
+def test_what_a_kueue_of_few_rights_decides_is_what_a_whole_one_decides(
+    cluster: TemporaryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Head alone, so that nothing of base answers for it, and Kueue may write whatever it wants to."""
+    base = config.load(_stack(tmp_path, "base", _departments(lent=2)))
+    head = config.load(_stack(tmp_path, "head", _departments(lent=0)))
+    scenario = Scenario(snapshot=_snapshot(_WORK))
+    _, few = simulate_both(base, head, scenario, cluster, _silent)
     monkeypatch.setattr(rights, "grant", _grant_all)
     monkeypatch.setattr(rights, "stop_counting", lambda plane: None)
-    head = _stack(tmp_path, "head", _departments(lent=0))
-    alone = _ask(tmp_path, head, head, _WORK)
-    assert _fates(told["head"]) == _fates(alone["head"])
-    assert told["head"]["gpus"] == alone["head"]["gpus"] == {"l4": 4 + 3 + 2}
+    _, whole = simulate_both(head, head, scenario, cluster, _silent)
+    assert {label: _content(each) for label, each in few.decisions.items()} == {
+        label: _content(each) for label, each in whole.decisions.items()
+    }
+    assert few.gpus == whole.gpus == {"l4": 4 + 3 + 2}
 
 
 def _grant_all(plane: ControlPlane, *, usage_counts: bool) -> None:
@@ -174,22 +246,36 @@ def _grant_all(plane: ControlPlane, *, usage_counts: bool) -> None:
     plane.apply(binding, f"/apis/{api}/v1/clusterrolebindings/kueue")
 
 
-def _fates(side: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
-    decisions = side["decisions"].items()
-    return {label: (each["fate"], each["how"], each["preemptor"]) for label, each in decisions}
-
-
-def test_waits_are_in_the_jobs_time_with_the_compression(tmp_path: Path) -> None:
+def test_waits_are_in_the_jobs_time(tmp_path: Path) -> None:
     """One runs, and two wait for its GPUs, one after the other; each takes an hour."""
-    team = {"team-a": {"quota": {"l4": 2}, "priorities": ["dev"]}}
-    stack = _stack(tmp_path, "same", {"research": {"teams": team}})
-    running = _work("team-a", "runs", gpus=2, runs=True)
-    work = [running, *(_work("team-a", f"waits-{index}", gpus=2, after=10 + index) for index in range(2))]
-    told = _ask(tmp_path, stack, stack, work, "--duration", "1h", "--compress", "1800")
-    decisions = told["head"]["decisions"]
+    found = _ask(tmp_path, *_hours(tmp_path), "--duration", "1h")
+    decisions = found["head"]["decisions"]
+    assert [decisions[f"team-a/waits-{index}"]["waited"] for index in range(2)] == [3600 + 1, 7200 + 2]
+    assert {each["fate"] for each in decisions.values()} == {"ended"}
+    assert "median wait to start" in found["comment"]
+
+
+def test_what_the_player_refuses_is_simulated_by_a_control_plane_with_compressed_time(tmp_path: Path) -> None:
+    """A queue that drains evicts its work, which only Kueue's controllers do."""
+    stack, _, work = _hours(tmp_path)
+    document = yaml.safe_load(stack.read_text())
+    departments = document["config"]["muster:departments"]
+    departments["speech"] = {
+        "teams": {"team-d": {"quota": {"l4": 2}, "kueue": {"stopPolicy": "HoldAndDrain"}}}
+    }
+    stack.write_text(yaml.safe_dump(document))
+    found = _ask(tmp_path, stack, stack, work, "--duration", "1h", "--compress", "1800")
+    decisions = found["head"]["decisions"]
     first, second = (decisions[f"team-a/waits-{index}"]["waited"] for index in range(2))
     # Kueue's own seconds count 1800 times and come on top.
     assert first >= 3600
     assert second - first >= 3600
-    assert {each["fate"] for each in decisions.values()} == {"ended"}
-    assert "1800 times as fast" in told["comment"]
+    assert "1800 times as fast" in found["comment"]
+
+
+def _hours(folder: Path) -> tuple[Path, Path, list[Workload]]:
+    team = {"team-a": {"quota": {"l4": 2}, "priorities": ["dev"]}}
+    stack = _stack(folder, "same", {"research": {"teams": team}})
+    running = _work("team-a", "runs", gpus=2, runs=True)
+    work = [running, *(_work("team-a", f"waits-{index}", gpus=2, after=10 + index) for index in range(2))]
+    return stack, stack, work

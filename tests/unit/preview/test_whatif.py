@@ -144,7 +144,7 @@ def test_an_interrupted_simulation_prints_one_line(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("muster.cli.replay.envtest.ensure", stopped)
+    monkeypatch.setattr("muster.cli.replay.ensure_player", stopped)
     stack = str(ROOT / "stacks" / "Pulumi.local.yaml")
     assert main(["what-if", stack, "--base", stack, "--synthetic", "1+1"]) == 130
     assert capsys.readouterr().err == "Error: interrupted.\n"

@@ -22,17 +22,14 @@ import (
 )
 
 const (
-	// Most of what a cycle allocates is garbage when it ends. Collecting it rarely saves a sixth of the CPU time; the
-	// limit keeps two processes, for two sides of a comparison, within 512 MiB.
-	collectAt   = 400
-	memoryLimit = 128 << 20
+	// Most of what a cycle allocates is garbage when it ends: it is collected when the limit of memory is near.
+	collectAt = 400
 	// Where to write a CPU profile.
 	profileVariable = "MUSTER_PLAYER_PROFILE"
 )
 
 func main() {
 	debug.SetGCPercent(collectAt)
-	debug.SetMemoryLimit(memoryLimit)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	stop := profile()
@@ -53,6 +50,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	debug.SetMemoryLimit(world.MemoryMiB << 20)
 	engine, err := newEngine(world)
 	if err != nil {
 		return err

@@ -61,6 +61,11 @@ func (p *player) play() error {
 			return err
 		}
 	}
+	for _, each := range p.jobs {
+		if waiting := p.engine.store.get(each.key); waiting != nil {
+			each.why = reason(waiting)
+		}
+	}
 	p.record.close(p.now)
 	return nil
 }
@@ -104,8 +109,16 @@ func (p *player) happen() {
 		case release:
 			p.release(due.job)
 		case arrival:
-			p.engine.arrive(due.job.Workload)
+			p.arrive(due.job)
 		}
+	}
+}
+
+func (p *player) arrive(job *job) {
+	p.engine.arrive(job.Workload)
+	if workload.HasQuotaReservation(job.Workload) {
+		p.record.hold(job, p.now, job.Workload.Status.Admission)
+		p.endAfter(job, -job.Ran)
 	}
 }
 
@@ -132,8 +145,14 @@ func (p *player) decide() bool {
 
 func (p *player) start(job *job, started *kueue.Workload) {
 	p.record.start(job, p.now, started.Status.Admission)
+	p.endAfter(job, 0)
+}
+
+// endAfter lets the run that began end after the job's seconds and more.
+func (p *player) endAfter(job *job, more int64) {
 	if job.Seconds != nil {
-		heap.Push(&p.events, eventAt{second: p.now + *job.Seconds, kind: end, job: job, run: len(job.runs)})
+		second := p.now + max(*job.Seconds+more, 0)
+		heap.Push(&p.events, eventAt{second: second, kind: end, job: job, run: len(job.runs)})
 	}
 }
 
@@ -172,6 +191,19 @@ func (p *player) release(job *job) {
 	workload.UnsetQuotaReservationWithCondition(after, reason, eviction.Message, now)
 	p.engine.update(before, after)
 	p.requeueSoon()
+}
+
+// reason is Kueue's for keeping a Workload waiting. Right after an eviction the message is that of the eviction.
+func reason(waiting *kueue.Workload) string {
+	pending := apimeta.FindStatusCondition(waiting.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if pending == nil || pending.Status == metav1.ConditionTrue {
+		return ""
+	}
+	eviction := apimeta.FindStatusCondition(waiting.Status.Conditions, kueue.WorkloadEvicted)
+	if eviction != nil && eviction.Message == pending.Message {
+		return ""
+	}
+	return pending.Message
 }
 
 func (p *player) requeueSoon() {

@@ -32,10 +32,11 @@ type runRecord struct {
 
 func (r *runRecord) isOver() bool { return r.End != nil }
 
-// jobRecord is a job's line of the output.
+// jobRecord is a job's line of the output. Why is Kueue's reason for keeping it waiting at the end.
 type jobRecord struct {
 	Job  string      `json:"job"`
 	Runs []runRecord `json:"runs"`
+	Why  string      `json:"why,omitempty"`
 }
 
 // summary is the last line. Digest is over every start, end and eviction, in their order.
@@ -65,6 +66,15 @@ func newRecord(jobs []*job) *record {
 
 func (r *record) start(job *job, now int64, admission *kueue.Admission) {
 	r.summary.Admissions++
+	r.run("start", job, now, admission)
+}
+
+// hold records a run that began before the play.
+func (r *record) hold(job *job, now int64, admission *kueue.Admission) {
+	r.run("hold", job, now, admission)
+}
+
+func (r *record) run(what string, job *job, now int64, admission *kueue.Admission) {
 	run := runRecord{Start: now, Usage: map[string]map[string]string{}}
 	for _, pods := range admission.PodSetAssignments {
 		for name, flavor := range pods.Flavors {
@@ -73,7 +83,7 @@ func (r *record) start(job *job, now int64, admission *kueue.Admission) {
 	}
 	job.runs = append(job.runs, run)
 	used, _ := json.Marshal(run.Usage)
-	fmt.Fprintf(r.digest, "%d start %s %s\n", now, job.key, used)
+	fmt.Fprintf(r.digest, "%d %s %s %s\n", now, what, job.key, used)
 }
 
 func (r *runRecord) add(flavor string, name corev1.ResourceName, usage corev1.ResourceList) {
@@ -113,7 +123,7 @@ func (r *record) close(now int64) {
 func (r *record) write(out io.Writer, jobs []*job) error {
 	lines := json.NewEncoder(out)
 	for _, each := range jobs {
-		if err := lines.Encode(jobRecord{Job: each.key.String(), Runs: each.runs}); err != nil {
+		if err := lines.Encode(jobRecord{Job: each.key.String(), Runs: each.runs, Why: each.why}); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,10 @@ type world struct {
 	GraceSeconds int64                `json:"graceSeconds"`
 	Config       config.Configuration `json:"config"`
 	// HorizonSeconds after the first arrival the play ends; 0 plays until no job can start any more.
-	HorizonSeconds int64             `json:"horizonSeconds"`
-	Objects        []json.RawMessage `json:"objects"`
+	HorizonSeconds int64 `json:"horizonSeconds"`
+	// MemoryMiB is how much may be used before garbage is collected at any cost.
+	MemoryMiB int64             `json:"memoryMiB"`
+	Objects   []json.RawMessage `json:"objects"`
 
 	namespaces    map[string]*corev1.Namespace
 	flavors       []*kueue.ResourceFlavor
@@ -33,14 +35,20 @@ type world struct {
 	localQueues   []*kueue.LocalQueue
 }
 
-// job is a Workload with the seconds that it runs without interruption; without them it never ends.
+// job is a Workload with the seconds that it runs without interruption; without them it never ends. One with an
+// admission in its status holds quota when it arrives.
 type job struct {
 	Workload *kueue.Workload `json:"workload"`
 	Seconds  *int64          `json:"seconds"`
+	// Ran are the seconds of its run that are over when it arrives with quota.
+	Ran int64 `json:"ran"`
+	// At is the second of its arrival; without it, that of its creation.
+	At *int64 `json:"at"`
 
 	number int
 	key    types.NamespacedName
 	runs   []runRecord
+	why    string
 }
 
 // unplayableError says which part of a world the player would play wrongly.
@@ -102,7 +110,12 @@ func (j *job) prepare() error {
 	return nil
 }
 
-func (j *job) arrival() int64 { return j.Workload.CreationTimestamp.Unix() }
+func (j *job) arrival() int64 {
+	if j.At != nil {
+		return *j.At
+	}
+	return j.Workload.CreationTimestamp.Unix()
+}
 
 // load sorts the objects by kind and refuses what the player does not play.
 func (w *world) load() error {
