@@ -97,7 +97,8 @@ def cli(
 
     Credentials, enabled APIs, the region's GPU quota, Pulumi's backend, its lock and secrets provider, the
     controller's image, the charts. With --context or --kubeconfig, and for an existing cluster, also whether
-    the cluster's AdmissionChecks are active. Every failed check is printed with its fix.
+    the cluster's AdmissionChecks are active, and whether Karpenter takes away what a failed gang leaves.
+    Every failed check is printed with its fix.
     Only --probe-network makes objects in the cluster, and deletes them.
     """
     file = existing_stack(stack)

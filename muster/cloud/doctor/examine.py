@@ -11,6 +11,7 @@ from muster.cloud.doctor import (
     amazon,
     google,
     network_policies,
+    node_pools,
     programs,
     sources,
     state,
@@ -58,6 +59,7 @@ def checks(
 def _cluster_checks(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
     return [
         ("admission checks", lambda: admission.check_admission(cluster())),
+        ("empty nodes", lambda: node_pools.check_node_pools(stack, cluster())),
         ("versions", lambda: programs.check_versions(stack, cluster())),
     ]
 
