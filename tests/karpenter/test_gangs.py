@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
@@ -20,8 +21,7 @@ def test_a_gang_with_stock_for_all_of_it_runs_and_nothing_else_is_bought(world: 
     world.gang("whole", _GANG)
 
     world.eventually("all run", lambda: world.running("whole") == _GANG)
-    world.eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
-    world.eventually("no node is held any more", lambda: not held(world))
+    left_nothing(world)
     assert len(world.nodes()) == _GANG
 
 
@@ -75,6 +75,64 @@ def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(wo
     world.eventually("then the other", lambda: world.running(second) == 3)
 
 
+def test_of_two_gangs_split_over_two_pools_with_capacity_for_one_none_starts_half(world: World) -> None:
+    """Workers on h100, the head on l4. Where each gang has what the other lacks, the deadline frees both."""
+    world.sells(h100=2, l4=1)
+    witnesses = {name: Witness(world, name) for name in ("one", "two")}
+    with ExitStack() as held:
+        held.enter_context(world.managed.kuberay())
+        held.enter_context(world.managed.policy(provisionTimeout="15s"))
+        for name, witness in witnesses.items():
+            held.enter_context(witness.watching())
+            world.split_gang(name, h100=2)
+
+        def whole() -> list[str]:
+            return [name for name in witnesses if world.running(name) == 3]
+
+        (first,) = world.eventually("one of them runs", whole)
+        (second,) = set(witnesses) - {first}
+        assert witnesses[second].started == set()
+        world.end(first, kind="RayCluster")
+
+        world.eventually("then the other", lambda: world.running(second) == 3)
+    assert [len(each.started) for each in witnesses.values()] == [3, 3], "no pod had to be made twice"
+
+
+def test_a_gang_whose_nodes_come_while_no_manager_runs_gets_them_from_the_next_one(world: World) -> None:
+    """The placeholders keep the nodes from a rival that waits for them."""
+    world.sells(h100=2)
+    witness = Witness(world, "gang")
+    with witness.watching():
+        world.gang("gang", _GANG)
+        world.eventually("two stand", lambda: len(bound_placeholders(world)) == 2)
+        with world.without_manager():
+            world.rival("rival", priority="rival-high")
+            world.sells(h100=_GANG + 1)
+            world.eventually("all stand", lambda: len(bound_placeholders(world)) == _GANG)
+            assert witness.started == set()
+
+        world.eventually("all run", lambda: world.running("gang") == _GANG)
+    assert len(witness.started) == _GANG
+    left_nothing(world)
+
+
+def test_a_gang_whose_manager_is_killed_at_the_handover_runs_whole(world: World) -> None:
+    """Killed as soon as a node has the gang's taint, with a rival that would take any place."""
+    world.sells(h100=_GANG)
+    witness = Witness(world, "gang")
+    with witness.watching():
+        world.gang("gang", _GANG)
+        world.eventually("a node is held", lambda: held(world))
+        with world.without_manager():
+            world.rival("rival", priority="rival-high")
+            world.sells(h100=_GANG + 1)
+            world.eventually("a node for it has come", lambda: len(world.nodes()) == _GANG + 1)
+
+        world.eventually("all run", lambda: world.running("gang") == _GANG)
+    assert len(witness.started) == _GANG
+    left_nothing(world)
+
+
 @pytest.mark.parametrize("seed", seeds())
 def test_whole_or_nothing_with_rivals_and_stock_outs(world: World, seed: int) -> None:
     """Stock comes bit by bit, rivals for the same nodes arrive in any gap, and a node may be taken."""
@@ -113,6 +171,11 @@ def step(world: World, drawn: random.Random) -> None:
 
 def state(world: World) -> tuple[object, ...]:
     return len(world.nodes()), len(bound_placeholders(world)), len(held(world)), world.running("gang")
+
+
+def left_nothing(world: World) -> None:
+    world.eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+    world.eventually("no node is held any more", lambda: not held(world))
 
 
 def bound_placeholders(world: World) -> list[str]:

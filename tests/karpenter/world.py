@@ -28,12 +28,14 @@ from muster.local.envtest.karpenter import (
     stock,
 )
 from muster.local.envtest.kueue import define as define_kueue
+from muster.local.envtest.process import Process
 from muster.model import gangpolicy, names, queuetree
 from muster.model.stack import Scheduler
 from muster.render import kueue
 from tests import built
 from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.works import PATHS, work
 from tests.integration.kueue_api.world import TEAM, condition
 from tests.integration.kueue_api.world import World as Managed
 from tests.integration.rights import STRICT_OWNERS, audited
@@ -52,9 +54,13 @@ TYPES: Final = (
 )
 PLACEHOLDERS: Final = f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods"
 _POOLS: Final = {"h100": H100, "l4": L4, "plain": H100}
+_KUBERAY: Final = "kuberay-config"
 _NEEDED: Final = (
-    ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kueue", "kwok", "karpenter"),
-    ("kueue-crds", "provisioningrequest-crd", "kwok-stages", *CRDS),
+    (
+        *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+        *("kueue", "kuberay", "kwok", "karpenter"),
+    ),
+    ("kueue-crds", "provisioningrequest-crd", _KUBERAY, "kwok-stages", *CRDS),
 )
 # Besides rights: the priority of placeholders.
 _OURS: Final = RIGHTS | {"PriorityClass"}
@@ -73,6 +79,7 @@ class World:
     """A plane on which Karpenter buys nodes. Each test says what the cloud has."""
 
     managed: Managed
+    manager: Process | None = None
 
     @property
     def plane(self) -> ControlPlane:
@@ -111,15 +118,34 @@ class World:
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec},
         )
 
+    def split_gang(self, name: str, *, h100: int) -> None:
+        """A Ray cluster: workers of one whole h100 node each, and a head on an l4 node of its own."""
+        cluster = work("RayCluster", pod("h100"), count=h100)
+        cluster["metadata"]["name"] = name
+        cluster["spec"]["headGroupSpec"]["template"]["spec"] = pod("l4")
+        # Kueue's webhook, which does not run here, would write it.
+        cluster["spec"]["suspend"] = True
+        self.plane.call("POST", PATHS["RayCluster"], cluster)
+
     def rival(self, name: str, *, pool: str = "h100", priority: str = "") -> None:
         """A pod of another tenant that needs the same node."""
         spec = {**pod(pool), **({"priorityClassName": priority} if priority else {})}
         body = {"metadata": {"name": name, "namespace": RIVALS}, "spec": spec}
         self.plane.call("POST", f"/api/v1/namespaces/{RIVALS}/pods", body)
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, *, kind: str = "Job") -> None:
         """The job and its pods go."""
-        self.managed.delete(f"/apis/batch/v1/namespaces/{TEAM}/jobs/{name}")
+        self.managed.delete(f"{PATHS[kind]}/{name}")
+
+    @contextmanager
+    def without_manager(self) -> Iterator[None]:
+        """Our manager is killed, and comes back when the block ends."""
+        assert self.manager is not None
+        self.manager.kill()
+        try:
+            yield
+        finally:
+            self.manager.start()
 
     def take(self, node: str) -> None:
         """The cloud ends the machine of a node, as it does with one that is reclaimed."""
@@ -130,7 +156,8 @@ class World:
         """No work is left, and no node."""
         for namespace in (TEAM, RIVALS):
             body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-            self.plane.call("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
+            for kind in ("Job", "RayCluster"):
+                self.plane.call("DELETE", PATHS[kind].replace(TEAM, namespace), body)
             self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         self.eventually("the work is gone", lambda: not self.pods() and not self.workloads())
         self.eventually("so are the placeholders", lambda: not self.items(PLACEHOLDERS))
@@ -186,6 +213,7 @@ class World:
             "placeholders": [
                 (each["metadata"]["name"], each["spec"].get("nodeName")) for each in self.items(PLACEHOLDERS)
             ],
+            "events": [each["message"] for each in self.items(f"/api/v1/namespaces/{RIVALS}/events")],
             "claims": [(each["metadata"]["name"], each.get("status", {})) for each in self.claims()],
             "workloads": [each.get("status") for each in self.workloads()],
         }
@@ -204,7 +232,7 @@ def world(folder: Path) -> Iterator[World]:
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
     with envtest.control_plane(folder, programs, flags=flags) as plane, ExitStack() as held:
         define_kueue(plane, programs)
-        plane.define([gangpolicy.crd(), queuetree.crd()])
+        plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
         define(plane, programs)
         for item in (*(each for each in registered(stack) if each["kind"] in _OURS), *limits(stack)):
             apply(plane, item)
@@ -221,7 +249,7 @@ def world(folder: Path) -> Iterator[World]:
             apply(plane, _priority(name, value))
         for pool in _POOLS:
             made.limit(pool, None)
-        held.enter_context(made.managed.manager("--read-events"))
+        made.manager = held.enter_context(made.managed.manager("--read-events"))
         yield made
 
 
@@ -241,9 +269,7 @@ class Witness:
         def watch() -> None:
             while not stopped.wait(0.05):
                 with suppress(OSError):
-                    pods = (each for each in self.world.pods() if _job_of(each) == self.name)
-                    self.started |= {each["metadata"]["name"] for each in pods}
-                    self.nodes |= set(self.world.nodes())
+                    self.look()
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -252,6 +278,12 @@ class Witness:
         finally:
             stopped.set()
             thread.join(30)
+            self.look()
+
+    def look(self) -> None:
+        pods = (each for each in self.world.pods() if _job_of(each) == self.name)
+        self.started |= {each["metadata"]["name"] for each in pods}
+        self.nodes |= set(self.world.nodes())
 
 
 def pod(pool: str) -> Json:
@@ -271,7 +303,8 @@ def pod(pool: str) -> Json:
 
 
 def _job_of(item: Json) -> str:
-    return str(item["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name", ""))
+    labels = item["metadata"].get("labels", {})
+    return str(labels.get("batch.kubernetes.io/job-name") or labels.get("ray.io/cluster", ""))
 
 
 def _priority(name: str, value: int) -> Json:
