@@ -58,7 +58,7 @@ test-fast: $(STAMP) ## Checks and unit tests: no local cluster, two minutes
 	@$(PY) -m tests.budget check unit
 
 .PHONY: check
-check: $(STAMP) ## ruff, mypy --strict, import-linter
+check: $(STAMP) ## ruff, mypy --strict, import-linter, the documentation's site
 	@$(PY) -m tests.budget check
 
 .PHONY: build
@@ -112,6 +112,10 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
 	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,check,program,gke,eks,local}.in -o $$data/constraints.txt
+
+.PHONY: docs
+docs: $(STAMP) ## Build the documentation's site into build/site, without a warning and without a network
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 .PHONY: reference
 reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in Pulumi.yaml from their declarations
