@@ -66,11 +66,12 @@ def _fix(node_pool: Json) -> str:
     disruption = mapping(node_pool, "spec", "disruption")
     if text(disruption, "consolidateAfter") == "Never":
         patch = '{"spec":{"disruption":{"consolidationPolicy":"WhenEmpty","consolidateAfter":"1m"}}}'
-        return f"kubectl patch nodepool {name} --type merge -p '{patch}', and the same where it is made"
+        command = f"kubectl patch nodepool {name} --type merge -p '{patch}'"
+        return f"write `consolidateAfter: 1m` where it is made, or at once: {command}"
     if any(map(_stops_empty, items(disruption, "budgets"))):
         return (
-            f"kubectl edit nodepool {name}: let its budget of 0 nodes have only the reasons Drifted and "
-            "Underutilized, and the same where it is made"
+            "where it is made, let its budget of 0 nodes have only the reasons Drifted and Underutilized, or "
+            f"at once: kubectl edit nodepool {name}"
         )
     return ""
 
