@@ -1,0 +1,233 @@
+"""When waiting jobs start: Kueue plays many futures of a moment, and the starts are counted.
+
+Responsible for playing and counting. Not responsible for what a future holds (muster/replay/futures.py), nor
+for words (forecast_text.py).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from muster.live.errors import PreviewError
+from muster.model.stack import Scheduler, Stack
+from muster.preview.replay.side import Side, to_side
+from muster.replay.figures import NEVER
+from muster.replay.futures import Futures, futures
+from muster.replay.moment import Moment, priority_of
+from muster.replay.percentile import percentile
+from muster.replay.playback import Playback
+from muster.replay.player import play
+from muster.replay.recording import Header, Job
+
+_HOUR: Final = 3600
+# A job that starts soon needs no long future: each is played this far first, then further.
+_STEPS: Final = (6 * _HOUR, 24 * _HOUR, 72 * _HOUR)
+_LOW, _MIDDLE, _HIGH = 10, 50, 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`runs` futures of `seconds` each."""
+
+    runs: int = 40
+    seconds: int = 7 * 24 * _HOUR
+    seed: int = 0
+    grace: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Jobs of a team and a priority. Of several futures, `jobs` and `gpus` are the means."""
+
+    team: str
+    priority: str
+    jobs: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Of one job. `earliest` to `latest` is the 80 % interval, in seconds from the moment; NEVER where it is
+    beyond the end of the futures. `unstarted` of the `runs` futures end before it starts.
+
+    `place` is among the `waiting` jobs of its ClusterQueue, from 1; `ahead` are the jobs before it. `ends` is
+    what runs now and has ended when it starts, `preempts` what it preempts.
+    """
+
+    job: str
+    team: str
+    priority: str
+    gpus: int
+    at: float
+    earliest: float
+    median: float
+    latest: float
+    runs: int
+    unstarted: int
+    seconds: int
+    seed: int
+    place: int
+    waiting: int
+    ahead: tuple[Group, ...]
+    ends: tuple[Group, ...]
+    preempts: tuple[Group, ...]
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Future:
+    side: Side
+    playback: Playback
+
+
+def forecast(
+    stack: Stack, header: Header, moment: Moment, *, jobs: Collection[str], program: Path, settings: Settings
+) -> tuple[Forecast, ...]:
+    """Of waiting jobs, by their ids. PreviewError where the stack cannot run one of them."""
+    if stack.scheduler is not Scheduler.KUEUE:
+        raise PreviewError(
+            f"a forecast plays Kueue's queues, and the stack is scheduled by {stack.scheduler}. "
+            "Fix: leave --replay out."
+        )
+    drawn = futures(header, moment, seconds=settings.seconds, seed=settings.seed)
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 4)) as pool:
+        playing = [
+            pool.submit(_play, stack, drawn, number, jobs=jobs, program=program, settings=settings)
+            for number in range(settings.runs)
+        ]
+        played = [each.result() for each in playing]
+    return tuple(_count(job, moment, played, settings) for job in jobs)
+
+
+def _play(
+    stack: Stack, drawn: Futures, number: int, *, jobs: Collection[str], program: Path, settings: Settings
+) -> _Future:
+    side, at = to_side(stack, drawn.draw(number), grace=settings.grace), int(drawn.moment.at)
+    labels = [_label(side, job) for job in jobs]
+    for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
+        until = at + seconds
+        pairs = zip(side.entries, side.jobs, strict=True)
+        entries = [entry for entry, job in pairs if job.created <= until]
+        first = min(job.created for job in side.jobs)
+        world = replace(side.world, horizon=until - first)
+        playback = play(world, entries, program=program)
+        if all(playback.runs[label] for label in labels):
+            break
+    return _Future(side, playback)
+
+
+def _label(side: Side, job: str) -> str:
+    found = next((each.label for each in side.jobs if each.label.endswith(f"/{job}")), None)
+    if found is None:
+        raise PreviewError(
+            f"{job}: the stack lacks its team, queue or pool, so nothing can be said about it. "
+            "Fix: name the stack of the cluster that was recorded."
+        )
+    return found
+
+
+def _count(job: str, moment: Moment, played: Sequence[_Future], settings: Settings) -> Forecast:
+    side = played[0].side
+    known = {each.label: each for each in side.jobs}
+    label = _label(side, job)
+    target, at = known[label], int(moment.at)
+    starts = [_start(each, label, at) for each in played]
+    ordered = sorted(starts)
+    queue = _queue(side, moment, target.queue)
+    place = queue.index(label)
+    return Forecast(
+        job=label,
+        team=target.team,
+        priority=target.priority,
+        gpus=target.gpus,
+        at=moment.at,
+        earliest=percentile(ordered, _LOW),
+        median=percentile(ordered, _MIDDLE),
+        latest=percentile(ordered, _HIGH),
+        runs=len(played),
+        unstarted=ordered.count(NEVER),
+        seconds=settings.seconds,
+        seed=settings.seed,
+        place=place + 1,
+        waiting=len(queue),
+        ahead=_groups(side, Counter(queue[:place]), 1),
+        ends=_groups(side, *_ended(played, starts, moment, at)),
+        preempts=_groups(side, *_preempted(played, label)),
+        left_out=side.left_out,
+    )
+
+
+def _start(future: _Future, label: str, at: int) -> float:
+    runs = future.playback.runs[label]
+    return float(runs[0].start - at) if runs else NEVER
+
+
+def _queue(side: Side, moment: Moment, queue: str) -> list[str]:
+    """The waiting jobs of a ClusterQueue in its order: by priority, then by age."""
+    ids = {job.id for job in moment.waiting}
+    waiting = [
+        (-int(entry.workload["spec"]["priority"]), index, job.label)
+        for index, (entry, job) in enumerate(zip(side.entries, side.jobs, strict=True))
+        if job.queue == queue and job.label.rpartition("/")[2] in ids
+    ]
+    return [label for _, _, label in sorted(waiting)]
+
+
+def _ended(
+    played: Sequence[_Future], starts: Sequence[float], moment: Moment, at: int
+) -> tuple[Counter[str], int]:
+    """How often each running job has ended when the job starts, and in how many futures it starts."""
+    ids = {each.job.id for each in moment.running}
+    found: Counter[str] = Counter()
+    for future, start in zip(played, starts, strict=True):
+        if start == NEVER:
+            continue
+        for label, runs in future.playback.runs.items():
+            if label.rpartition("/")[2] in ids and runs and runs[0].end is not None:
+                found[label] += at < runs[0].end <= at + start
+    return found, len(starts) - list(starts).count(NEVER)
+
+
+def _preempted(played: Sequence[_Future], label: str) -> tuple[Counter[str], int]:
+    found: Counter[str] = Counter()
+    for future in played:
+        for victim, runs in future.playback.runs.items():
+            found[victim] += any(run.by == label for run in runs)
+    return found, len(played)
+
+
+def _groups(side: Side, counts: Mapping[str, int], of: int) -> tuple[Group, ...]:
+    """By team and priority, the most GPUs first."""
+    known = {job.label: job for job in side.jobs}
+    jobs: Counter[tuple[str, str]] = Counter()
+    gpus: Counter[tuple[str, str]] = Counter()
+    for label, count in counts.items():
+        # A job of another future alone has no place among these; its copy arrived after the moment.
+        if count and label in known:
+            key = known[label].team, known[label].priority
+            jobs[key] += count
+            gpus[key] += count * known[label].gpus
+    found = (
+        Group(team=team, priority=priority, jobs=count / of, gpus=gpus[team, priority] / of)
+        for (team, priority), count in jobs.items()
+    )
+    return tuple(sorted(found, key=lambda each: (-each.gpus, -each.jobs, each.team, each.priority)))
+
+
+def find_waiting(moment: Moment, name: str) -> Job:
+    """The waiting job NAMESPACE/ID, or NAMESPACE/NAME where names are recorded. PreviewError with the jobs
+    that do wait where there is none.
+    """
+    for job in moment.waiting:
+        namespace, _, last = job.name.rpartition("/")
+        if name in (f"{job.team}/{job.id}", f"{namespace.partition('/')[0]}/{last}"):
+            return job
+    shown = ", ".join(f"{job.team}/{job.id} ({priority_of(job)})" for job in moment.waiting[:5])
+    raise PreviewError(
+        f"{name}: no such job waits at that moment. Fix: name one of the {len(moment.waiting)} that do"
+        f"{f', such as {shown}' if shown else ''}."
+    )

@@ -1,0 +1,100 @@
+"""A forecast in words and as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from muster.preview.compare.replay import format_seconds
+from muster.preview.document import many
+from muster.preview.replay.forecast import Forecast, Group
+from muster.replay.figures import NEVER
+
+
+def format_forecast(found: Forecast) -> str:
+    return "\n".join(_lines(found)) + "\n"
+
+
+def to_json(found: Forecast) -> Mapping[str, Any]:
+    """Seconds from `at`; null where the job does not start within the futures."""
+    record = asdict(found)
+    for name in ("earliest", "median", "latest"):
+        record[name] = None if record[name] == NEVER else record[name]
+    return {**record, "assumptions": list(assumptions(found))}
+
+
+def assumptions(found: Forecast) -> Iterator[str]:
+    yield (
+        f"{many(found.runs, 'future')} of {format_seconds(found.seconds)} (seed {found.seed}) were played by "
+        "Kueue's scheduler. The interval holds the middle 80 % of their starts; it is an estimate."
+    )
+    yield (
+        "Jobs run as long as jobs of their team and priority did until that moment, given how long they have "
+        "run already. Where fewer than 20 of them ended, the team's or all jobs count."
+    )
+    yield "New jobs arrive as on days of the two weeks before, drawn at random."
+    yield (
+        "Quotas are those of the stack. Nodes are there at once, admission checks are ready, and a job that "
+        "fits the quota starts."
+    )
+    for reason, count in sorted(found.left_out.items()):
+        yield f"Not played: {many(count, 'job')} {reason}."
+
+
+def _lines(found: Forecast) -> Iterator[str]:
+    yield f"{found.job}: {found.team}, {found.priority}, {many(found.gpus, 'GPU')}"
+    yield f"at {_moment(found.at)}"
+    yield ""
+    yield f"Starts {_interval(found)}"
+    if found.unstarted:
+        yield f"  in {found.unstarted} of {found.runs} futures it does not start within {_reach(found)}"
+    yield f"Place  {found.place} of {found.waiting} in its queue"
+    yield from _groups("Ahead of it", found.ahead)
+    yield from _groups("What runs now and has ended when it starts, on average", found.ends)
+    yield from _groups("What it preempts, on average", found.preempts)
+    yield ""
+    yield "Assumed:"
+    for each in assumptions(found):
+        yield f"  - {each}"
+
+
+def _interval(found: Forecast) -> str:
+    if found.latest == 0:
+        return "at once"
+    if found.earliest == NEVER:
+        return f"later than in {_reach(found)}"
+    if found.latest == NEVER:
+        return f"in {_wait(found.earliest)} or later, maybe after more than {_reach(found)}{_median(found)}"
+    return f"in {_wait(found.earliest)} to {_wait(found.latest)} (80 %){_median(found)}"
+
+
+def _median(found: Forecast) -> str:
+    return "" if found.median == NEVER else f", in the median {_wait(found.median)}: {_clock(found)}"
+
+
+def _clock(found: Forecast) -> str:
+    return _moment(found.at + found.median)
+
+
+def _wait(seconds: float) -> str:
+    return format_seconds(seconds)
+
+
+def _reach(found: Forecast) -> str:
+    return format_seconds(found.seconds)
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _groups(title: str, groups: Sequence[Group]) -> Iterator[str]:
+    if not groups:
+        return
+    yield f"{title}:"
+    for each in groups:
+        yield f"  {each.team} {each.priority}: {_count(each.jobs)} jobs, {_count(each.gpus)} GPUs"
+
+
+def _count(amount: float) -> str:
+    return f"{amount:.0f}" if amount == round(amount) else f"{amount:.1f}"

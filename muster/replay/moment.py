@@ -1,0 +1,89 @@
+"""What a recording knew at one moment: who ran, who waited, and how long jobs had been seen running. Pure.
+
+Nothing that happened later is used.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from muster.replay.durations import Seen
+from muster.replay.recording import End, Job, Recording, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that holds quota. `run` is the one that goes on."""
+
+    job: Job
+    run: Run
+
+    @property
+    def since(self) -> float:
+        return self.run.reserved if self.run.admitted is None else self.run.admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """`running` by start, `waiting` by creation, `past` the jobs that had been created."""
+
+    at: float
+    running: Sequence[Running]
+    waiting: Sequence[Job]
+    past: Sequence[Job]
+
+
+def at_moment(recording: Recording, at: float) -> Moment:
+    past = [job for job in recording.jobs if job.created <= at]
+    running: list[Running] = []
+    waiting: list[Job] = []
+    for job in past:
+        if job.left is not None and job.left <= at:
+            continue
+        run = _current(job, at)
+        if run is None:
+            waiting.append(job)
+        else:
+            running.append(Running(job, run))
+    running.sort(key=lambda each: each.since)
+    return Moment(at=at, running=running, waiting=waiting, past=past)
+
+
+def seen(moment: Moment) -> Iterator[Seen]:
+    """What each job that had run says about durations."""
+    for job in moment.past:
+        seconds = seconds_until(job, moment.at)
+        if seconds > 0:
+            yield Seen(
+                team=job.team, priority=priority_of(job), seconds=seconds, is_over=is_over(job, moment.at)
+            )
+
+
+def seconds_until(job: Job, at: float) -> float:
+    """How long its longest run had lasted at a moment: the job is at least as long."""
+    return max((_lasted(run, at) for run in job.runs), default=0.0)
+
+
+def is_over(job: Job, at: float) -> bool:
+    """Whether its duration was known at a moment: its last run was not taken from it."""
+    return job.left is not None and job.left <= at and not _is_taken(job)
+
+
+def priority_of(job: Job) -> str:
+    return job.priority_class or str(job.priority)
+
+
+def _is_taken(job: Job) -> bool:
+    return bool(job.runs) and job.runs[-1].end in (End.PREEMPTED, End.EVICTED)
+
+
+def _current(job: Job, at: float) -> Run | None:
+    return next(
+        (run for run in job.runs if run.reserved <= at and (run.ended is None or run.ended > at)), None
+    )
+
+
+def _lasted(run: Run, at: float) -> float:
+    if run.admitted is None:
+        return 0.0
+    ends = [each for each in (run.evicted, run.ended, at) if each is not None]
+    return max(min(ends) - run.admitted, 0.0)

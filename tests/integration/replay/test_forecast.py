@@ -1,0 +1,131 @@
+"""`muster why --replay`: when a waiting job starts, by Kueue's scheduler in many drawn futures."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.replay.player import PROGRAM
+from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.writer import write_recording
+from tests import built
+
+_START = 1_764_000_000.0
+_HOUR = 3600.0
+_NOW = 30 * _HOUR
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> Path:
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
+
+
+def _job(name: str, *, at: float, gpus: int, priority: str = "dev", seconds: float | None = None) -> Job:
+    """Without `seconds` it has not started; a job that would run beyond the recording still runs."""
+    created = _START + at
+    left = None if seconds is None or at + seconds > _NOW else created + seconds
+    run = Run(reserved=created, admitted=created, ended=left, end=End.FINISHED if left else None)
+    return Job(
+        id=name,
+        team="vision",
+        created=created,
+        pod_sets=(PodSet(name="main", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("l4",)),),
+        priority={"prod": 1000, "dev": 100}[priority],
+        priority_class=priority,
+        runs=() if seconds is None else (run,),
+        left=left,
+        outcome=End.FINISHED if left else None,
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Jobs of all 4 GPUs that take two hours. At the end of the recording one has run for an hour, and two
+    wait; for a day before, nothing had come but the first two dozen.
+    """
+    folder = tmp_path_factory.mktemp("forecast")
+    stack = {
+        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+        "muster:pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 4},
+        },
+        "muster:priorities": {"prod": 1000, "dev": 100},
+        "muster:departments": {"research": {"teams": {"vision": {"quota": {"l4": 4}}}}},
+    }
+    (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
+    jobs = [_job(f"past-{index:02}", at=index, gpus=0, seconds=2 * _HOUR) for index in range(24)]
+    jobs.append(_job("running", at=_NOW - _HOUR, gpus=4, seconds=2 * _HOUR))
+    jobs += [_job("first", at=_NOW - 20, gpus=4), _job("second", at=_NOW - 10, gpus=4)]
+    header = Header(scheduler=Scheduler.KUEUE, start=_START, end=_START + _NOW, source="test")
+    write_recording(folder / "month.jsonl", Recording(header=header, jobs=tuple(jobs)))
+    return folder / "stack.yaml", folder / "month.jsonl"
+
+
+def _why(world: tuple[Path, Path], *asked: str) -> dict[str, Any]:
+    stack, recording = world
+    buffer = io.BytesIO()
+    text = io.TextIOWrapper(buffer, write_through=True)
+    with contextlib.redirect_stdout(text):
+        arguments = ["--stack", str(stack), "--replay", str(recording), "--runs", "10", "--json"]
+        assert main(["why", *asked, *arguments]) == 0
+    found: dict[str, Any] = json.loads(buffer.getvalue())
+    return found
+
+
+def test_a_waiting_job_starts_when_what_runs_has_ended(world: tuple[Path, Path]) -> None:
+    found = _why(world, "vision/first")
+    assert found["earliest"] == pytest.approx(_HOUR, abs=5)
+    assert found["earliest"] == found["latest"]
+    assert (found["place"], found["waiting"], found["ahead"]) == (1, 2, [])
+    assert found["ends"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
+
+
+def test_the_job_behind_it_waits_for_both(world: tuple[Path, Path]) -> None:
+    found = _why(world, "vision/second")
+    assert found["median"] == pytest.approx(3 * _HOUR, abs=10)
+    assert found["place"] == 2
+    assert found["ahead"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
+
+
+def test_the_same_seed_gives_the_same_answer(world: tuple[Path, Path]) -> None:
+    assert _why(world, "vision/second", "--seed", "7") == _why(world, "vision/second", "--seed", "7")
+
+
+def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    resources = {"requests": {"cpu": "1"}, "limits": {names.GPU_RESOURCE: "1"}}
+    container = {"name": "main", "image": "i", "resources": resources}
+    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "labels": labels},
+        "spec": {
+            "parallelism": 4,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    found = _why(world, "-f", str(file), "--team", "vision")
+    assert (found["earliest"], found["latest"], found["place"]) == (0, 0, 1)
+    assert found["preempts"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
+
+
+def test_an_unknown_job_is_refused_with_those_that_wait(
+    world: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack, recording = world
+    assert main(["why", "vision/gone", "--stack", str(stack), "--replay", str(recording)]) == 2
+    assert "vision/first" in capsys.readouterr().err
