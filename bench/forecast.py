@@ -59,7 +59,7 @@ def main() -> None:
             program=program,
             settings=settings,
         )
-        right = sum(map(holds, found, jobs, strict=True))
+        right = sum(holds(each, job) for each, job in zip(found, jobs, strict=True))
         inside, total = inside + right, total + len(jobs)
         day = (at - happened.header.start) / _DAY
         spent = time.monotonic() - began

@@ -15,8 +15,8 @@ def _seen(seconds: float, *, is_over: bool = True, team: str = "vision", priorit
 
 def test_a_job_that_still_runs_adds_to_the_longer_ones() -> None:
     found = to_distribution([_seen(10), _seen(20, is_over=False), _seen(30), _seen(40)])
-    assert found.lengths == (10, 30, 40)
-    assert found.shares == pytest.approx((0.25, 0.625, 1.0))
+    assert list(found.lengths) == [10, 30, 40]
+    assert list(found.shares) == pytest.approx([0.25, 0.625, 1.0])
 
 
 def test_a_job_is_drawn_longer_than_it_has_run() -> None:
