@@ -61,6 +61,8 @@ def _lines(found: Forecast) -> Iterator[str]:
 def _interval(found: Forecast) -> str:
     if found.latest == 0:
         return "at once"
+    if found.earliest == found.latest != NEVER:
+        return f"in {_wait(found.earliest)} in at least 80 % of the futures: {_clock(found)}"
     if found.earliest == NEVER:
         return f"later than in {_reach(found)}"
     if found.latest == NEVER:
@@ -93,8 +95,8 @@ def _groups(title: str, groups: Sequence[Group]) -> Iterator[str]:
         return
     yield f"{title}:"
     for each in groups:
-        yield f"  {each.team} {each.priority}: {_count(each.jobs)} jobs, {_count(each.gpus)} GPUs"
+        yield f"  {each.team} {each.priority}: {_count(each.jobs, 'job')}, {_count(each.gpus, 'GPU')}"
 
 
-def _count(amount: float) -> str:
-    return f"{amount:.0f}" if amount == round(amount) else f"{amount:.1f}"
+def _count(amount: float, noun: str) -> str:
+    return many(int(amount), noun) if amount == int(amount) else f"{amount:.1f} {noun}s"

@@ -129,3 +129,15 @@ def test_an_unknown_job_is_refused_with_those_that_wait(
     stack, recording = world
     assert main(["why", "vision/gone", "--stack", str(stack), "--replay", str(recording)]) == 2
     assert "vision/first" in capsys.readouterr().err
+
+
+def test_the_text_names_the_start_the_place_and_the_assumptions(
+    world: tuple[Path, Path], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stack, recording = world
+    asked = ["why", "vision/second", "--stack", str(stack), "--replay", str(recording), "--runs", "10"]
+    assert main(asked) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert "Starts in 3.0 h" in shown
+    assert "Place  2 of 2 in its queue\nAhead of it:\n  vision dev: 1 job, 4 GPUs\n" in shown
+    assert "it is an estimate" in shown
