@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from muster.model import names
 from muster.model.quantities import parse_cpu, parse_memory
@@ -45,10 +45,11 @@ class CsvOptions:
 def parse_csv(text: str, options: CsvOptions) -> Recording:
     """The recording of a list; RecordingError names the line that cannot be read."""
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    headings = _headings(reader.fieldnames or (), options)
+    found, rows = read_rows(reader, options.source)
+    headings = _headings(found, options)
     jobs = [
         _job({ours: row.get(theirs) or "" for ours, theirs in headings.items()}, number, options)
-        for number, row in enumerate(reader, start=2)
+        for number, row in enumerate(rows, start=2)
     ]
     _refuse_repeated(jobs, options.source)
     if not jobs:
@@ -64,6 +65,20 @@ def parse_csv(text: str, options: CsvOptions) -> Recording:
         left_out=_LEFT_OUT if has_waits else (*_LEFT_OUT, _NO_WAITS),
     )
     return Recording(header=header, jobs=tuple(ordered))
+
+
+def read_rows(
+    reader: "csv.DictReader[str]", source: str
+) -> tuple[Sequence[str], list[dict[str | Any, str | Any]]]:
+    """The headings and the rows; RecordingError names the line that is no CSV. A row that is too long has the
+    key None, one that is too short the value None.
+    """
+    try:
+        return reader.fieldnames or (), [*reader]
+    except csv.Error as error:
+        raise RecordingError(
+            f"{source}, line {reader.line_num + 1}: it is no CSV: {error}.", fix="correct the line."
+        ) from None
 
 
 def _refuse_repeated(jobs: Sequence[Job], source: str) -> None:

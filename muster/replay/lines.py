@@ -10,7 +10,7 @@ changes nothing. Fields that have their default value are left out.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,8 @@ from muster.replay.recording import Gap, Header, Job, Recording
 
 VERSION: Final = 1
 _DIGITS: Final = 3
+# The first second of the year 10000, which no date can show.
+_TOO_LATE: Final = 253_402_300_800.0
 NO_RECORDING: Final = "write one with `muster record`, or with `muster record import`."
 
 
@@ -58,9 +60,13 @@ def parse_line(text: bytes, *, place: str) -> Line:
         raise _misfit(place, 'expected an object with one key, such as {"job": ...}')
     ((key, value),) = found.items()
     try:
-        return _parse(key, value, place)
+        line = _parse(key, value, place)
     except MisfitError as error:
         raise _misfit(place, sanitize_line(str(error)).rstrip(".")) from None
+    # Not a number is in no range.
+    if not all(0 <= each < _TOO_LATE for each in _times(line)):
+        raise _misfit(place, "a time is not between 1970 and 9999, in seconds since 1970")
+    return line
 
 
 def fold(lines: Iterable[Line], *, source: str, warnings: tuple[str, ...] = ()) -> Recording:
@@ -97,6 +103,18 @@ def _parse(key: str, value: object, place: str) -> Line:
         case "mark":
             return from_json(Mark, {"at": value}, "mark")
     raise _misfit(place, f"unknown key {sanitize_line(key, longest=40)!r}; allowed: header, job, mark, gap")
+
+
+def _times(line: Line) -> Iterator[float]:
+    match line:
+        case Header() | Gap():
+            yield from (line.start, line.end)
+        case Mark():
+            yield line.at
+        case Job():
+            runs = ((run.reserved, run.admitted, run.evicted, run.ended) for run in line.runs)
+            found = (line.created, line.left, *(each for run in runs for each in run))
+            yield from (each for each in found if each is not None)
 
 
 def _parse_header(value: object, place: str) -> Header:

@@ -14,6 +14,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.replay.csv_jobs import read_rows
 from muster.replay.errors import RecordingError
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 
@@ -46,10 +47,11 @@ def parse_sacct(text: str, *, source: str, zone: tzinfo) -> Recording:
     """
     rows: dict[str, list[tuple[int, Mapping[str, str]]]] = defaultdict(list)
     reader = csv.DictReader(io.StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
-    missing = [each for each in FIELDS if each not in (reader.fieldnames or ())]
+    headings, lines = read_rows(reader, source)
+    missing = [each for each in FIELDS if each not in headings]
     if missing:
         raise RecordingError(f"{source}, line 1: no field {', '.join(missing)}.", fix=f"run: {COMMAND}")
-    for number, row in enumerate(reader, start=2):
+    for number, row in enumerate(lines, start=2):
         id = row["JobID"] or ""
         if id and "." not in id:
             rows[id].append(

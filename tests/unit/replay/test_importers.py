@@ -78,6 +78,10 @@ def test_the_columns_of_a_public_trace_are_named_on_the_command_line(
         ("submitted,team,started\n9,a,3\n", "started 3 is before submitted 9"),
         ("submitted,team,duration,end\n9,a,3,gone\n", "end 'gone'; allowed: finished, failed, deleted"),
         ("submitted,team,duration\n", "there is no job in it"),
+        (f"submitted,team,duration\n1,{'a' * 200_000},5\n", "line 2: it is no CSV: field larger"),
+        (f"submitted,{'a' * 200_000}\n", "line 1: it is no CSV: field larger"),
+        ("submitted,team,duration\n1e15,a,5\n", "line 2: submitted '1e15' is neither seconds nor a time"),
+        ("submitted,team,duration\n1,a,1e15\n", "line 2: duration '1e15' is not a number of seconds"),
     ],
 )
 def test_a_csv_list_that_cannot_be_read_is_refused_with_its_line(text: str, named: str) -> None:

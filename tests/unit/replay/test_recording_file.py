@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.cli import main
 from muster.live.snapshot.workloads import Expression, Term, Toleration
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
@@ -119,6 +120,10 @@ def test_bytes_that_are_no_recording_are_refused_with_a_fix(
         ('{"job": {"id": "x", "team": "a", "created": 1, "pod_sets": [], "extra": 1}}', "expected Job"),
         ('{"jobs": {}}', "unknown key 'jobs'; allowed: header, job, mark, gap"),
         ('{"job": {}', "not JSON"),
+        ('{"mark": 1e15}', "a time is not between 1970 and 9999"),
+        ('{"mark": NaN}', "a time is not between 1970 and 9999"),
+        ('{"gap": {"start": -1, "end": 5}}', "a time is not between 1970 and 9999"),
+        ('{"job": {"id": "x", "team": "a", "created": 1e15, "pod_sets": []}}', "a time is not between"),
     ],
 )
 def test_an_error_names_the_line(tmp_path: Path, line: str, named: str) -> None:
@@ -129,6 +134,19 @@ def test_an_error_names_the_line(tmp_path: Path, line: str, named: str) -> None:
     with pytest.raises(RecordingError, match=r"bad\.jsonl, line 2") as refused:
         load_recording(path)
     assert named in refused.value.message
+
+
+def test_a_recording_of_others_shows_no_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "theirs.jsonl"
+    job = Job(id="x", team="a\x1b]0;owned\x07b", created=5.0, pod_sets=())
+    header = replace(HEADER, left_out=("one\x1b[2Jtwo",), source="c\x1b[1msv")
+    write_recording(path, Recording(header=header, jobs=(job,)))
+    assert main(["record", "show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "onetwo" in shown
 
 
 def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:

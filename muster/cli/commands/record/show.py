@@ -12,6 +12,7 @@ import click
 from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
+from muster.live.sanitize import sanitize_line
 from muster.model.gangpolicy import format_duration
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording
@@ -58,20 +59,21 @@ def cli(file: Path, *, as_json: bool) -> None:
 def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
     header = recording.header
     lines = [
-        f"{_date(header.start)} to {_date(header.end)}, {header.scheduler}, source: {header.source}, "
+        f"{_date(header.start)} to {_date(header.end)}, {header.scheduler}, "
+        f"source: {sanitize_line(header.source)}, "
         f"{len(recording.jobs)} jobs",
         *(f"Nothing was recorded from {_date(gap.start)} to {_date(gap.end)}." for gap in recording.gaps),
         "",
         *_aligned([_HEADINGS, *map(_row, teams)]),
     ]
     if header.left_out:
-        lines += ["", "Not in the recording:", *(f"- {each}" for each in header.left_out)]
+        lines += ["", "Not in the recording:", *(f"- {sanitize_line(each)}" for each in header.left_out)]
     return "\n".join(lines) + "\n"
 
 
 def _row(team: TeamSummary) -> tuple[str, ...]:
     return (
-        team.team,
+        sanitize_line(team.team),
         str(team.jobs),
         str(team.started),
         f"{team.gpu_hours:,.1f}",
