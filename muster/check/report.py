@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.check.admission import Admission, Answer
 from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name
-from muster.check.fabrics import slower_than_possible
 from muster.check.manifests import Json, title
 from muster.check.policies import Finding, Level
 from muster.model.pods import Amounts, describe, figure
@@ -37,10 +36,9 @@ class Result:
 def result(admission: Admission, body: Json) -> Result:
     answer = admission.review(body)
     found = demands(admission, answer.object)
-    slow = tuple(slower_than_possible(admission, found))
     return Result(
         body=body,
-        answer=replace(answer, findings=(*answer.findings, *slow)),
+        answer=answer,
         queue=queue_name(admission, answer.object) if found else "",
         demands=found,
         bounds=bounds(admission, answer.object) if found else {},

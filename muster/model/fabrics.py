@@ -1,6 +1,7 @@
 """What a job of several nodes lacks on a pool whose machines have a network between GPUs of their own.
 
-Responsible for what `muster validate` and `muster check` report. Neither refuses: the job runs, slower.
+Responsible for what `muster validate`, `muster check` and the API server warn of. None refuses: the job runs,
+slower.
 """
 
 from collections.abc import Mapping

@@ -387,7 +387,12 @@ def _of_whole_nodes(workers: int, **more: int) -> str:
 @pytest.mark.parametrize(
     ("stack", "more", "workers", "words"),
     [
-        (PROD, {}, 2, "gpu takes 2 nodes of pool h100, which talk over their first network card"),
+        (
+            PROD,
+            {},
+            2,
+            "takes several nodes, which would talk over their first network card: gpu on pool h100",
+        ),
         (PROD, {}, 1, ""),
         (EKS, {}, 2, "the pods request no vpc.amazonaws.com/efa"),
         (EKS, {"vpc.amazonaws.com/efa": 32}, 2, ""),
@@ -398,7 +403,7 @@ def test_a_job_of_several_nodes_without_their_fast_network_is_warned_of(
 ) -> None:
     job.write_text(_of_whole_nodes(workers, **more))
     _, found = checked(capsys, job, "--stack", stack, "--team", "vision")
-    warned = [each["message"] for each in found["warned"] if each["by"] == "the network between nodes"]
+    warned = [each["message"] for each in found["warned"] if each["by"] == "muster-fabric"]
     assert words in " ".join(warned)
     assert bool(warned) is bool(words)
     (gpu,) = [each for each in found["groups"] if each["name"] == "gpu"]

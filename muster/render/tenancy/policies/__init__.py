@@ -20,6 +20,7 @@ namespaces  labels and annotations of a team's Namespace are not a tenant's to w
 controller  limits our own accounts to the writes that they make
 reviews     nothing that could never start, in every mode
 queues      no field of a ClusterQueue that our check cannot serve
+fabrics     a warning where a job of several nodes would go without their fast network
 """
 
 from muster.model.stack import GangMode, Scheduler, Stack
@@ -29,6 +30,7 @@ from muster.render.tenancy.policies.accounts import accounts
 from muster.render.tenancy.policies.changes import changes
 from muster.render.tenancy.policies.controller import fences
 from muster.render.tenancy.policies.ending import ending
+from muster.render.tenancy.policies.fabrics import fabrics
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.pods import pods
@@ -46,12 +48,16 @@ from muster.render.tenancy.policies.work import work
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
-    """Every policy, each with its binding. Those for our own controller are enforced in every mode."""
+    """Every policy, each with its binding. Those for our own controller are enforced in every mode; advice is
+    always a warning.
+    """
     found = [fence.manifests(TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
         found.append(reviews(stack).manifests(TenancyMode.ENFORCE))
         if stack.scheduler is Scheduler.KUEUE:
             found.append(queues().manifests(TenancyMode.ENFORCE))
+    if (advice := fabrics(stack)) is not None:
+        found.append(advice.manifests(TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
