@@ -19,6 +19,7 @@ from muster.replay.ids import Ids, tie
 from muster.replay.recording import End, Job, PodSet, Run
 
 _SAME = "QuotaReserved"
+_HOST = "kubernetes.io/hostname"
 
 
 def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_names: bool) -> Job:
@@ -31,7 +32,7 @@ def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_n
         cluster_queue=workload.cluster_queue or (before.cluster_queue if before else ""),
         created=workload.created.timestamp(),
         pod_sets=tuple(
-            _to_pod_set(each, each.name if with_names else f"p{index}")
+            _to_pod_set(each if with_names else _without_host(each), each.name if with_names else f"p{index}")
             for index, each in enumerate(workload.pod_sets)
         ),
         priority=workload.priority,
@@ -141,6 +142,22 @@ def _to_pod_set(found: LivePodSet, name: str) -> PodSet:
         node_selector=found.node_selector,
         tolerations=found.tolerations,
         terms=found.terms,
+    )
+
+
+def _without_host(found: LivePodSet) -> LivePodSet:
+    """Without the names of nodes. Kueue chooses no flavor by them: it reads labels that flavors have and no
+    others. Where nothing is left of one term, every flavor matches (0.19, pkg/scheduler/flavorassigner,
+    flavorSelector).
+    """
+    terms = [
+        replace(term, expressions=tuple(each for each in term.expressions if each.key != _HOST))
+        for term in found.terms
+    ]
+    return replace(
+        found,
+        node_selector={key: value for key, value in found.node_selector.items() if key != _HOST},
+        terms=tuple(terms) if all(term.expressions for term in terms) else (),
     )
 
 

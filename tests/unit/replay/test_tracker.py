@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from muster.replay.ids import Ids
 from muster.replay.recording import End, Job
 from muster.replay.tracker import Tracker
 from tests.unit.preview.snapshot_world import SECRET, workload
 
 UID = "beef0000-0000-0000-0000-000000000000"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER = "12340000-0000-0000-0000-000000000000"
 
 
@@ -58,6 +61,37 @@ def test_a_job_that_ran_at_the_start_is_dated_by_its_conditions() -> None:
     assert job.pod_sets[0].name == "p0", "a worker group's name is the user's"
     assert SECRET not in repr(job)
     assert UID not in repr(job)
+
+
+@pytest.mark.parametrize("with_names", [False, True])
+def test_names_of_nodes_are_recorded_only_where_names_are(with_names: bool) -> None:
+    found = _workload(QuotaReserved=("True", 1, ""))
+    spec = found["spec"]["podSets"][0]["template"]["spec"]
+    spec["nodeSelector"] = {"kubernetes.io/hostname": "dgx-7", "muster.dev/pool": "l4"}
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["dgx-8"]}
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+    spec["affinity"] = {
+        "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [here, zone]}]}}
+    }
+    job = Tracker(ids=Ids(b"key"), start=_at(0), with_names=with_names).observe(found)
+    assert job is not None
+    (pods,) = job.pod_sets
+    assert ("dgx-7" in repr(pods), "dgx-8" in repr(pods)) == (with_names, with_names)
+    assert pods.node_selector["muster.dev/pool"] == "l4"
+    assert [each.values for term in pods.terms for each in term.expressions][-1] == ("a",)
+
+
+def test_a_node_that_is_one_of_several_ways_leaves_every_flavor_open() -> None:
+    found = _workload(QuotaReserved=("True", 1, ""))
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}
+        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+    ]
+    spec = found["spec"]["podSets"][0]["template"]["spec"]
+    spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    job = _tracker().observe(found)
+    assert job is not None
+    assert job.pod_sets[0].terms == ()
 
 
 def test_an_eviction_ends_the_run_when_the_quota_is_free() -> None:
