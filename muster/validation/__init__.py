@@ -22,6 +22,7 @@ from muster.validation.charts import chart_rules
 from muster.validation.clusters import cluster_rules
 from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
 from muster.validation.gangs import gang_word_rules
+from muster.validation.gpudirect import gpudirect_rules
 from muster.validation.identities import cloud_identity_rules
 from muster.validation.identity import identity_rules
 from muster.validation.kai import kai_rules
@@ -45,6 +46,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     pool_rules,
     gang_word_rules,
     provisioner_rules,
+    gpudirect_rules,
     sharing_rules,
     priority_rules,
     identity_rules,

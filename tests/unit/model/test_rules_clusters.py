@@ -28,6 +28,8 @@ from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
 from muster.model.promises import ALL_OR_NOTHING, BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
+from muster.model.tenancy import Namespaces, Tenancy
+from muster.model.violations import Violation
 from muster.validation import check
 from muster.validation.gangs import gang_word_rules
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
@@ -289,7 +291,6 @@ def test_a_maintenance_window_begins_on_its_first_day_and_recurs_on_all() -> Non
     ("machine", "networks", "words"),
     [
         ("a3-highgpu-8g", 0, "0 of its 4 further network cards"),
-        ("a3-megagpu-8g", 4, "4 of its 8 further network cards"),
         ("a3-ultragpu-8g", 9, "does not bring the NCCL plugin"),
         ("a4-highgpu-8g", 0, "GPUDirect RDMA of a4-highgpu-8g"),
     ],
@@ -299,12 +300,41 @@ def test_a_pool_whose_network_between_gpus_is_not_set_up_is_warned_of(
 ) -> None:
     further = tuple(NodeNetwork(network=f"n{each}", subnetwork="s") for each in range(networks))
     pool = replace(H100, machine=MACHINES[machine], networks=further)
-    (warning,) = check(Stack(cluster=GKE, pools=(CPU, pool), departments=()), adjacent={})
+    own = Tenancy(namespaces=Namespaces.EXISTING)
+    (warning,) = about_networks(pool, own)
     assert warning.level == "warning"
-    assert warning.path == "muster:pools.h100.networks"
     assert words in warning.message
     assert "https://cloud.google.com/" in warning.fix
-    assert found(GKE, replace(pool, max_nodes=1)) == {}, "jobs of one node need no other"
+    assert about_networks(replace(pool, max_nodes=1), own) == [], "jobs of one node need no other"
+
+
+def about_networks(pool: Pool, tenancy: Tenancy) -> list[Violation]:
+    stack = Stack(cluster=GKE, pools=(CPU, pool), departments=(), tenancy=tenancy)
+    return [each for each in check(stack, adjacent={}) if each.path == f"muster:pools.{pool.name}.networks"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "networks", "namespaces", "words"),
+    [
+        ("a3-megagpu-8g", 4, Namespaces.EXISTING, "takes 8 further networks, and 4 are named"),
+        ("a3-highgpu-8g", 5, Namespaces.EXISTING, "takes 4 further networks, and 5 are named"),
+        ("a3-ultragpu-8g", 9, Namespaces.MANAGED, "no pod of a team can use GPUDirect RDMA"),
+        ("a4-highgpu-8g", 9, Namespaces.MANAGED, "which the Pod Security Standard baseline"),
+    ],
+)
+def test_networks_that_no_job_could_use_are_refused(
+    machine: str, networks: int, namespaces: Namespaces, words: str
+) -> None:
+    further = tuple(NodeNetwork(network=f"n{each}", subnetwork="s") for each in range(networks))
+    pool = replace(H100, machine=MACHINES[machine], networks=further)
+    violations = about_networks(pool, Tenancy(namespaces=namespaces))
+    (refusal,) = [each for each in violations if each.level == "error"]
+    assert words in refusal.message
+    assert "remove `networks`" in refusal.fix
+
+
+def test_networks_of_a_machine_without_gpudirect_are_not_judged() -> None:
+    assert found(GKE, replace(L4, networks=(NodeNetwork(network="storage", subnetwork="s"),))) == {}
 
 
 def test_a_pool_without_the_efa_of_its_machine_is_warned_of() -> None:
