@@ -159,9 +159,11 @@ def unused_claims(
     pods: Iterable[Pod],
     *,
     ended: Mapping[str, int],
+    is_handed_over: bool = False,
 ) -> tuple[PodDemand, ...]:
     """What another gang's provisioned requests promise and its pods do not occupy yet. `ended`: pods of a
-    PodSet that are done and come back no more.
+    PodSet that are done and come back no more. `is_handed_over`: the gang may start, so its placeholders are
+    gone or go, and its nodes wait for its pods.
 
     A lease with nodes of its own needs no protection: no other gang's pods select its label. What nothing was
     asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
@@ -170,7 +172,8 @@ def unused_claims(
     provisioned = [
         (spec, request)
         for spec in gang.request_specs
-        if (request := requests.get(spec.shape)) and request.status.holds("Provisioned")
+        if (request := requests.get(spec.shape))
+        and (request.status.holds("Provisioned") or (is_handed_over and spec.flavor.by_placeholders))
     ]
     waiting = [(spec, tuple(_unbound(spec, request, consumers))) for spec, request in provisioned]
     is_coming = len(provisioned) == len(gang.request_specs) and any(left for _, left in waiting)

@@ -187,6 +187,11 @@ def _count(template: PodTemplate) -> tuple[int, int]:
     return read_count(count, most_digits=6) or 0, read_count(total, most_digits=6) or 0
 
 
+def size_of_set(template: PodTemplate) -> int:
+    """The placeholders of the whole set that this template belongs to."""
+    return _count(template)[1]
+
+
 def asked_of(templates: Iterable[PodTemplate]) -> int:
     """The placeholders that these templates ask for."""
     return sum(_count(template)[0] for template in templates)

@@ -6,13 +6,24 @@ Reads caches, calls nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
-from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
-from muster.controller.gangs.objects import Pod, ProvisioningRequest
+from muster.controller.gangs.identity import request_of_template
+from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST
+from muster.controller.gangs.objects import (
+    Belonging,
+    Node,
+    Placeholder,
+    Pod,
+    PodTemplate,
+    ProvisioningRequest,
+)
+from muster.controller.gangs.placeholder_sets import size_of_set
 from muster.controller.gangs.verify import PodDemand
+from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.indexes import BY_MINUTE, minute
@@ -25,6 +36,16 @@ START_WINDOW: Final = timedelta(minutes=15)
 _MINUTE: Final = timedelta(minutes=1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a gang asked for under one name, whichever way: its pods carry the name."""
+
+    uid: str
+    check: str
+    key: Key
+    pods: int
+
+
 class CompetingGangs:
     """`base_snapshot`: a Workload, a check and a moment to what is known of it alone; `is_asking`: whether a
     request of the gang with this uid is being written.
@@ -35,6 +56,9 @@ class CompetingGangs:
         *,
         workloads: Informer[Workload],
         requests: Informer[ProvisioningRequest],
+        templates: Informer[PodTemplate],
+        placeholders: Informer[Placeholder],
+        nodes: Informer[Node],
         pods: Informer[Pod],
         flavors: Informer[ResourceFlavor],
         checks: Checks,
@@ -42,11 +66,14 @@ class CompetingGangs:
         is_asking: Callable[[str], bool],
     ) -> None:
         self._workloads, self._requests, self._pods, self._checks = workloads, requests, pods, checks
+        self._templates, self._placeholders = templates, placeholders
         self._base_snapshot, self._is_asking = base_snapshot, is_asking
         self._known: dict[str, dict[str, WorkloadSnapshot]] = {}
         """By uid and check, until the gang changes or all its pods have a node."""
         workloads.store.listen(self._workload_changed)
-        requests.store.listen(self._request_changed)
+        for owned in (requests, templates, placeholders):
+            owned.store.listen(self._belonging_changed)
+        nodes.store.listen(self._node_changed)
         flavors.store.listen(lambda *_: self._known.clear())
         checks.listen(self._known.clear)
 
@@ -62,7 +89,7 @@ class CompetingGangs:
             for each in workload.status.admission_checks
             if self._checks.is_ours(each.name)
         }
-        for other in self._others(snapshot, {*waiting, *self._starting(snapshot.now)}):
+        for other in self._others(snapshot, {*waiting, *self._starting(snapshot)}):
             yield from self._unused_claims(other)
             if _waits_in(other, pools, is_asking=self._is_asking(other.workload.metadata.uid)):
                 yield from (unpinned_demand(demand) for demand in other.gang.present)
@@ -98,15 +125,25 @@ class CompetingGangs:
         if before is not None:
             self._known.pop(before.metadata.uid, None)
 
-    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
-        for request in (before, after):
-            if request is not None:
-                self._known.pop(request.metadata.labels.get(identity.WORKLOAD_UID, ""), None)
+    def _belonging_changed(self, before: Belonging | None, after: Belonging | None) -> None:
+        for item in (before, after):
+            if item is not None:
+                self._known.pop(item.metadata.labels.get(identity.WORKLOAD_UID, ""), None)
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        """What a set is promised depends on the nodes of its placeholders."""
+        if (node := after or before) is not None:
+            for pod in self._placeholders.store.by_index(BY_NODE, node.metadata.name):
+                self._belonging_changed(None, pod)
 
     def _unused_claims(self, other: WorkloadSnapshot) -> Iterable[PodDemand]:
         # Of a scale-up, which of its pods are done does not show whether they are new ones.
         ended = {} if other.is_scale_up else other.ended
-        return unused_claims(other.gang, other.current, self._consumers(other), ended=ended)
+        return unused_claims(
+            *(other.gang, other.current, self._consumers(other)),
+            ended=ended,
+            is_handed_over=other.is_admitted,
+        )
 
     def _claimants(self, snapshot: WorkloadSnapshot) -> Iterable[tuple[str, str]]:
         """Uid and check of all that wait for their pods in pools that this gang shares. A part that brings
@@ -115,39 +152,66 @@ class CompetingGangs:
         shared = {
             spec.pool for spec in snapshot.gang.request_specs if not spec.flavor.node_selector_from_details
         }
-        requests = [each for pool in shared for each in self._requests.store.by_index(BY_POOL, pool)]
-        starting = self._starting(snapshot.now) if snapshot.gang.present else set()
-        return self._made_for(requests) | starting
+        asked = [
+            _of_request(each) for pool in shared for each in self._requests.store.by_index(BY_POOL, pool)
+        ]
+        starting = self._starting(snapshot) if snapshot.gang.present else set()
+        return self._made_for(asked) | starting
 
-    def _starting(self, now: datetime) -> set[tuple[str, str]]:
+    def _starting(self, snapshot: WorkloadSnapshot) -> set[tuple[str, str]]:
         """All whose nodes came lately and whose pods are not all bound."""
-        minutes = (minute(now - ago * _MINUTE) for ago in range(-1, START_WINDOW // _MINUTE))
-        return self._made_for(
-            each for name in minutes for each in self._requests.store.by_index(BY_MINUTE, name)
-        )
+        minutes = (minute(snapshot.now - ago * _MINUTE) for ago in range(-1, START_WINDOW // _MINUTE))
+        requests = (each for name in minutes for each in self._requests.store.by_index(BY_MINUTE, name))
+        return self._made_for((*map(_of_request, requests), *self._by_placeholders(snapshot)))
 
-    def _made_for(self, requests: Iterable[ProvisioningRequest]) -> set[tuple[str, str]]:
+    def _by_placeholders(self, snapshot: WorkloadSnapshot) -> Iterator[_Asked]:
+        """All sets of gangs that have not started, or did so lately."""
+        flavors = snapshot.policy.flavors if snapshot.policy else ()
+        pools = [flavor.name for flavor in flavors if flavor.by_placeholders]
+        for template in (each for pool in pools for each in self._templates.store.by_index(BY_POOL, pool)):
+            asked = _of_template(template)
+            workload = self._workloads.store.by_uid(asked.uid)
+            since = workload.status.since("Admitted") if workload is not None else None
+            if since is None or snapshot.now - since < START_WINDOW:
+                yield asked
+
+    def _made_for(self, asked: Iterable[_Asked]) -> set[tuple[str, str]]:
         waiting, used = set[tuple[str, str]](), set[str]()
-        for each in requests:
-            labels = each.metadata.labels
-            uid = labels.get(identity.WORKLOAD_UID, "")
+        for each in asked:
             if self._is_used(each):
-                used.add(uid)
+                used.add(each.uid)
             else:
-                waiting.add((uid, labels.get(identity.CHECK, "")))
+                waiting.add((each.uid, each.check))
         for uid in used - {uid for uid, _ in waiting}:
             self._known.pop(uid, None)
         return waiting
 
-    def _is_used(self, request: ProvisioningRequest) -> bool:
+    def _is_used(self, asked: _Asked) -> bool:
         """Whether all pods that it was made for have a node."""
-        pods = self._pods.store.by_index(BY_REQUEST, request.key)
-        bound = sum(1 for pod in pods if pod.spec.node_name)
-        return bound >= sum(pod_set.count for pod_set in request.spec.pod_sets)
+        pods = self._pods.store.by_index(BY_REQUEST, asked.key)
+        return sum(1 for pod in pods if pod.spec.node_name) >= asked.pods
 
     def _consumers(self, other: WorkloadSnapshot) -> Iterator[Pod]:
         for request in other.current.values():
             yield from self._pods.store.by_index(BY_REQUEST, request.key)
+
+
+def _of_request(request: ProvisioningRequest) -> _Asked:
+    labels = request.metadata.labels
+    return _Asked(
+        *(labels.get(identity.WORKLOAD_UID, ""), labels.get(identity.CHECK, ""), request.key),
+        pods=sum(pod_set.count for pod_set in request.spec.pod_sets),
+    )
+
+
+def _of_template(template: PodTemplate) -> _Asked:
+    """The set that it belongs to."""
+    labels, name = template.metadata.labels, request_of_template(template.metadata.name)
+    return _Asked(
+        *(labels.get(identity.WORKLOAD_UID, ""), labels.get(identity.CHECK, "")),
+        key=Key(template.metadata.namespace, name),
+        pods=size_of_set(template),
+    )
 
 
 def _waits_in(other: WorkloadSnapshot, pools: Collection[str], *, is_asking: bool) -> bool:

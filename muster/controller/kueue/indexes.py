@@ -49,6 +49,12 @@ def set_of(template: PodTemplate) -> list[str]:
     return [request_of_template(template.metadata.name)] if is_asked_by_pods(template) else []
 
 
+def pools_asked(template: PodTemplate) -> list[str]:
+    """The pool in which its placeholder set asks for nodes."""
+    pool = template.metadata.annotations.get(POOL, "")
+    return [pool] if pool and is_asked_by_pods(template) else []
+
+
 def pools_provisioning(workload: Workload) -> list[str]:
     """The flavors in which it provisions capacity."""
     status = workload.status
@@ -93,7 +99,7 @@ OF_REQUESTS: Final[Indexes] = {
     BY_MINUTE: minute_provisioned,
 }
 OF_BELONGINGS: Final[Indexes] = {BY_WORKLOAD: workload_of}
-OF_TEMPLATES: Final[Indexes] = {**OF_BELONGINGS, BY_REQUEST: set_of}
+OF_TEMPLATES: Final[Indexes] = {**OF_BELONGINGS, BY_REQUEST: set_of, BY_POOL: pools_asked}
 OF_PLACEHOLDERS: Final[Indexes] = {**OF_BELONGINGS, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {
     BY_POOL: pool_of,

@@ -90,6 +90,9 @@ class View:
         self.competing_gangs = CompetingGangs(
             workloads=self.workloads,
             requests=self.requests,
+            templates=self.templates,
+            placeholders=self.placeholders,
+            nodes=self.nodes,
             pods=self.pods,
             flavors=self.flavors,
             checks=self.checks,

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.controller.gangs.actions import CreateRequest
+from muster.controller.gangs.actions import CreateRequest, HoldNode
+from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.objects import (
+    Condition,
     Pod,
     PodSpec,
 )
@@ -34,12 +36,14 @@ from muster.model.names import (
     CONSUME_ANNOTATION,
     ELASTIC_JOB,
     GKE_LEASE_DETAIL,
+    PLACED_ANNOTATION,
     RUNS_ANNOTATION,
     RUNS_ON_ANNOTATION,
     WORKLOAD_UID_LABEL,
 )
 from muster.model.waiting import clock
 from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, pod_spec
+from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.views import named_by_label, view_of
 from tests.unit.gangs.paper import flavor_policy, node
 
@@ -56,6 +60,7 @@ def _view(world: World) -> View:
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),
+        placeholders=world.placeholders.values(),
         nodes=world.nodes.values(),
         pods=world.pods.values(),
     )
@@ -382,3 +387,71 @@ def test_a_gang_that_waits_for_nodes_is_told_whose_pods_are_still_ending() -> No
     assert ending in _waiting(world)[0]
     world.pods = {}
     assert "still ending" not in _waiting(world)[0]
+
+
+@pytest.fixture
+def placed() -> PlacedWorld:
+    """Two gangs whose placeholders stand; there is room for one of the heads."""
+    policy = dataclasses.replace(PLACED, flavors=(*PLACED.flavors, _HEADS))
+    made = PlacedWorld(policy=policy, stock={"l4": 2})
+    for name in ("a", "b"):
+        made.submit(name, _HEADED)
+    made.nodes["cpu-0"] = node("cpu-0", "cpu", cpus=1)
+    made.kueue()
+    made.settle()
+    made.cloud()
+    for key, pod in made.placeholders.items():
+        made.write("", HoldNode(node=pod.spec.node_name, name=request_of_placeholder(key)))
+    return made
+
+
+def test_room_for_one_head_is_claimed_once_by_gangs_of_placeholders(placed: PlacedWorld) -> None:
+    assert _ready(placed) == ["a"]
+    placed.nodes["cpu-1"] = node("cpu-1", "cpu", cpus=1)
+    assert _ready(placed) == ["a", "b"]
+
+
+def test_a_gang_of_placeholders_keeps_its_heads_room_until_its_own_pods_have_their_nodes(
+    placed: PlacedWorld,
+) -> None:
+    """Its placeholders go when it is admitted, before its pods are there."""
+    placed.workloads["a"] = _with_entry(placed, "a", State.READY)
+    status = placed.workloads["a"].status
+    admitted = Condition(type="Admitted", status="True", last_transition_time=placed.now)
+    placed.workloads["a"] = msgspec.structs.replace(
+        placed.workloads["a"],
+        status=msgspec.structs.replace(status, conditions=(*status.conditions, admitted)),
+    )
+    ((held, pod),) = (
+        item for item in placed.placeholders.items() if item[1].metadata.labels[WORKLOAD_UID_LABEL] == "uid-a"
+    )
+    del placed.placeholders[held]
+    assert "b" not in _ready(placed)
+    request, node_name = request_of_placeholder(held), pod.spec.node_name
+    meta = ObjectMeta(name="w", namespace="team-a", uid="w", annotations={PLACED_ANNOTATION: request})
+    placed.pods["w"] = Pod(metadata=meta, spec=PodSpec(node_name=node_name))
+    assert "b" in _ready(placed)
+
+
+@pytest.mark.parametrize("lost", ["its node", "its placeholder", "its template"])
+def test_a_gang_that_loses_what_it_asked_for_by_placeholders_lets_the_room_go(
+    placed: PlacedWorld, lost: str
+) -> None:
+    view = _view(placed)
+
+    def is_ready() -> bool:
+        decision = decide(view.snapshot(placed.workloads["b"], CHECK, now=placed.now))
+        return any(isinstance(each, SetCheckState) and each.state == "Ready" for each in decision.actions)
+
+    assert not is_ready()
+    workload = placed.workloads["a"].key
+    (template,) = view.templates.store.by_index(BY_WORKLOAD, workload)
+    (held,) = view.placeholders.store.by_index(BY_WORKLOAD, workload)
+    match lost:
+        case "its node":
+            view.nodes.store.remove(placed.nodes[held.spec.node_name])
+        case "its placeholder":
+            view.placeholders.store.remove(held)
+        case _:
+            view.templates.store.remove(template)
+    assert is_ready()

@@ -18,8 +18,10 @@ from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.indexes import (
     OF_BELONGINGS,
     OF_NODES,
+    OF_PLACEHOLDERS,
     OF_PODS,
     OF_REQUESTS,
+    OF_TEMPLATES,
     OF_WORKLOADS,
     Indexes,
 )
@@ -72,8 +74,8 @@ def view_of(
     return View(
         workloads=cached(WORKLOAD, held["workloads"], **OF_WORKLOADS),
         requests=cached(PROVISIONING_REQUEST, held["requests"], **{**OF_REQUESTS, **owned}),
-        templates=cached(POD_TEMPLATE, held["templates"], **owned),
-        placeholders=cached(PLACEHOLDER, held["placeholders"], **owned),
+        templates=cached(POD_TEMPLATE, held["templates"], **{**OF_TEMPLATES, **owned}),
+        placeholders=cached(PLACEHOLDER, held["placeholders"], **{**OF_PLACEHOLDERS, **owned}),
         nodes=cached(NODE, held["nodes"], **OF_NODES),
         pods=cached(POD, held["pods"], **OF_PODS),
         flavors=cached(RESOURCE_FLAVOR, flavors),
