@@ -89,9 +89,11 @@ def _out_of_stock(stage: Stage) -> str:
 
 
 def test_a_manager_that_lives_for_one_write_at_a_time_gets_there(stage: Stage) -> None:
-    """Through a failure, the way back and a second try: each of its writes by another process."""
+    """Through a failure, the way back and a second try: each of its writes by another process, but for those
+    that go side by side.
+    """
     manager = stage.manager()
     stage.proxy.plan = plan = Kill(manager, 1, again=True)
     with manager.kept():
         _out_of_stock(stage)
-    assert plan.kills > 15
+    assert plan.kills > 10

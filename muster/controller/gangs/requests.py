@@ -38,6 +38,7 @@ from muster.controller.gangs.startup import Startup
 from muster.controller.gangs.templates import Json, is_ours, pod_template, provisioning_request, set_notes
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Status
+from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Resource, T
 from muster.controller.runtime.informer import Informer
 from muster.model.names import OWN_PREFIX
@@ -92,13 +93,17 @@ class Requests:
     async def create_set(self, owner: Owner, action: CreateSet) -> None:
         """The pods of it that are not there yet."""
         store = self._caches[PLACEHOLDER].store
-        for body in pods(owner, action):
-            if store.get(Key(body["metadata"]["namespace"], body["metadata"]["name"])) is None:
-                await self._create(PLACEHOLDER, body, owner)
+        await side_by_side(
+            self._create(PLACEHOLDER, body, owner)
+            for body in pods(owner, action)
+            if store.get(Key(body["metadata"]["namespace"], body["metadata"]["name"])) is None
+        )
 
     async def hold(self, owner: Owner, action: CreatePlaceholders) -> None:
-        for name, index in named(action.request, action.spec):
-            await self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
+        await side_by_side(
+            self._create(PLACEHOLDER, pod(owner, action, name=name, index=index), owner)
+            for name, index in named(action.request, action.spec)
+        )
 
     async def delete(self, action: Delete) -> None:
         await self._delete(_KINDS[action.kind], Key(action.namespace, action.name), uid=action.uid)
@@ -124,10 +129,9 @@ class Requests:
         cached = self._caches.get(owners)
         gone = {uid for uid in by_owner if cached is not None and cached.store.is_gone(uid)}
         living = await self._uid_of(owners, of) if by_owner.keys() - gone else ""
-        for uid, made in by_owner.items():
-            if uid != living:
-                for item in made:
-                    await self.delete(delete(item))
+        await side_by_side(
+            self.delete(delete(item)) for uid, made in by_owner.items() if uid != living for item in made
+        )
 
     async def _uid_of(self, owners: Resource[Any], key: Key) -> str:
         try:

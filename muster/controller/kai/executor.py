@@ -4,10 +4,9 @@ Safe with a stale decision: every write to a pod carries its uid, and removing a
 once. Requests are muster.controller.gangs'; decide.py decides what to do.
 """
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -24,12 +23,10 @@ from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.templates import owner_of, template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
+from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.events import EventRecorder
 from muster.model.names import GANG_GATE
-
-_PARALLEL: Final = 16
-"""Pods of one batch that are lifted at a time."""
 
 
 class Executor:
@@ -70,8 +67,7 @@ class Executor:
     async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
         *others, leader = ungates
-        for start in range(0, len(others), _PARALLEL):
-            await _all(self._ungate(each) for each in others[start : start + _PARALLEL])
+        await side_by_side(map(self._ungate, others))
         await self._ungate(leader)
 
     async def _ungate(self, action: Ungate) -> None:
@@ -143,15 +139,3 @@ class Executor:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
         await self._requests.create_templates(owner_of(cluster), action, templates)
-
-
-async def _all(calls: Iterable[Any]) -> None:
-    """Side by side. What one of them raises ends all, and is raised as it is: callers that react to a refusal
-    know no groups.
-    """
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for call in calls:
-                tasks.create_task(call)
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from group

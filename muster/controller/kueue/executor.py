@@ -9,6 +9,7 @@ taken accepts the object only if the owner's uid matches. decide.py decides what
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
+from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import (
     Action,
@@ -77,38 +79,51 @@ class Executor:
     ) -> None:
         if _needs_confirmation(actions, workload, is_current=self._is_current()):
             await self._confirm(workload, actions)
-        for action in actions:
-            match action:
-                case SetCheckState():
-                    workload = await self._set_check_state(workload, check, action)
-                case Deactivate(history=history):
-                    workload = await self._patch(workload, history, active=False)
-                case Reactivate(history=history):
-                    workload = await self._patch(workload, history, active=True)
-                case SetFlavorAffinity():
-                    workload = await self._set_flavor_affinity(workload, action)
-                case PatchAnnotations(history=history):
+        for kind, same in groupby(actions, key=type):
+            if kind in _INDEPENDENT:
+                await side_by_side(map(self._write, same))
+            else:
+                for action in same:
+                    workload = await self._run(action, workload, check=check, flavors=flavors)
+
+    async def _write(self, action: Action) -> None:
+        """One of many alike, in any order."""
+        match action:
+            case HoldNode(node=node, name=name):
+                await self._taints.hold(node, name=name)
+            case Delete():
+                await self._requests.delete(action)
+
+    async def _run(self, action: Action, workload: Workload, *, check: str, flavors: Flavors) -> Workload:
+        """The Workload as it is after the action."""
+        match action:
+            case SetCheckState():
+                workload = await self._set_check_state(workload, check, action)
+            case Deactivate(history=history):
+                workload = await self._patch(workload, history, active=False)
+            case Reactivate(history=history):
+                workload = await self._patch(workload, history, active=True)
+            case SetFlavorAffinity():
+                workload = await self._set_flavor_affinity(workload, action)
+            case PatchAnnotations(history=history):
+                workload = await self._patch(workload, history, active=None)
+            case CreateTemplates():
+                await self._create_templates(workload, action, flavors)
+            case CreateSet():
+                await self._requests.create_set(owner_of(workload), action)
+            case CreateRequest():
+                await self._requests.create_request(owner_of(workload), action)
+            case CreatePlaceholders():
+                await self._requests.hold(owner_of(workload), action)
+            case RemoveClaims(history=history):
+                is_clean = await self._clusters.remove_claims(workload, action, check=check)
+                if history is not None and is_clean:
                     workload = await self._patch(workload, history, active=None)
-                case CreateTemplates():
-                    await self._create_templates(workload, action, flavors)
-                case CreateSet():
-                    await self._requests.create_set(owner_of(workload), action)
-                case HoldNode(node=node, name=name):
-                    await self._taints.hold(node, name=name)
-                case CreateRequest():
-                    await self._requests.create_request(owner_of(workload), action)
-                case CreatePlaceholders():
-                    await self._requests.hold(owner_of(workload), action)
-                case Delete():
-                    await self._requests.delete(action)
-                case RemoveClaims(history=history):
-                    is_clean = await self._clusters.remove_claims(workload, action, check=check)
-                    if history is not None and is_clean:
-                        workload = await self._patch(workload, history, active=None)
-                case RecordRunningPods():
-                    workload = await self._record_running_pods(workload, action)
-                case EmitEvent():
-                    emit_event(self._events, owner_of(workload), action)
+            case RecordRunningPods():
+                workload = await self._record_running_pods(workload, action)
+            case EmitEvent():
+                emit_event(self._events, owner_of(workload), action)
+        return workload
 
     async def release_orphans(self, items: Sequence[Belonging], *, of: Key) -> None:
         """Delete what was made for Workloads that no longer exist."""
@@ -194,6 +209,8 @@ class Executor:
         await self._requests.create_templates(owner_of(workload), action, pods)
 
 
+_INDEPENDENT: Final = (HoldNode, Delete)
+"""Writes of which a gang has one for each of its pods, and which do not depend on each other."""
 _CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity, PatchAnnotations)
 """Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
 

@@ -12,7 +12,14 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from muster.controller.gangs.actions import CreatePlaceholders, CreateRequest, CreateTemplates, Delete
+from muster.controller.gangs.actions import (
+    CreatePlaceholders,
+    CreateRequest,
+    CreateSet,
+    CreateTemplates,
+    Delete,
+    HoldNode,
+)
 from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, unpinned_demand
 from muster.controller.gangs.create_errors import CreateRejected, NameTaken
 from muster.controller.gangs.identity import ATTEMPT
@@ -21,6 +28,7 @@ from muster.controller.gangs.requests import Requests, StaleDecision
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.templates import Json
 from muster.controller.kube.errors import Conflict, Forbidden, ServerError
+from muster.controller.kube.parallel import AT_ONCE
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import (
     Action,
@@ -407,3 +415,46 @@ def test_what_the_server_stores_as_it_was_sent_is_not_altered() -> None:
         assert ("pods", _SPACE, "asked-0-hold-0") in hands.server.objects
 
     at_work(scenario)
+
+
+@pytest.mark.parametrize("write", ["placeholders", "nodes", "deletions"])
+def test_what_a_gang_has_one_of_for_each_pod_is_written_side_by_side(
+    write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, under_way, peak = 2 * AT_ONCE, 0, 0
+
+    async def scenario(hands: Hands) -> None:
+        world = World()
+        world.submit("a", {"main": ("l4", count)})
+        world.kueue()
+        (spec,) = world.snapshot("a").gang.request_specs
+        made = CreateSet(
+            name="asked", spec=spec, labels={ATTEMPT: "this"}, image="pause", max_lifetime=timedelta(hours=1)
+        )
+        actions: dict[str, tuple[Action, ...]] = {
+            "placeholders": (made,),
+            "nodes": tuple(HoldNode(node=f"n{number}", name="asked") for number in range(count)),
+            "deletions": tuple(
+                Delete(kind="PodTemplate", namespace=_SPACE, name=f"t{number}", uid=f"u{number}")
+                for number in range(count)
+            ),
+        }
+        workload = await hands.seen()
+
+        def counted(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+            async def counting(*arguments: Any, **options: Any) -> Any:
+                nonlocal under_way, peak
+                under_way, peak = under_way + 1, max(peak, under_way + 1)
+                try:
+                    return await call(*arguments, **options)
+                finally:
+                    under_way -= 1
+
+            return counting
+
+        method = {"placeholders": "create", "nodes": "get", "deletions": "delete"}[write]
+        monkeypatch.setattr(hands.client, method, counted(getattr(hands.client, method)))
+        await hands.run(workload, *actions[write])
+
+    at_work(scenario)
+    assert peak == AT_ONCE
