@@ -18,6 +18,7 @@ from muster.components.bundle import Bundle
 from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from muster.components.clusters.cluster import ClusterInputs, cluster_of
 from muster.components.component import Component
+from muster.components.compute_classes import ComputeClasses, ComputeClassesArgs
 from muster.components.context import PlatformContext
 from muster.components.crds import crd_manifests
 from muster.components.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
@@ -34,7 +35,7 @@ from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.components.sizing import Sizing
 from muster.components.tenancy import Tenancy, TenancyArgs
-from muster.model.clusters import EksCluster, NodeProvisioner
+from muster.model.clusters import EksCluster, GkeCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.programs import Program
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
@@ -87,9 +88,9 @@ class Platform(Component):
         context = PlatformContext.of(stack, self.cluster, artifacts=args.artifacts, sizing=args.sizing)
         # Everything in the cluster comes after the CRDs, and they come after a look at what is there already.
         # Auto Mode has its own CRDs, and makes the nodes of everything.
-        self.nodes = self._auto_mode(context)
+        self.nodes: Karpenter | ComputeClasses | None = self._auto_mode(context)
         self.crds = self._crds(context, after=[] if self.nodes is None else [self.nodes.serving])
-        self.nodes = self.nodes or self._karpenter(context)
+        self.nodes = self.nodes or self._karpenter(context) or self._compute_classes(context)
         self.scheduler = self._scheduler(context)
         self.autoscaler = self._autoscaler(context)
         self.kuberay = KubeRay(
@@ -194,6 +195,16 @@ class Platform(Component):
         if not isinstance(cluster, EksCluster) or not cluster.is_auto:
             return None
         return self._provisioned(context, cluster, after=[])
+
+    def _compute_classes(self, context: PlatformContext) -> ComputeClasses | None:
+        provisioning = self.cluster.provisioning
+        if not isinstance(context.stack.cluster, GkeCluster) or provisioning is None:
+            return None
+        return ComputeClasses(
+            self.child_name("compute-classes"),
+            ComputeClassesArgs(context=context, provisioning=provisioning),
+            opts=self.child_options(),
+        )
 
     def _karpenter(self, context: PlatformContext) -> Karpenter | None:
         cluster = context.stack.cluster

@@ -3,7 +3,7 @@
 from typing import Final
 
 from muster.model.capacity import Capacity
-from muster.model.clusters import Autoscaler, EksCluster, ExistingCluster
+from muster.model.clusters import Autoscaler, EksCluster, ExistingCluster, GkeCluster
 from muster.model.stack import GangMode, Stack
 
 ALL_OR_NOTHING: Final = "A gang starts when all of its nodes are ready, or not at all."
@@ -12,7 +12,7 @@ BY_PLACEHOLDERS: Final = (
     "for until its deadline."
 )
 NOT_PROMISED: Final = (
-    "All-or-nothing is not promised: Karpenter makes nodes as pods ask, so part of a gang may get its nodes, "
+    "All-or-nothing is not promised: nodes are made as pods ask, so part of a gang may get its nodes, "
     "and hold them, while the rest waits."
 )
 _OFF: Final = "All-or-nothing is not promised: gang admission is off, so nodes come one by one as pods ask."
@@ -26,7 +26,7 @@ def gang_promise(stack: Stack) -> str:
     cluster = stack.cluster
     if isinstance(cluster, ExistingCluster) and cluster.autoscaler is Autoscaler.KARPENTER:
         return NOT_PROMISED
-    if isinstance(cluster, EksCluster) and not cluster.answers_requests:
+    if isinstance(cluster, EksCluster | GkeCluster) and not cluster.answers_requests:
         return NOT_PROMISED
     if stack.gang_admission.mode is GangMode.OFF:
         return _OFF

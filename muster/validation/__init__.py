@@ -20,6 +20,7 @@ from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
 from muster.validation.charts import chart_rules
 from muster.validation.clusters import cluster_rules
+from muster.validation.compute_classes import compute_class_rules
 from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
 from muster.validation.gangs import gang_word_rules
 from muster.validation.gpudirect import gpudirect_rules
@@ -46,6 +47,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     pool_rules,
     gang_word_rules,
     provisioner_rules,
+    compute_class_rules,
     gpudirect_rules,
     sharing_rules,
     priority_rules,

@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
-from muster.model.clusters import Cluster, GkeCluster
+from muster.model.clusters import Cluster
 from muster.model.pools import MOST_RUN, Pool
 from muster.model.providers import Provider
 from muster.model.stack import Stack
@@ -166,10 +166,6 @@ def _reservation(pool: Pool, provider: Provider, path: str) -> Iterator[Violatio
 
 def _unanswered(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     """A queued pool without an autoscaler for ProvisioningRequests would wait for ever."""
-    if (
-        pool.capacity is Capacity.QUEUED
-        and not cluster.answers_requests
-        and not isinstance(cluster, GkeCluster)
-    ):
+    if pool.capacity is Capacity.QUEUED and not cluster.answers_requests:
         message = f"autoscaler {cluster.autoscaler} answers no ProvisioningRequest: no node would come."
         yield Violation(f"{path}.capacity", message, "use on-demand, or an autoscaler that answers them.")

@@ -41,6 +41,20 @@ def gke() -> Program:
     return platform("gke-prod")
 
 
+def test_compute_classes_are_there_before_a_team_can_submit() -> None:
+    stack = load(ROOT / "tests" / "clouds" / "stacks" / "gke-compute-classes.yaml")
+    stack = replace(stack, images=IMAGE)
+    artifacts = upstream.resolve_artifacts(stack, name="every")
+    program = run(lambda: Platform("muster", PlatformArgs(stack=stack, artifacts=artifacts)))
+    (text,) = program.one(BUNDLE, "compute-classes-nodes").inputs["manifests"].values()
+    classes = json.loads(text).values()
+    assert {each["metadata"]["name"] for each in classes} == {pool.name for pool in stack.pools}
+    for each in classes:
+        assert "@" in each["spec"]["nodePoolConfig"]["serviceAccount"]
+    tenancy = program.one(BUNDLE, "tenancy-policies")
+    assert program.comes_after(tenancy, program.one(BUNDLE, "compute-classes-nodes"))
+
+
 @pytest.mark.parametrize("name", ["gke-dev", "eks-dev"])
 def test_a_dev_stack_can_be_destroyed(name: str) -> None:
     assert not [each.name for each in platform(name).resources if each.protect]

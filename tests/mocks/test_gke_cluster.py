@@ -9,7 +9,14 @@ import pytest
 
 from muster.components.clusters.gke import GkeGpuCluster, GkeGpuClusterArgs
 from muster.model.capacity import Capacity, Reservation
-from muster.model.clusters import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
+from muster.model.clusters import (
+    ExistingNetwork,
+    GkeCluster,
+    GkeNetwork,
+    GkeProvisioner,
+    GpuDriver,
+    ReleaseChannel,
+)
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
@@ -292,3 +299,16 @@ def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(progra
     assert config["users"][0]["user"].keys() == {"exec"}
     assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
     assert program.comes_after(provider, program.one(POOL, "ml-system"))
+
+
+def test_with_compute_classes_gke_makes_the_node_pools_but_that_of_the_system() -> None:
+    cluster = replace(CLUSTER, autoscaler=GkeProvisioner.COMPUTE_CLASSES)
+    pools = tuple(each for each in POOLS if each.name in ("t4", "h200"))
+    program = made(cluster, pools)
+    assert [each.inputs["name"] for each in program.of(POOL)] == ["system"]
+
+
+def test_queued_pools_with_compute_classes_are_refused_by_the_component() -> None:
+    cluster = replace(CLUSTER, autoscaler=GkeProvisioner.COMPUTE_CLASSES)
+    with pytest.raises(Exception, match="l4: nodes of a ComputeClass answer no ProvisioningRequest"):
+        made(cluster, tuple(each for each in POOLS if each.name == "l4"))

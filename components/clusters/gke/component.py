@@ -13,6 +13,7 @@ from muster.components.clusters.gke import pools
 from muster.components.clusters.gke.control_plane import control_plane
 from muster.components.clusters.gke.identity import NodeIdentity
 from muster.components.clusters.gke.network import ExistingNetworkArgs, network
+from muster.components.clusters.gke.provisioning import provisioning
 from muster.components.component import Component
 from muster.model.clusters import GkeCluster
 from muster.model.pools import Pool
@@ -99,18 +100,24 @@ class GkeGpuCluster(Component):
             kms_key=kms_key,
             opts=nodes,
         )
-        self.pools = {
-            pool.name: pools.pool(
-                pool,
-                cluster,
-                prefix=name,
-                control_plane=made,
-                service_account=identity.email,
-                kms_key=kms_key,
-                opts=nodes,
+        self.pools: dict[str, gcp.container.NodePool] = {}
+        if cluster.answers_requests:
+            self.pools = {
+                pool.name: pools.pool(
+                    pool,
+                    cluster,
+                    prefix=name,
+                    control_plane=made,
+                    service_account=identity.email,
+                    kms_key=kms_key,
+                    opts=nodes,
+                )
+                for pool in args.pools
+            }
+        else:
+            self.provisioning = provisioning(
+                args.pools, cluster, service_account=identity.email, kms_key=kms_key
             )
-            for pool in args.pools
-        }
         self.kubeconfig = access.kubeconfig(
             cluster.name,
             endpoint=made.endpoint,

@@ -8,6 +8,7 @@ from muster.model.clusters import (
     ExistingNetwork,
     GkeCluster,
     GkeNetwork,
+    GkeProvisioner,
     GpuDriver,
     MaintenanceWindow,
     Provider,
@@ -43,6 +44,7 @@ def parse_gke(section: Section) -> GkeCluster | None:
         gpu_driver=section.choice("gpuDriver", GpuDriver, default.gpu_driver) or default.gpu_driver,
         system_pool=parse_system(section, Provider.GKE, default.system_pool),
         labels=section.texts("labels"),
+        autoscaler=section.choice("autoscaler", GkeProvisioner, default.autoscaler) or default.autoscaler,
         maintenance=_maintenance(section.section("maintenance")) if section.has("maintenance") else None,
     )
     return cluster if name and project and (region or zone) else None

@@ -26,6 +26,7 @@ from muster.model.clusters import (
     EksNetwork,
     GkeCluster,
     GkeNetwork,
+    GkeProvisioner,
     GpuDriver,
     MaintenanceWindow,
     NatGateways,
@@ -118,6 +119,12 @@ def _gke() -> Schema:
                 example={"days": ["sat", "sun"], "start": "02:00", "hours": 8},
             ),
             "version": key("The version of Kubernetes, in quotes.", text(), example="1.36"),
+            "autoscaler": key(
+                "What makes the nodes: node pools of Muster's, which alone can be queued; or GKE by itself, "
+                "from ComputeClasses.",
+                choice(GkeProvisioner),
+                default=_GKE.autoscaler.value,
+            ),
             "network": key("The address ranges of the network, or an existing network.", _gke_network()),
             "authorizedNetworks": key(
                 "Name: addresses that can reach the control plane.",

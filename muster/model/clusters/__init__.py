@@ -16,7 +16,14 @@ from muster.model.clusters.eks import (
     NodeProvisioner,
 )
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
-from muster.model.clusters.gke import ExistingNetwork, GkeCluster, GkeNetwork, GpuDriver, ReleaseChannel
+from muster.model.clusters.gke import (
+    ExistingNetwork,
+    GkeCluster,
+    GkeNetwork,
+    GkeProvisioner,
+    GpuDriver,
+    ReleaseChannel,
+)
 from muster.model.clusters.maintenance import Day, MaintenanceWindow
 from muster.model.clusters.system import SystemPool
 from muster.model.providers import Provider
@@ -36,6 +43,7 @@ __all__ = [
     "ExistingVpc",
     "GkeCluster",
     "GkeNetwork",
+    "GkeProvisioner",
     "GpuDriver",
     "MaintenanceWindow",
     "NatGateways",

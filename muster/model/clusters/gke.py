@@ -51,6 +51,18 @@ class GpuDriver(StrEnum):
         return self is not GpuDriver.INSTALLER
 
 
+class GkeProvisioner(StrEnum):
+    """What makes the nodes of the pools.
+
+    `node-pools`: Muster makes a node pool each, which GKE's autoscaler resizes; it answers
+    ProvisioningRequests. `compute-classes`: GKE makes node pools by itself, as ComputeClasses say, for pods
+    that wait. Only the first has queued pools.
+    """
+
+    NODE_POOLS = "node-pools"
+    COMPUTE_CLASSES = "compute-classes"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
     """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork; a network
@@ -117,11 +129,12 @@ class GkeCluster:
     system_pool: SystemPool = _SYSTEM
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     maintenance: MaintenanceWindow | None = None
+    autoscaler: GkeProvisioner = GkeProvisioner.NODE_POOLS
 
     @property
     def answers_requests(self) -> bool:
         """Whether a ProvisioningRequest is ever answered there."""
-        return True
+        return self.autoscaler is GkeProvisioner.NODE_POOLS
 
     @property
     def provider(self) -> Provider:

@@ -17,6 +17,7 @@ labels of the pods' node selectors, which come from the flavor.
 from collections.abc import Iterable, Mapping
 
 from muster.model import names
+from muster.model.clusters import GkeCluster
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
 from muster.model.pools import Pool
 from muster.model.stack import Stack
@@ -31,7 +32,7 @@ def topologies(stack: Stack) -> list[Manifest]:
 
 
 def flavors(stack: Stack) -> list[Manifest]:
-    ours = [kueue("ResourceFlavor", pool.flavor, spec=_pool(pool)) for pool in stack.pools]
+    ours = [kueue("ResourceFlavor", pool.flavor, spec=_pool(pool, stack)) for pool in stack.pools]
     return [*ours, *(kueue("ResourceFlavor", each.name, spec=_other(each)) for each in stack.kueue.flavors)]
 
 
@@ -39,7 +40,7 @@ def device_taint(pool: Pool) -> dict[str, str]:
     return {"key": pool.device_taint, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
-def _pool(pool: Pool) -> Manifest:
+def _pool(pool: Pool, stack: Stack) -> Manifest:
     said = pool.kueue
     if said.exact:
         return _other(said)
@@ -49,18 +50,26 @@ def _pool(pool: Pool) -> Manifest:
             names.POOL_LABEL: pool.name,
             **pool.device_labels,
             **pool.machine.labels,
+            **_class_of(pool, stack),
             **said.node_labels,
         },
         taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
-        tolerations=[*_of_gke(pool), *said.tolerations],
+        tolerations=[*_of_gke(pool, stack), *said.tolerations],
         topology=said.topology,
     )
 
 
-def _of_gke(pool: Pool) -> list[Toleration]:
-    if pool.provisioning_class != names.GKE_QUEUED_CLASS:
-        return []
-    return [Toleration(key=names.GKE_QUEUED_TAINT_KEY, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE)]
+def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
+    found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
+    found += _class_of(pool, stack)
+    return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
+
+
+def _class_of(pool: Pool, stack: Stack) -> dict[str, str]:
+    """GKE makes a node for a pod that selects the class, and taints it with the same key."""
+    cluster = stack.cluster
+    has_classes = isinstance(cluster, GkeCluster) and not cluster.answers_requests
+    return {names.COMPUTE_CLASS_LABEL: pool.name} if has_classes else {}
 
 
 def _other(flavor: Flavor | PoolOptions) -> Manifest:
