@@ -27,7 +27,7 @@ _QUEUES: Final = {
     Scheduler.KAI: "/apis/scheduling.run.ai/v2/queues",
 }
 _KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-# They outlive their stack: with one, every object of it would go (docs/limits.md).
+# They outlive their stack: with one, every object of it would go (docs/known-issues.md).
 _KEPT: Final = frozenset(
     {
         *("muster.dev", "autoscaling.x-k8s.io", "ray.io", "scheduling.run.ai", "kai.scheduler"),

@@ -83,7 +83,7 @@ def test_over_quota_a_gang_runs_where_the_policy_allows_it_and_nodes_come_for_wh
 def test_a_gang_with_quota_waits_while_one_without_has_the_last_nodes(
     gangs: World, policy: GangPolicy
 ) -> None:
-    """Behind our gate KAI does not see it, and so takes nothing back for it (docs/limits.md)."""
+    """Behind our gate KAI does not see it, and so takes nothing back for it (docs/kai.md)."""
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
     gangs.offer(stock=8, classes=_classes(policy))
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))

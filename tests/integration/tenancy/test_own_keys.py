@@ -147,7 +147,7 @@ def test_the_manager_answers_for_its_own_admission_checks(world: World) -> None:
 
 
 def test_no_policy_sees_what_the_webhooks_may_change_in_a_webhook_configuration(world: World) -> None:
-    """A limit (docs/limits.md): the API server exempts these kinds from admission. When that ends, the fence
+    """A known issue: the API server exempts these kinds from admission. When that ends, the fence
     can be closed.
     """
     hook = {
