@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from muster import config
 from muster.model import names
@@ -26,6 +27,8 @@ _QUEUES: Final = {
     Scheduler.KUEUE: "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
     Scheduler.KAI: "/apis/scheduling.run.ai/v2/queues",
 }
+# Every cluster of GKE serves it.
+_CLASSES: Final = Path(__file__).parent / "cluster" / "computeclasses.yaml"
 _KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # They outlive their stack: with one, every object of it would go (docs/known-issues.md).
 _KEPT: Final = frozenset(
@@ -56,11 +59,14 @@ _LISTS: Final = (
 @pytest.fixture(scope="module")
 def cluster(serving: Clouds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     with standing(tmp_path_factory.mktemp("cluster"), serving) as made:
+        made.plane.define([yaml.safe_load(_CLASSES.read_text())])
         yield made
 
 
-# The last one shows that the API server takes what Karpenter is handed.
-@pytest.mark.parametrize("stack", [*SHIPPED, OWN["eks-karpenter"]], ids=lambda stack: stack.stem)
+# The last two show that the API server takes what Karpenter and GKE are handed.
+@pytest.mark.parametrize(
+    "stack", [*SHIPPED, OWN["eks-karpenter"], OWN["gke-compute-classes"]], ids=lambda stack: stack.stem
+)
 def test_a_shipped_stack_is_previewed_applied_whole_left_alone_protected_and_destroyed(
     stack: Path, clouds: Clouds, cluster: Standing, charts: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +119,9 @@ def _assert_stands(cluster: Standing, stack: Stack) -> None:
         assert {pool.name for pool in stack.pools} == cluster.objects(
             "/apis/karpenter.sh/v1/nodepools"
         ).keys()
+    if isinstance(stack.cluster, GkeCluster) and not stack.cluster.answers_requests:
+        found = cluster.objects("/apis/cloud.google.com/v1/computeclasses")
+        assert {pool.name for pool in stack.pools} == found.keys()
     teams = {team.name for _, team in stack.teams()}
     assert teams <= {key.rpartition("/")[2] for key in cluster.objects(_QUEUES[stack.scheduler])}
     deployments = cluster.objects("/apis/apps/v1/deployments")

@@ -20,7 +20,7 @@ from tests.integration.conftest import ApiServer
 Object = dict[str, Any]
 
 _STACK: Final = Path(__file__).parents[2] / "clouds" / "stacks" / "gke-compute-classes.yaml"
-_KIND: Final = Path(__file__).parent / "computeclasses.yaml"
+_KIND: Final = Path(__file__).parents[2] / "clouds" / "cluster" / "computeclasses.yaml"
 _AT: Final = "/apis/cloud.google.com/v1/computeclasses"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
