@@ -151,7 +151,8 @@ GKE: Final = [
         pools={"a100": REPLACE},
     ),
     Edit({"muster:pools.v6e.topology": "2x4", "muster:pools.v6e.maxNodes": 2}, pools={"v6e": REPLACE}),
-    _pool("h100", "networks", [{"network": "n", "subnetwork": "s"}], REPLACE, cluster=UPDATE),
+    # With a machine of GPUDirect, networks take namespaces of one's own: validation/gpudirect.py.
+    _pool("a100", "networks", [{"network": "n", "subnetwork": "s"}], REPLACE, cluster=UPDATE),
     _pool("cpu", "labels", {"tier": "web"}, UPDATE),
     Edit(
         {"muster:pools.a100.sharing": "time-slicing", "muster:pools.a100.shares": 4}, pools={"a100": REPLACE}

@@ -18,9 +18,11 @@ from tests.waiting import eventually
 
 # One step of `make up`.
 _STEP = """
-import os, sys
+import os, signal, sys
 from muster.errors import MusterError
 from muster.local.demo.steps import run_step
+# As a terminal has it: a shell's background jobs ignore SIGINT, and so would their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 command = ["pulumi", "up", "--stack", "local", "--yes", "--skip-preview"]
 try:
     run_step("pulumi up", command, os.environ, resume="again")
