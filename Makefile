@@ -79,6 +79,10 @@ pin: $(STAMP) ## Write the digests of the others' images and of the charts into 
 	@: "$${STACK:?name a stack: make pin STACK=gke-prod}"
 	@$(PY) -m muster image pin "$$STACK"
 
+.PHONY: release
+release: $(STAMP) ## Write wheel, image, site, bills of materials, checksums and notes into build/release: make release [DRAFT=1]
+	@$(PY) -m release $(if $(DRAFT),--draft)
+
 .PHONY: pin-programs
 pin-programs: $(STAMP) ## Write the digests of released programs into versions.toml
 	@$(PY) -m muster local pin-programs

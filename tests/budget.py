@@ -60,7 +60,11 @@ SUITES: Final = {
                 (*_PYTHON, "ruff", "format", "--check", "--quiet", "."),
                 (*_PYTHON, "ruff", "check", "--quiet", "."),
                 (*_PYTHON, "mypy", "__main__.py"),
-                (*_PYTHON, "mypy", *(word for root in ("muster", "bench", "tests") for word in ("-p", root))),
+                (
+                    *_PYTHON,
+                    "mypy",
+                    *(word for root in ("muster", "bench", "release", "tests") for word in ("-p", root)),
+                ),
                 (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
                 ("env", "NO_MKDOCS_2_WARNING=1", *_PYTHON, "mkdocs", "build", "--strict"),
             ),

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON_FOLDERS: Final = {"muster", "components", "policies", "tests", "bench", "examples"}
+PYTHON_FOLDERS: Final = {"muster", "components", "policies", "tests", "bench", "release", "examples"}
 LINKS: Final = {
     "muster/components": "../components",
     "muster/policies": "../policies",

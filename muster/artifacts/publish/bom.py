@@ -1,7 +1,7 @@
-"""The bill of materials of an image, in CycloneDX 1.6.
+"""Bills of materials in CycloneDX 1.6.
 
-It lists the distribution's packages and the Python packages. They are read from the image's own layers, so
-that the list always matches the image. The same image gives the same bytes.
+That of an image lists the distribution's packages and the Python packages. They are read from the image's
+own layers, so that the list always matches the image. The same image gives the same bytes.
 https://cyclonedx.org/docs/1.6/json/ and https://github.com/package-url/purl-spec name the fields.
 """
 
@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from typing import Any, Final
@@ -48,28 +48,41 @@ def bill(image: Image, *, created: str) -> bytes:
     release = _release(files)
     packages = sorted({*_debian(files, release), *_python(files)})
     reference = f"pkg:oci/{_NAME}@{quote(image.digest, safe='')}?arch={image.architecture}"
-    document = {
+    subject = {
+        "type": "container",
+        "bom-ref": reference,
+        "name": _NAME,
+        "version": image.digest,
+        "purl": reference,
+    }
+    return document(subject, packages, others=[_base(image, release)], created=created)
+
+
+def document(
+    subject: Mapping[str, Any],
+    packages: Sequence[Package],
+    *,
+    others: Sequence[Mapping[str, Any]] = (),
+    created: str,
+) -> bytes:
+    """The bill of `subject`, a component that consists of `packages`; `others` are listed beside them."""
+    reference = str(subject["bom-ref"])
+    written = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, reference)}",
         "version": 1,
-        "metadata": {
-            "timestamp": created,
-            "component": {
-                "type": "container",
-                "bom-ref": reference,
-                "name": _NAME,
-                "version": image.digest,
-                "purl": reference,
-            },
-        },
-        "components": [
-            *(package.component() for package in packages),
-            _base(image, release),
-        ],
+        "metadata": {"timestamp": created, "component": subject},
+        "components": [*(package.component() for package in packages), *others],
         "dependencies": [{"ref": reference, "dependsOn": [package.purl for package in packages]}],
     }
-    return json.dumps(document, indent=1, sort_keys=True).encode()
+    return json.dumps(written, indent=1, sort_keys=True).encode()
+
+
+def pypi(name: str, version: str, licence: str = "") -> Package:
+    """A package of the Python Package Index. Its reference has the normalised name."""
+    normal = name.lower().replace("_", "-").replace(".", "-")
+    return Package(f"pkg:pypi/{normal}@{quote(version)}", name, version, licence)
 
 
 def _base(image: Image, release: Mapping[str, str]) -> dict[str, Any]:
@@ -129,11 +142,5 @@ def _python(files: Mapping[str, str]) -> Iterator[Package]:
         if place.endswith(_METADATA):
             fields = HeaderParser().parsestr(text)
             name, version = str(fields["Name"]), str(fields["Version"])
-            normal = name.lower().replace("_", "-").replace(".", "-")
             licence = fields.get("License-Expression") or fields.get("License") or ""
-            yield Package(
-                f"pkg:pypi/{normal}@{quote(version)}",
-                name,
-                version,
-                licence.splitlines()[0] if licence else "",
-            )
+            yield pypi(name, version, licence.splitlines()[0] if licence else "")

@@ -1,0 +1,27 @@
+"""The bill of materials of the Python package, in CycloneDX 1.6: every version that was tested with it.
+
+The wheel asks for ranges. `muster init` pins the versions listed here, which are those of the test run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.artifacts.publish.bom import Package, document, pypi
+
+# A line as `uv pip compile` writes it: `name==1.2.3`, perhaps with a marker.
+_PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)")
+
+
+def bill_of_wheel(version: str, constraints: str, *, created: str) -> bytes:
+    """`constraints`: the text of muster/artifacts/data/requirements/constraints.txt."""
+    subject = {**pypi("muster", version, "Apache-2.0").component(), "type": "application"}
+    return document(subject, sorted(_pinned(constraints)), created=created)
+
+
+def _pinned(constraints: str) -> Iterator[Package]:
+    for line in constraints.splitlines():
+        if found := _PIN.match(line):
+            yield pypi(found["name"], found["version"])
