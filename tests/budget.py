@@ -1,8 +1,12 @@
-"""python -m tests.budget SUITE...: runs suites one after another and prints what each took of its budget.
+"""python -m tests.budget SUITE... [--beside SUITE...]: run suites, and print the time of each.
 
-The budget is a number to look at, not an assertion: machines differ. The exit
-code is 0 when every suite passed, 1 when one failed; all of them run, and what
-failed is told once more at the very end.
+The suites run one after another. Those after `--beside` do too, beside the
+others, once `build` has passed: they wait for clusters more than they compute.
+Their output is printed when they end.
+
+The budget is a figure to look at, not an assertion: machines differ. The exit
+code is 0 when every suite passed, 1 when one failed; all of them run, and the
+end of the output repeats what failed.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +54,7 @@ def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
 
 
 _PYTHON: Final = (sys.executable, "-m")
+_LOCAL: Final = "tests/integration/local"
 # Suites without property tests: they need not load the plugin, and with it all of hypothesis.
 _PLAIN: Final = ("-p", "no:hypothesispytest")
 SUITES: Final = {
@@ -86,7 +93,9 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
             ),
         ),
-        Suite("integration", 720, (_pytest("integration", "--hypothesis-seed=0"),)),
+        Suite("integration", 960, (_pytest("integration", "--hypothesis-seed=0", f"--ignore={_LOCAL}"),)),
+        # It compares the machine before and after: no other local cluster may start or stop meanwhile.
+        Suite("local", 120, (_pytest("integration/local", *_PLAIN),)),
         Suite("faults", 180, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
         Suite("clouds", 480, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
@@ -104,39 +113,106 @@ SUITES: Final = {
 }
 
 
+@dataclass(slots=True)
+class Runner:
+    """Runs suites, each command in its own process. After `interrupt` nothing starts."""
+
+    results: list[Result] = field(default_factory=list)
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _interrupted: bool = False
+
+    def run(self, suites: Sequence[Suite], *, output: int | None = None) -> None:
+        """Runs the suites in their order. `output`: a file descriptor, or None for this process's own."""
+        for suite in suites:
+            if self._interrupted:
+                return
+            _write(output, f"\n== {suite.name}\n")
+            self.results.append(self._suite(suite, output))
+
+    def interrupt(self) -> None:
+        """Interrupts every running command once and waits for it: it removes what it has started."""
+        self._interrupted = True
+        with self._lock:
+            running = tuple(self._running)
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            process.wait()
+
+    def _suite(self, suite: Suite, output: int | None) -> Result:
+        begun = time.monotonic()
+        complaints: list[str] = []
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder, "tests.xml")
+            for command in suite.commands:
+                tests = command[: len(_PYTEST)] == _PYTEST
+                code = self._command((*command, f"--junitxml={report}") if tests else command, output)
+                if code != 0:
+                    complaints.append(f"{' '.join(command[1:])}: exit code {code}")
+                    _write(output, f"{complaints[-1]}\n")
+                    complaints += failed.told(report) if tests else []
+        return Result(suite, time.monotonic() - begun, tuple(complaints))
+
+    def _command(self, command: Sequence[str], output: int | None) -> int:
+        with self._lock:
+            if self._interrupted:
+                return 130
+            # A terminal interrupts its whole process group; in a session of its own, only `interrupt` does.
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
+            )
+            self._running.append(process)
+        try:
+            return process.wait()
+        finally:
+            with self._lock:
+                self._running.remove(process)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
-    chosen = [SUITES[name] for name in parser.parse_args().suites]
+    parser.add_argument("--beside", nargs="+", choices=sorted(SUITES), metavar="SUITE", default=())
+    arguments = parser.parse_args()
+    suites = [SUITES[name] for name in arguments.suites]
+    beside = [SUITES[name] for name in arguments.beside]
     # A shell starts what runs in the background with interrupts ignored, and so would the tests of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    results = []
-    for suite in chosen:
-        result = _run(suite)
-        results.append(result)
-        if suite.name == "build" and not result.complaints:
-            # What a later suite misses is a failure from here on and no reason to skip (tests/built.py).
-            os.environ["MUSTER_BUILT"] = "1"
-    _tell(results)
-    return 1 if any(result.complaints for result in results) else 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    runner = Runner()
+    try:
+        _run(runner, suites, beside)
+    except KeyboardInterrupt:
+        runner.interrupt()
+        raise
+    _tell(runner.results)
+    return 1 if any(result.complaints for result in runner.results) else 0
 
 
-def _run(suite: Suite) -> Result:
-    print(f"\n== {suite.name}", flush=True)
-    begun = time.monotonic()
-    complaints: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "tests.xml")
-        for command in suite.commands:
-            tests = command[: len(_PYTEST)] == _PYTEST
-            code = subprocess.run(
-                (*command, f"--junitxml={report}") if tests else command, cwd=ROOT, check=False
-            ).returncode
-            if code != 0:
-                complaints.append(f"{' '.join(command[1:])}: exit code {code}")
-                print(complaints[-1], flush=True)
-                complaints += failed.told(report) if tests else []
-    return Result(suite, time.monotonic() - begun, tuple(complaints))
+def _run(runner: Runner, suites: Sequence[Suite], beside: Sequence[Suite]) -> None:
+    before = next((place + 1 for place, suite in enumerate(suites) if suite.name == "build"), 0)
+    runner.run(suites[:before])
+    if before and not any(result.complaints for result in runner.results if result.suite.name == "build"):
+        # What a later suite misses is a failure from here on and no reason to skip (tests/built.py).
+        os.environ["MUSTER_BUILT"] = "1"
+    with tempfile.TemporaryFile() as log:
+        second = threading.Thread(
+            target=runner.run, args=(beside,), kwargs={"output": log.fileno()}, daemon=True
+        )
+        second.start()
+        runner.run(suites[before:])
+        second.join()
+        log.seek(0)
+        sys.stdout.buffer.write(log.read())
+        sys.stdout.buffer.flush()
+
+
+def _write(output: int | None, text: str) -> None:
+    if output is None:
+        print(text, end="", flush=True)
+    else:
+        os.write(output, text.encode())
 
 
 def _tell(results: list[Result]) -> None:
