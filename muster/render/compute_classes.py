@@ -11,6 +11,7 @@ from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import GkeCluster
 from muster.model.nodes import LocalDisks
+from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 from muster.render.manifest import Manifest, manifest
 
@@ -53,7 +54,7 @@ def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> M
 
 
 def _rule(pool: Pool, cluster: GkeCluster) -> dict[str, Any]:
-    zones = list(pool.zones or cluster.zones)
+    zones = list(pool_zones(pool, cluster))
     storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib, "bootDiskType": pool.machine.disk}
     if cluster.kms_key:
         storage["bootDiskKMSKey"] = cluster.kms_key

@@ -9,8 +9,10 @@ from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
 from muster.model.fabrics import missing_on
 from muster.model.machines.fabric import PAGES
+from muster.model.machines.gke_zones import READ, zones_selling
 from muster.model.node_groups import LONGEST_GROUP, group_names
 from muster.model.nodes import IMAGES, Image, LocalDisks, Placement
+from muster.model.pool_zones import zones_without_machine
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, suggestion
@@ -90,6 +92,20 @@ def _zones(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[
         yield from zone_rules(f"{path}.zones", pool.zones, cluster.region, cluster.provider)
     if len(set(pool.zones)) < len(pool.zones):
         yield Violation(f"{path}.zones", "names a zone twice.", "write each once.")
+    if isinstance(cluster, GkeCluster):
+        yield from _not_sold(pool, path, cluster)
+
+
+def _not_sold(pool: Pool, path: str, cluster: GkeCluster) -> Iterator[Violation]:
+    """A warning: the table is of one day, and the project's own answer is the doctor's to ask for."""
+    missing = zones_without_machine(pool, cluster)
+    if missing:
+        machine = pool.machine.name
+        sold = sorted(zone for zone in zones_selling(machine) if zone.startswith(f"{cluster.region}-"))
+        message = f"{machine} was not sold in {', '.join(missing)} on {READ}."
+        where = f"write `zones: [{', '.join(sold)}]`" if sold else "choose another region or machine"
+        fix = f"{where}; `muster doctor` asks the project."
+        yield Violation(f"{path}.zones", message, fix, level="warning")
 
 
 def _image(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:

@@ -88,6 +88,8 @@ BREAKS = [
     Break("pool_names_are_legal", POOL, {"name": "H100"}),
     Break("queued_pools_begin_empty", POOL, {"autoscaling.totalMinNodeCount": 1}),
     Break("queued_pools_begin_empty", POOL, {"initialNodeCount": 1}),
+    Break("gpus_are_sold_in_the_pools_zones", POOL, {"nodeLocations": ["us-central1-f"]}),
+    Break("gpus_are_sold_in_the_pools_zones", POOL, {"nodeLocations": None}),
     Break("queued_pools_begin_empty", POOL, {"nodeCount": 2}),
     Break("queued_pools_begin_empty", POOL, {"autoscaling": None}),
     Break("queued_pools_take_any_zone", POOL, {"autoscaling.locationPolicy": "BALANCED"}),

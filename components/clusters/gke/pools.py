@@ -13,6 +13,7 @@ from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster
 from muster.model.nodes import NodeNetwork, Placement
+from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 
 _COUNTS: Final = ["initialNodeCount", "nodeCount"]
@@ -31,6 +32,7 @@ def pool(
     kms_key: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.container.NodePool:
+    zones = pool_zones(one, cluster)
     return gcp.container.NodePool(
         f"{prefix}-{one.name}",
         name=one.name,
@@ -40,8 +42,8 @@ def pool(
         # The cluster's are repeated here: a pool that names none keeps those it had, whatever the cluster's
         # are.
         # https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/container_node_pool
-        node_locations=list(one.zones or cluster.zones) or None,
-        initial_node_count=_initial(one.min_nodes, zones=len(one.zones or cluster.zones) or _ZONES),
+        node_locations=list(zones) or None,
+        initial_node_count=_initial(one.min_nodes, zones=len(zones) or _ZONES),
         autoscaling=autoscaling(one),
         management=management(one),
         upgrade_settings=upgrades(one),

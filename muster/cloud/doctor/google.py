@@ -11,6 +11,7 @@ from typing import Any, Final
 from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
 from muster.cloud.google import Google, GoogleError, answered
 from muster.model.clusters import GkeCluster
+from muster.model.pool_zones import pool_zones
 from muster.model.pools import Capacity, Pool
 
 # What the components call, and what GKE itself does for them.
@@ -86,15 +87,15 @@ def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google
 
 
 def check_zones(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
-    """Whether every zone of a GPU pool sells its machine. Where the stack names no zones, GKE picks some of
-    the region, also one without the accelerator, and fails: "Accelerator type does not exist in zone".
+    """Whether every zone of a GPU pool sells its machine. Where neither the stack nor our table names zones,
+    GKE picks some of the region, also one without the accelerator, and fails.
     """
     compute = google.service("compute", "v1")
     region = answered(lambda: compute.regions().get(project=cluster.project, region=cluster.region))
     of_region = {each.rpartition("/")[2] for each in region.get("zones", [])}
     for pool in (each for each in pools if each.is_gpu):
         sold = _sold(cluster, pool, of_region, compute)
-        yield zones_finding(pool, zones=pool.zones or cluster.zones, of_region=of_region, sold=sold)
+        yield zones_finding(pool, zones=pool_zones(pool, cluster), of_region=of_region, sold=sold)
 
 
 def _sold(cluster: GkeCluster, pool: Pool, zones: set[str], compute: Any) -> set[str]:

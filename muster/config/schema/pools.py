@@ -107,7 +107,10 @@ def _pool() -> Schema:
                 example="h100-2026",
             ),
             "zones": key(
-                "Zones of the nodes.", words(), otherwise="those of the cluster", example=["us-central1-a"]
+                "Zones of the nodes.",
+                words(),
+                otherwise="those of the cluster; on GKE those that sell the machine",
+                example=["us-central1-a"],
             ),
             "maxRunDuration": key(
                 "After this time a node is deleted, even if it runs work.",

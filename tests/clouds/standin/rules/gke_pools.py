@@ -34,6 +34,10 @@ _GPUS: Final = {
 # The number that a name of these families ends with is how many GPUs the machine has.
 _COUNTED: Final = ("a2-highgpu-", "a2-megagpu-", "a2-ultragpu-", "a3-highgpu-", "a3-megagpu-", "a3-ultragpu-")
 _G2: Final = {4: 1, 8: 1, 12: 1, 16: 1, 32: 1, 24: 2, 48: 4, 96: 8}
+# Zones of us-central1, and those that do not sell a family: "Accelerator type does not exist in zone".
+# github.com/skypilot-org/skypilot-catalog, catalogs/v8/gcp/vms.csv, revision 8427bbff.
+_REGION, _ZONES = "us-central1", "abcf"
+_NOT_SOLD: Final = {"g2-": "f", "a3-": "f", "a2-ultragpu-": "bf", "a3-ultragpu-": "acf", "a4-highgpu-": "acf"}
 # https://cloud.google.com/compute/docs/instances/about-dws: ten minutes to seven days.
 _TPUS: Final = ("ct5lp-", "ct5p-", "ct6e-")
 _SHORTEST, _LONGEST = 600, 7 * 24 * 3600
@@ -51,6 +55,19 @@ def _is_flex(inputs: Inputs) -> bool:
 def pool_names_are_legal(inputs: Inputs) -> Iterator[Refusal]:
     """See gke.name_is_legal."""
     yield from name_is_legal(inputs)
+
+
+@alone(POOL_TYPE)
+def gpus_are_sold_in_the_pools_zones(inputs: Inputs) -> Iterator[Refusal]:
+    """Without zones of its own a pool gets any of the region, also one that does not sell its machine."""
+    machine = str(get(inputs, "nodeConfig.machineType") or "")
+    family = max((each for each in _NOT_SOLD if machine.startswith(each)), key=len, default="")
+    if not family or inputs.get("location") != _REGION:
+        return
+    zones = inputs.get("nodeLocations") or [f"{_REGION}-{letter}" for letter in _ZONES]
+    for zone in zones:
+        if str(zone).removeprefix(f"{_REGION}-") in _NOT_SOLD[family]:
+            yield Refusal("nodeLocations", f"{machine}: accelerator type does not exist in zone {zone}")
 
 
 @alone(POOL_TYPE)

@@ -1,0 +1,57 @@
+"""A GKE pool is in zones that sell its machine: GKE itself picks zones without the accelerator, and fails."""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.model.clusters import GkeCluster
+from muster.model.machines import MACHINES
+from muster.model.machines.gke_zones import zones_selling
+from muster.model.pool_zones import pool_zones
+from muster.model.pools import Pool
+from muster.model.providers import Provider
+from muster.model.regions import REGIONS
+from muster.validation.nodes import node_rules
+from tests.unit.model.model_stacks import CPU, L4
+
+CLUSTER = GkeCluster(name="ml", project="p", region="us-central1")
+FOUR_ZONES = replace(CLUSTER, zones=tuple(f"us-central1-{letter}" for letter in "abcf"))
+
+
+def _warnings(pool: Pool, cluster: GkeCluster) -> list[str]:
+    return [str(each) for each in node_rules(pool, cluster, "muster:pools.l4") if each.level == "warning"]
+
+
+def test_without_zones_a_gpu_pool_has_those_of_the_region_that_sell_its_machine() -> None:
+    sold = ("us-central1-a", "us-central1-b", "us-central1-c")
+    assert pool_zones(L4, CLUSTER) == pool_zones(L4, FOUR_ZONES) == sold
+    assert pool_zones(CPU, FOUR_ZONES) == FOUR_ZONES.zones
+    assert pool_zones(CPU, CLUSTER) == ()
+
+
+def test_what_a_stack_names_is_kept_and_warned_of() -> None:
+    named = replace(L4, zones=("us-central1-f",))
+    assert pool_zones(named, FOUR_ZONES) == ("us-central1-f",)
+    (warning,) = _warnings(named, FOUR_ZONES)
+    assert "g2-standard-8 was not sold in us-central1-f" in warning
+    assert "zones: [us-central1-a, us-central1-b, us-central1-c]" in warning
+    assert not _warnings(L4, FOUR_ZONES)
+
+
+def test_a_region_that_sells_none_is_warned_of_where_zones_are_named() -> None:
+    cluster = replace(CLUSTER, region="us-west2", zones=("us-west2-a",))
+    assert pool_zones(L4, cluster) == ("us-west2-a",)
+    (warning,) = _warnings(L4, cluster)
+    assert "choose another region or machine" in warning
+
+
+def test_a_zonal_cluster_keeps_its_zone() -> None:
+    zonal = replace(CLUSTER, zone="us-central1-f", zones=("us-central1-f",))
+    assert pool_zones(L4, zonal) == ("us-central1-f",)
+
+
+@pytest.mark.parametrize("name", [name for name, each in MACHINES.items() if each.provider is Provider.GKE])
+def test_the_table_knows_every_machine_with_built_in_gpus_and_only_zones_of_regions(name: str) -> None:
+    zones = zones_selling(name)
+    assert bool(zones) == name.startswith(("g2-", "a2-", "a3-", "a4-"))
+    assert {zone.rpartition("-")[0] for zone in zones} <= REGIONS[Provider.GKE]
