@@ -19,7 +19,7 @@ STEP: Final = "set muster:cluster.protect to false and run pulumi up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionGuardArgs:
-    """`protected`: what `pulumi destroy` must not touch. A component stands for all of its children.
+    """`protected`: what `pulumi destroy` must not touch. A component includes all of its children.
 
     `protect`: while True, `pulumi destroy` of the stack is refused as a whole. With False it deletes
     everything.

@@ -44,9 +44,10 @@ from muster.render import submission
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformArgs:
-    """`stack`: the whole description, read by `muster.config.load` or built in code. Code that builds one
-    should check it with `muster.validation`: the component makes what it describes and refuses only what
-    cannot be made.
+    """`stack`: the whole description, read by `muster.config.load` or built in code. It decides which
+    resources exist, so it is a plain value. A team that is taken out of it loses its namespace and everything
+    in it; a pool is deleted with its nodes. Code that builds a stack should check it with
+    `muster.validation`: the component makes what it describes and refuses only what cannot be made.
 
     `artifacts`: charts, CRDs and images. None takes what the stack's `artifacts`, `charts` and `images` name.
 

@@ -15,7 +15,11 @@ from muster.model.stack import ArtifactSource, Stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Requests and limits of one container, in the spelling of Kubernetes."""
+    """Requests and limits of one container, in the spelling of Kubernetes.
+
+    `cpu`, `memory`: what it requests.
+    `cpu_limit`, `memory_limit`: its limits.
+    """
 
     cpu: str
     memory: str
@@ -33,6 +37,8 @@ class Size:
 class Sizing:
     """Sizes of the control plane's containers.
 
+    `kueue`, `kuberay`: of the controllers of Kueue and KubeRay.
+    `manager`, `webhooks`: of the two programs of gang admission.
     `manager_replicas`: one acts, the others take over; with one, gangs wait while its pod is moved.
     `webhook_replicas`: with one, work gets no defaults and no review while its pod is moved.
     `pool`: the node pool that control pods run on, by Muster's pool label; None lets them run anywhere,

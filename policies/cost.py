@@ -59,6 +59,7 @@ RULES: Final = (
     Rule(
         name="gpu-ceiling",
         description="A stack can grow to no more GPUs of a kind than it may have.",
+        why="The autoscaler buys up to `maxNodes` of every pool without a further question.",
         judge=gpus,
         severity=Severity.HIGH,
         remediation="lower maxNodes of the pools, or raise maxGpus in the pack's config.",
@@ -68,6 +69,10 @@ RULES: Final = (
     Rule(
         name="cost-ceiling",
         description="An hour with every pool full costs no more than the ceiling.",
+        why=(
+            "The autoscaler buys up to `maxNodes` of every pool. A machine without a price is reported and "
+            "not estimated; nodes that their owner describes are not counted."
+        ),
         judge=hourly,
         severity=Severity.HIGH,
         remediation="lower maxNodes of the pools, or raise maxHourly in the pack's config.",

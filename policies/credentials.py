@@ -72,6 +72,7 @@ RULES: Final = (
     Rule(
         name="secrets-in-config",
         description="No credential is in clear text in a stack's file.",
+        why="A stack file is in version control, and its history keeps the credential.",
         judge=plain_config,
         severity=Severity.CRITICAL,
         remediation="`pulumi config set --secret`, and give the credential up: it is in the history.",
@@ -81,6 +82,7 @@ RULES: Final = (
     Rule(
         name="secrets-in-bundles",
         description="No credential goes into the cluster by way of a Bundle or a ConfigMap.",
+        why=("A Bundle's manifests are in the state in clear text, and every reader of a ConfigMap sees it."),
         judge=in_bundles,
         severity=Severity.CRITICAL,
         remediation="make the Secret with kubernetes.core.v1.Secret, whose data is encrypted in state.",

@@ -17,6 +17,7 @@ RULES: Final = (
     Rule(
         name="description-valid",
         description="The stack's description keeps the rules of the model.",
+        why="Muster's own program refuses such a stack by itself; a program of yours may not.",
         judge=valid,
         severity=Severity.CRITICAL,
         remediation="`muster validate FILE` names the lines.",

@@ -61,6 +61,7 @@ RULES: Final = (
     Rule(
         name="eks-private",
         description="EKS clusters can be reached only from their VPC and from named networks.",
+        why="An endpoint with a public address can be reached by any client on the internet.",
         judge=private,
         severity=Severity.CRITICAL,
         remediation="leave muster:cluster private, and list publicCidrs if you must.",
@@ -70,6 +71,10 @@ RULES: Final = (
     Rule(
         name="eks-hardening",
         description="EKS clusters and nodes have encryption, logs, access entries and IMDSv2.",
+        why=(
+            "Without them Secrets have no key of yours, calls leave no log, and a pod can read the "
+            "credentials of its node."
+        ),
         judge=hardened,
         severity=Severity.HIGH,
         remediation="use the cluster that muster:cluster describes; it sets them.",

@@ -79,6 +79,7 @@ RULES: Final = (
     Rule(
         name="gke-private",
         description="GKE clusters have private nodes and an endpoint that is open only to named networks.",
+        why="A node or an endpoint with a public address can be reached by any client on the internet.",
         judge=private,
         severity=Severity.CRITICAL,
         remediation="leave muster:cluster private, and list authorizedNetworks.",
@@ -88,6 +89,7 @@ RULES: Final = (
     Rule(
         name="gke-hardening",
         description="GKE clusters and node pools have the hardening flags of Google's guide.",
+        why="Most of them cannot be set later without replacing the cluster.",
         judge=hardened,
         severity=Severity.HIGH,
         remediation="use the cluster that muster:cluster describes; it sets them.",

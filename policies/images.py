@@ -58,6 +58,7 @@ RULES: Final = (
     Rule(
         name="images-by-digest",
         description="Every image is named by its digest.",
+        why="A tag can be moved to another image after the review.",
         judge=by_digest,
         severity=Severity.HIGH,
         remediation="write image@sha256:...; `make image push STACK=...` does it for the controller.",

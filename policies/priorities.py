@@ -55,6 +55,10 @@ RULES: Final = (
     Rule(
         name="priority-order",
         description="Priorities have different values, in the organisation's order, below the ceiling.",
+        why=(
+            "Of two priorities with one value neither preempts the other. Above the ceiling are the pods of "
+            "the cluster itself."
+        ),
         judge=order,
         severity=Severity.HIGH,
         remediation="change the values under muster:priorities.",
@@ -67,6 +71,7 @@ RULES: Final = (
     Rule(
         name="priority-top",
         description="The highest priority is not for every team.",
+        why="If every team may use the highest priority, it has no meaning.",
         judge=top,
         severity=Severity.LOW,
         level=EnforcementLevel.ADVISORY,

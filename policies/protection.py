@@ -39,6 +39,7 @@ RULES: Final = (
     Rule(
         name="protect-prod",
         description="Clusters, keys and reserved pools of production are protected.",
+        why="A cluster, a key or a reservation that was deleted by mistake may not come back.",
         judge=protected,
         severity=Severity.HIGH,
         remediation="write `protect: true` under muster:cluster.",

@@ -126,6 +126,10 @@ RULES: Final = (
     Rule(
         name="quota-sums",
         description="The quotas of a GPU pool sum to no more than the pool can have.",
+        why=(
+            "A guarantee above what the pool can have holds for no team: work within its quota would wait "
+            "for ever."
+        ),
         judge=_both_sums,
         severity=Severity.HIGH,
         remediation="lower quotas under muster:departments, or raise the pool's maxNodes.",
@@ -135,6 +139,10 @@ RULES: Final = (
     Rule(
         name="quota-share",
         description="No single queue is guaranteed more than a share of a GPU pool.",
+        why=(
+            "Other teams could use the rest of the pool only by borrowing, and would lose it to every "
+            "reclaim."
+        ),
         judge=share,
         severity=Severity.MEDIUM,
         level=EnforcementLevel.ADVISORY,
@@ -145,6 +153,10 @@ RULES: Final = (
     Rule(
         name="quota-limits",
         description="Borrowing of GPUs has a limit.",
+        why=(
+            "A queue that may borrow without a limit takes all that is idle, and the owners wait until it is"
+            " reclaimed."
+        ),
         judge=borrowing,
         severity=Severity.MEDIUM,
         level=EnforcementLevel.ADVISORY,
@@ -154,6 +166,10 @@ RULES: Final = (
     Rule(
         name="quota-variants",
         description="No queue of Muster's check admits a Workload in several flavors at once.",
+        why=(
+            "Kueue makes one Workload for each variant, and Muster's check would request nodes for each of "
+            "them."
+        ),
         judge=concurrency,
         severity=Severity.HIGH,
         remediation="remove concurrentAdmissionPolicy, or write muster:gangAdmission: {mode: builtin}.",

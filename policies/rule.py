@@ -71,7 +71,7 @@ Judge = Callable[[Case], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A policy of the pack; `name` is its id in `--policy-pack-config`."""
+    """A policy of the pack; `name` is its id in `--policy-pack-config`, `why` the harm that it prevents."""
 
     name: str
     description: str
@@ -79,6 +79,7 @@ class Rule:
     severity: Severity
     remediation: str
     url: str
+    why: str = ""
     level: EnforcementLevel = EnforcementLevel.MANDATORY
     thresholds: Mapping[str, Threshold] = field(default_factory=lambda: MappingProxyType({}))
 

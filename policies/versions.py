@@ -157,6 +157,10 @@ RULES: Final = (
     Rule(
         name="version-floors",
         description="No component runs in a version with a known hole.",
+        why=(
+            "Older versions have holes that are public. The rule judges registered charts, images and Ray "
+            "versions."
+        ),
         judge=minimum_versions,
         severity=Severity.CRITICAL,
         remediation="raise the version; `versions.toml` of Muster has those that Muster was tested with.",
@@ -168,6 +172,9 @@ RULES: Final = (
     Rule(
         name="kubernetes-support",
         description="No new cluster has a Kubernetes version that its cloud no longer supports.",
+        why=(
+            "A cloud raises such a control plane at a time of its own. An existing cluster stays deployable."
+        ),
         judge=supported_new,
         severity=Severity.HIGH,
         remediation="name a version with time left: docs/reference/versions.md lists them.",
@@ -177,6 +184,7 @@ RULES: Final = (
     Rule(
         name="kubernetes-support-ends",
         description="The cloud supports a cluster's Kubernetes version for 60 days more.",
+        why="After that day the cloud raises the control plane at a time of its own.",
         judge=support_ends,
         severity=Severity.MEDIUM,
         remediation="raise it on a day of your choice, one minor version at a time.",

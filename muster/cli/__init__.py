@@ -7,7 +7,7 @@ How to add a command:
    `examples=` and `codes=` become sections of `--help`. Options and arguments are click's; those that several
    commands share (`--json`, `--kubeconfig`, `--context`, `--name`, STACK) come from `muster.cli.options`.
 2. List it in `muster/cli/table.py` with its one-line summary. The module is imported only when it is named.
-3. Write the reference page anew: `python -m muster.cli.reference`.
+3. Write the reference page anew: `make reference`.
 
 The function returns None or an `ExitCode`. It raises MusterError for everything that a user can fix: `main`
 prints `Error: ...` and `Fix: ...` to standard error and exits with the error's code. Results go to standard

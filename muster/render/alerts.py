@@ -1,8 +1,8 @@
 """Prometheus alerts about Muster.
 
 Responsible for the expressions, for how long each has to be true, and for severities: `critical` is for
-paging, `warning` for working hours, `info` for dashboards. Each alert has a row in docs/metrics.md. A test
-compares the metrics with those of the controller.
+paging, `warning` for working hours, `info` for dashboards. `make reference` writes them into
+docs/reference/metrics.md. A test compares the metrics with those of the controller.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.render.manifest import Manifest
 from muster.render.series import ours
 
-PAGE: Final = "docs/metrics.md"
+PAGE: Final = "docs/reference/metrics.md"
 _SLACK_SECONDS: Final = 600
 _WEEK_SECONDS: Final = 7 * 86_400
 _UNUSED_SECONDS: Final = 1800
@@ -21,13 +21,14 @@ _UNUSED_SECONDS: Final = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """`expr` is PromQL; `lasting` is how long it has to be true."""
+    """`expr` is PromQL; `lasting` is how long it has to be true; `action` is what an operator does."""
 
     name: str
     severity: Literal["critical", "warning", "info"]
     expr: str
     lasting: str
     summary: str
+    action: str
 
     def rule(self) -> Manifest:
         return {
@@ -35,7 +36,7 @@ class Alert:
             "expr": self.expr,
             "for": self.lasting,
             "labels": {"severity": self.severity},
-            "annotations": {"summary": self.summary, "runbook": f"{PAGE}, {self.name}"},
+            "annotations": {"summary": self.summary, "runbook": f"{PAGE}#{self.name.lower()}"},
         }
 
 
@@ -60,6 +61,9 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"(max({ours('leader_election_master_status')}) or vector(0)) < 1",
             lasting="2m",
             summary="No gang-admission manager leads: no gang starts, and none is released.",
+            action="If pods are not running: `kubectl -n "
+            "muster-system describe pods`. If they run and none leads, their logs have the reason"
+            " why they cannot renew the lease",
         ),
         Alert(
             name="MusterWebhooksFail",
@@ -68,6 +72,10 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"sum(rate({answers}[5m])) > 0 or sum(rate({reviews}[5m])) > 0 or absent({serving})",
             lasting="5m",
             summary="Reviews fail, or there is no webhook pod: work gets no defaults and no check of sizes.",
+            action="New work passes without defaults and "
+            "without a check of its size, so that it is refused for a missing queue, or waits. "
+            "Check that a webhook pod is ready. What could run beside its queue is refused by "
+            "policies that need no process",
         ),
         Alert(
             name="MusterWebhooksMissing",
@@ -76,6 +84,10 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             # `pulumi up` may replace a configuration: delete it and create it again.
             lasting="1m",
             summary="The {{ $labels.kind }} of Muster is missing: objects pass without its webhooks.",
+            action="The ValidatingWebhookConfiguration or the MutatingWebhookConfiguration "
+            "`gang-admission` was deleted or emptied: Ray objects and Jobs get no defaults and no"
+            " reviews. The policies that need no process still apply. Run `pulumi up --refresh`; "
+            "the webhooks put their certificate authority into it by themselves",
         ),
         Alert(
             name="MusterCertificateEnds",
@@ -83,6 +95,8 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",
             lasting="1h",
             summary="A webhook certificate expires within seven days and has not been renewed.",
+            action="The webhook pods cannot write their Secret or their configurations. Read the log of "
+            "`certificates`",
         ),
         Alert(
             name="MusterCheckIsInactive",
@@ -91,6 +105,9 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"max({active}) < 1",
             lasting="2m",
             summary="No AdmissionCheck of Muster is active, or none is left: no gang gets quota.",
+            action="The AdmissionCheck was deleted, or is inactive: its ClusterQueues are inactive, and "
+            "no gang gets quota. `kubectl get admissionchecks -o yaml` and `muster why` show the "
+            "reason. After a deletion run `pulumi up`, which makes the check anew",
         ),
         Alert(
             name="MusterQuotaHeldTooLong",
@@ -98,6 +115,8 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"time() - ({oldest} > 0) > {longest}",
             lasting="5m",
             summary="A gang has held quota for longer than queueTimeout and provisionTimeout together.",
+            action="The leader should have released this gang. Find it with `kubectl get workloads -A`, "
+            "then read the leader's log lines with its uid",
         ),
         Alert(
             name="MusterQuotaUnused",
@@ -105,6 +124,10 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"time() - ({unused} > 0) > {_UNUSED_SECONDS}",
             lasting="5m",
             summary="A Workload is admitted and holds quota, but none of its pods has a node.",
+            action="A Workload is admitted, and for half an hour no pod that uses its capacity has been "
+            "on a node. The leader's log line `quota without a pod` names it. Look at its job and"
+            " RayCluster with `kubectl describe`: it may have failed without reaching an end, or "
+            "been stopped outside Kueue. Deleting the job releases the quota",
         ),
         Alert(
             name="MusterWatchIsDeaf",
@@ -112,6 +135,8 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"max by (resource) ({ours('muster_watch_lag_seconds')}) > 300",
             lasting="5m",
             summary="The API server sends no events about {{ $labels.resource }}: decisions may be late.",
+            action="The controller decides from an old cache. All kinds: check the network to the API "
+            "server. One kind: check that its CRD is still served",
         ),
         Alert(
             name="MusterReconcilesFail",
@@ -119,6 +144,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"sum by (controller) (rate({errors}[5m])) > 0.1",
             lasting="15m",
             summary="Reconciles of controller {{ $labels.controller }} fail.",
+            action="The log lines `reconcile failed` name the object and the error",
         ),
         Alert(
             name="MusterPoolIsOutOfStock",
@@ -126,6 +152,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"{unsold} unless {sold}",
             lasting="1h",
             summary="The cloud has provided no capacity of pool {{ $labels.pool }} for an hour.",
+            action="Consider another zone, another pool or a reservation",
         ),
         Alert(
             name="MusterGangRefused",
@@ -133,5 +160,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"sum(increase({ours('muster_gang_refusals_total')}[15m])) > 0",
             lasting="0m",
             summary="A gang was refused; its Workload shows the reason.",
+            action="The gang's Workload and an Event have the reason. The owner changes the job and "
+            "activates it again",
         ),
     )

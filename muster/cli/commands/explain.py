@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import click
+import yaml
 
 from muster.cli.command import command
 from muster.cli.options import json_option
 from muster.cli.output import STDOUT, put, put_json
-from muster.cli.stack_reference import format_value
 from muster.config.schema.keys import Key, find_keys, stack_keys
 from muster.errors import ExitCode, MusterError
 from muster.model.violations import suggestion
@@ -45,6 +45,12 @@ def cli(key: str | None, *, as_json: bool) -> None:
         put(STDOUT, "\n".join("\n".join(_lines(each)) + "\n" for each in found))
     else:
         put(STDOUT, "\n".join(_list(found)) + "\n")
+
+
+def format_value(value: object) -> str:
+    """A value in one line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
+    return text.removesuffix("...\n").strip()
 
 
 def _unknown(key: str) -> MusterError:

@@ -1,7 +1,7 @@
 """The metrics of gangs and their requests: names, units and labels.
 
 Every label is bounded: states, phases and outcomes are ours, classes and pools the policy's. gang_state.py
-and each scheduler's room observe them; docs/metrics.md explains each and what to do about it.
+and each scheduler's room observe them. `make reference` writes the help texts into docs/reference/metrics.md.
 """
 
 from datetime import datetime
@@ -45,10 +45,17 @@ class GangMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._of: dict[GangState, dict[Key, datetime]] = {state: {} for state in GangState}
-        gangs = Gauge("muster_gangs", "Gangs by state", ["state"], registry=registry)
+        gangs = Gauge(
+            "muster_gangs",
+            "Gangs now: `queued` (waits for quota), `provisioning` (holds quota and waits for "
+            "capacity), `ready` (has all its capacity, not admitted yet), `running`, `evicting`, "
+            "`backing_off` (released everything, tries later), `refused`",
+            ["state"],
+            registry=registry,
+        )
         oldest = Gauge(
             "muster_gang_oldest_timestamp_seconds",
-            "Since when the gang that is longest in a state has been in it, seconds since 1970; 0: none is",
+            "When the gang that has been in this state longest entered it; 0 when there is none",
             ["state"],
             registry=registry,
         )
@@ -57,36 +64,53 @@ class GangMetrics:
             oldest.labels(state).set_function(partial(_oldest, held))
         self.unused_since = Gauge(
             "muster_gang_unused_quota_timestamp_seconds",
-            "Since when the running gang that is longest without any pod has had none, seconds since 1970; "
-            "0: none is",
+            "Since when a running gang has had no pod on its capacity (the one with the longest "
+            "such time), checked once a minute; 0 when all have pods. Covers only gangs with "
+            "ProvisioningRequests. A new leader counts from its own first check. Always 0 with "
+            "KAI, where only pods hold quota",
             registry=registry,
         )
         self.phase_seconds = Histogram(
             "muster_gang_phase_seconds",
-            "Time that gangs spent in a state which they have left",
+            "How long gangs were in the state that they have left, by the API's timestamps",
             ["phase"],
             buckets=SECONDS,
             registry=registry,
         )
         self.retries = Counter(
-            "muster_gang_retries", "Attempts that ended in a release, by why", ["reason"], registry=registry
+            "muster_gang_retries",
+            "Attempts that ended in a release: `out_of_stock`, `provisionTimeout_passed`, ...; "
+            "where the API server did not create a request: `denied_by_a_policy`, "
+            "`namespace_quota_exhausted`, `creation_forbidden`, `name_taken`, "
+            "`changed_by_a_webhook`",
+            ["reason"],
+            registry=registry,
         )
-        self.refusals = Counter("muster_gang_refusals", "Gangs that were given up", registry=registry)
+        self.refusals = Counter(
+            "muster_gang_refusals", "Gangs that the controller gave up", registry=registry
+        )
         self.requests = Counter(
             "muster_provisioning_requests",
-            "ProvisioningRequests of ours by outcome",
+            "Our ProvisioningRequests: `asked`, `accepted`, `provisioned`, `withdrawn` (deleted "
+            "before it was provisioned), or why it failed: `out_of_stock`, "
+            "`cloud_quota_exhausted`, `request_refused`, `request_expired`, `booking_expired`, "
+            "`capacity_revoked`, `provisioning_failed`",
             ["class", "pool", "outcome"],
             registry=registry,
         )
         self.unused_node_seconds = Counter(
             "muster_gang_unused_node_seconds",
-            "Time for which placeholders had nodes that no gang started on, by why",
+            "How long placeholders had nodes that no gang started on (`gangs: placeholders`): "
+            "`provisionTimeout_passed`, ... as of `muster_gang_retries_total`; `gang_gone`: its "
+            "job ended or was deleted; `asked_again`: it gave way to another gang, lost its "
+            "quota, or the node was lost",
             ["pool", "reason"],
             registry=registry,
         )
         self.request_seconds = Histogram(
             "muster_provisioning_request_seconds",
-            "Time until a ProvisioningRequest was Accepted, and from then until it was Provisioned",
+            "Time of one step of a ProvisioningRequest: `accept` (created to Accepted), "
+            "`provision` (Accepted to Provisioned)",
             ["class", "phase"],
             buckets=SECONDS,
             registry=registry,

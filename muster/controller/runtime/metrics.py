@@ -4,7 +4,7 @@ Decides names, units and labels. What every controller has is named as the Go li
 `workqueue_*`, `rest_client_*`, `leader_election_*`; controller-runtime: `controller_runtime_*`), so that
 dashboards and alerts that exist for those show this program too; what only this program has is behind
 `muster_`. No label takes its values from what users make: namespaces, jobs and uids are for logs and traces.
-Leaves serving to `health`; docs/metrics.md says what each means.
+Leaves serving to `health`; `make reference` writes the help texts into docs/reference/metrics.md.
 """
 
 from functools import lru_cache
@@ -45,59 +45,81 @@ class Metrics:
     def _declare_reconciling(self) -> None:
         self.reconcile_seconds = self._histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Time of one reconcile",
+            "Time of one reconcile with all its calls",
             "controller",
             buckets=RECONCILE_BUCKETS,
         )
         self.reconciles = self._counter(
-            "controller_runtime_reconcile", "Reconciles by result", "controller", "result"
+            "controller_runtime_reconcile",
+            "Reconciles: `success`, `requeue_after`, `conflict` (read again, not an error), "
+            "`error`, `not_leading`",
+            "controller",
+            "result",
         )
         self.reconcile_errors = self._counter(
-            "controller_runtime_reconcile_errors", "Reconciles that raised, by error", "controller", "error"
+            "controller_runtime_reconcile_errors",
+            "Reconciles that raised, by type of error, conflicts included",
+            "controller",
+            "error",
         )
         self.workers = self._gauge(
             "controller_runtime_max_concurrent_reconciles",
-            "Reconciles that may run side by side",
+            "Limit of concurrent reconciles",
             "controller",
         )
         self.active_workers = self._gauge(
-            "controller_runtime_active_workers", "Reconciles that run", "controller"
+            "controller_runtime_active_workers", "Reconciles that are running now", "controller"
         )
 
     def _declare_queues(self) -> None:
-        self.queue_depth = self._gauge("workqueue_depth", "Keys ready and waiting", "name")
-        self.queue_delayed = self._gauge("muster_workqueue_delayed", "Keys waiting for a time", "name")
+        self.queue_depth = self._gauge("workqueue_depth", "Keys that are ready and wait for a worker", "name")
+        self.queue_delayed = self._gauge(
+            "muster_workqueue_delayed", "Keys that wait for a time: a deadline, a backoff", "name"
+        )
         self.queue_adds = self._counter("workqueue_adds", "Keys added", "name")
-        self.queue_retries = self._counter("workqueue_retries", "Keys backed off after a failure", "name")
+        self.queue_retries = self._counter(
+            "workqueue_retries", "Keys that were delayed after a failure", "name"
+        )
         self.queue_seconds = self._histogram(
-            "workqueue_queue_duration_seconds", "Time from ready to taken", "name", buckets=QUEUE_BUCKETS
+            "workqueue_queue_duration_seconds",
+            "How long a ready key waited for a worker",
+            "name",
+            buckets=QUEUE_BUCKETS,
         )
         self.work_seconds = self._histogram(
-            "workqueue_work_duration_seconds", "Time from taken to done", "name", buckets=QUEUE_BUCKETS
+            "workqueue_work_duration_seconds",
+            "How long a worker took for a key",
+            "name",
+            buckets=QUEUE_BUCKETS,
         )
         self.unfinished_seconds = self._gauge(
-            "workqueue_unfinished_work_seconds", "Sum of the times that keys are being worked on", "name"
+            "workqueue_unfinished_work_seconds", "Running time so far of all keys in work, summed", "name"
         )
         self.longest_seconds = self._gauge(
             "workqueue_longest_running_processor_seconds",
-            "Time that one key is being worked on, at most",
+            "The longest running time of one key; a reconcile is cut off after 120 s",
             "name",
         )
 
     def _declare_leading(self) -> None:
         self.leader = self._gauge("leader_election_master_status", "1 while this process leads", "name")
         self.lease_seconds_left = self._gauge(
-            "muster_lease_seconds_left", "Time until this process stops writing unless it renews", "name"
+            "muster_lease_seconds_left",
+            "Seconds, on the process's own monotonic clock, after which the leader stops writing "
+            "unless it renews; renewed to 10 every 2 s",
+            "name",
         )
         self.lease_renew_failures = self._counter(
             "muster_lease_renew_failures", "Lease renewals that failed", "name"
         )
-        self.events = self._counter("muster_events", "Kubernetes Events by fate", "fate")
+        self.events = self._counter(
+            "muster_events", "Kubernetes Events: `written`, `dropped` (too many at once), `failed`", "fate"
+        )
 
     def _declare_calls(self) -> None:
         self.api_requests = self._counter(
             "rest_client_requests",
-            "Attempts of calls to the API server; code 0: no answer",
+            "Attempts of calls; `code` 0: no answer",
             *("method", "verb", "code"),
         )
         self.api_seconds = self._histogram(
@@ -107,26 +129,40 @@ class Metrics:
             buckets=CALL_BUCKETS,
         )
         self.api_retries = self._counter(
-            "rest_client_request_retries", "Attempts that are made again, by why", "verb", "code"
+            "rest_client_request_retries",
+            "Repeated attempts, by the result of the attempt before",
+            "verb",
+            "code",
         )
 
     def _declare_watching(self) -> None:
-        self.watch_events = self._counter("muster_watch_events", "Watch events received", "resource", "type")
-        self.watch_relists = self._counter("muster_watch_relists", "Full lists, by why", "resource", "reason")
+        self.watch_events = self._counter("muster_watch_events", "Watch events", "resource", "type")
+        self.watch_relists = self._counter(
+            "muster_watch_relists",
+            "Full lists: `start`, `expired` (410), `regressed` (the server's history went back)",
+            "resource",
+            "reason",
+        )
         self.watch_failures = self._counter("muster_watch_failures", "Watches that broke", "resource")
         self.watch_lag = self._gauge(
             "muster_watch_lag_seconds",
-            "Time since the API server last said anything about this kind (a bookmark counts)",
+            "Time since the API server last sent anything about a kind; a bookmark, about one a "
+            "minute, counts",
             "resource",
         )
-        self.cache_objects = self._gauge("muster_cache_objects", "Objects held", "resource")
+        self.cache_objects = self._gauge("muster_cache_objects", "Objects in the cache", "resource")
         self.cache_unreadable = self._gauge(
-            "muster_cache_unreadable_objects", "Objects that do not decode", "resource"
+            "muster_cache_unreadable_objects",
+            "Objects that cannot be decoded; the log names them",
+            "resource",
         )
 
     def _declare_checks(self) -> None:
         self.admission_checks = self._gauge(
-            "muster_admission_checks", "AdmissionChecks of ours by whether they are active", "active"
+            "muster_admission_checks",
+            "AdmissionChecks of Muster by whether they are active; Kueue gives quota only under "
+            "active ones. Not reported with KAI",
+            "active",
         )
 
     def _declare_reviews(self) -> None:
@@ -143,19 +179,28 @@ class Metrics:
             "controller_runtime_webhook_requests_in_flight", "Requests that are being answered", "webhook"
         )
         self.webhook_reviews = self._counter(
-            "muster_webhook_reviews", "Reviews by verdict", "webhook", "verdict"
+            "muster_webhook_reviews",
+            "Reviews: `allow`, `patch`, `deny`; `unreadable`: a field has the wrong type; "
+            "`failed`: the log has the reason",
+            "webhook",
+            "verdict",
         )
         self.webhook_connections_dropped = self._counter(
-            "muster_webhook_connections_dropped", "Connections closed to make room or for waiting", "reason"
+            "muster_webhook_connections_dropped",
+            "Connections closed by the webhooks: `full` and `bodies` to make room for others, "
+            "`idle` because nothing was asked for long. `full` and `bodies` stay 0 unless many "
+            "clients stall",
+            "reason",
         )
         self.certificate_expiry = self._gauge(
             "muster_certificate_expiration_timestamp_seconds",
-            "When our certificates end, in seconds since 1970",
+            "When our certificates expire: `serving`, `authority`",
             "certificate",
         )
         self.webhook_configuration_present = self._gauge(
             "muster_webhook_configuration_present",
-            "1 while the webhook configuration of this kind exists and names webhooks",
+            "1 while the webhook configuration exists and names webhooks, looked at every 10 s; 0"
+            " when it was deleted or emptied",
             "kind",
         )
 

@@ -77,6 +77,7 @@ def _spec() -> Schema:
     default = GangPolicy()
     return {
         "type": "object",
+        "description": "Written by the program, from `muster:gangAdmission` and the pools.",
         "default": {},
         "properties": {
             "managedResources": {
@@ -95,14 +96,14 @@ def _spec() -> Schema:
             ),
             "bookingWindow": _duration(
                 default.booking_window,
-                "How long finished capacity waits for its pods; the autoscaler's, not a wish.",
+                "How long the autoscaler keeps provisioned capacity for the pods of the gang.",
             ),
             "bookingMargin": _duration(
-                default.booking_margin, "How long before the end of the window a gang gives up."
+                default.booking_margin, "How long before the end of the window the gang acts."
             ),
             "onStaggered": {
                 "type": "string",
-                "description": "What happens to finished requests whose siblings come too late.",
+                "description": "What happens to provisioned requests when others of the gang come too late.",
                 "enum": [choice.value for choice in OnStaggered],
                 "default": default.on_staggered.value,
             },
@@ -116,7 +117,7 @@ def _spec() -> Schema:
                 "type": "string",
                 "maxLength": 500,
                 "default": default.placeholder_image,
-                "description": "With `hold`: what the pods run that keep nodes. Empty: `release`.",
+                "description": "Image of the placeholder pods; empty: `onStaggered: hold` acts as `release`.",
             },
             "retry": _retry(),
             "nodeLossGrace": _duration(
@@ -125,7 +126,7 @@ def _spec() -> Schema:
             ),
             "unreachableGrace": _duration(
                 default.unreachable_grace,
-                "The same for nodes of which nothing is heard (Ready is Unknown); 0s: for ever.",
+                "The same for nodes whose kubelet does not report (Ready is Unknown); 0s: for ever.",
             ),
             "leaseNotice": _duration(
                 default.lease_notice,
@@ -134,6 +135,7 @@ def _spec() -> Schema:
             "flavors": {
                 "type": "array",
                 "maxItems": MOST_FLAVORS,
+                "description": "The pools, one entry each.",
                 "items": _flavor(),
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
@@ -163,18 +165,16 @@ def _retry() -> Schema:
     default = GangPolicy().retry
     return {
         "type": "object",
-        "description": "The wait outside the quota: base, doubled up to max, until deadline.",
+        "description": "The backoff without quota: base, doubled up to max, until deadline.",
         "default": {},
         "properties": {
             "base": _duration(default.base, "The first wait."),
             "max": _duration(default.max, "The longest wait."),
             "deadline": _duration(
                 default.deadline,
-                "Given up this long after the first attempt began, after three attempts at least.",
+                "The gang is refused this long after its first attempt began, after three attempts at least.",
             ),
-            "jitterPercent": _integer(
-                default.jitter_percent, "Each wait is moved by up to this much.", most=100
-            ),
+            "jitterPercent": _integer(default.jitter_percent, "Random variation of each wait.", most=100),
             "perMinute": _integer(
                 default.per_minute, "Most retries in a minute over all gangs; 0: no bound."
             ),
@@ -189,13 +189,14 @@ def _flavor() -> Schema:
         "type": "object",
         "required": ["name"],
         "properties": {
-            "name": {**text, "minLength": 1, "description": "The ResourceFlavor."},
+            "name": {**text, "minLength": 1, "description": "Name of the ResourceFlavor."},
             "provisioningClassName": {**text, "default": "", "description": "Empty: nothing is requested."},
             "parameters": {
                 "type": "object",
                 "maxProperties": 100,
                 "additionalProperties": {"type": "string", "maxLength": 255},
                 "default": {},
+                "description": "Parameters of each ProvisioningRequest for this flavor.",
             },
             "nodeSelectorFromDetails": {
                 "type": "array",
@@ -204,14 +205,29 @@ def _flavor() -> Schema:
                 "items": {
                     "type": "object",
                     "required": ["key", "detail"],
-                    "properties": {"key": {**text, "minLength": 1}, "detail": {**text, "minLength": 1}},
+                    "properties": {
+                        "key": {**text, "minLength": 1, "description": "Label of the nodes."},
+                        "detail": {
+                            **text,
+                            "minLength": 1,
+                            "description": "Name of the request's provisioningClassDetail.",
+                        },
+                    },
                 },
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["key"],
                 "default": [],
             },
-            "onePodSetPerRequest": {"type": "boolean", "default": default.one_pod_set_per_request},
-            "verifyNodes": {"type": "boolean", "default": default.verify_nodes},
+            "onePodSetPerRequest": {
+                "type": "boolean",
+                "default": default.one_pod_set_per_request,
+                "description": "Each PodSet gets a request of its own, as GKE demands.",
+            },
+            "verifyNodes": {
+                "type": "boolean",
+                "default": default.verify_nodes,
+                "description": "Whether the pods have to fit on Ready nodes before the gang starts.",
+            },
             "maxNodes": _integer(default.max_nodes, "Most nodes of the pool; 0: not known."),
             "gpusPerNode": _integer(default.gpus_per_node, "GPUs of one node; 0: not known."),
             "perNode": {
@@ -229,7 +245,7 @@ def _flavor() -> Schema:
             "gpuMemory": _integer(default.gpu_memory, "MiB of one GPU; 0: not known."),
             "sliceNodes": _integer(
                 default.slice_nodes,
-                "Nodes of one TPU slice, which are made together; a gang takes all of them.",
+                "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.",
             ),
             "scarcity": {
                 "type": "integer",
@@ -268,19 +284,34 @@ def _status() -> Schema:
         "type": "object",
         "required": ["type", "status", "reason", "message", "lastTransitionTime"],
         "properties": {
-            "type": {"type": "string", "maxLength": 316},
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "reason": {"type": "string", "maxLength": 1024},
-            "message": {"type": "string", "maxLength": 32768},
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+            "type": {"type": "string", "maxLength": 316, "description": "Name of the condition."},
+            "status": {
+                "type": "string",
+                "enum": ["True", "False", "Unknown"],
+                "description": "Whether the condition holds.",
+            },
+            "reason": {"type": "string", "maxLength": 1024, "description": "One word for programs."},
+            "message": {"type": "string", "maxLength": 32768, "description": "The mistakes, for people."},
+            "lastTransitionTime": {
+                "type": "string",
+                "format": "date-time",
+                "description": "When the status changed last.",
+            },
+            "observedGeneration": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "description": "The generation of the spec that the condition is about.",
+            },
         },
     }
     return {
         "type": "object",
+        "description": "Written by the controller.",
         "properties": {
             "conditions": {
                 "type": "array",
+                "description": "`Accepted`: whether the controller applies the spec as it is written.",
                 "items": condition,
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],

@@ -40,35 +40,57 @@ def crd() -> Schema:
 
 
 def _spec() -> Schema:
-    flags = {"kai": "KAI schedules.", "gated": "GPU pods wait behind a gate.", "guarded": "Ray has tokens."}
+    flags = {
+        "kai": "KAI schedules, not Kueue.",
+        "gated": "GPU pods wait behind a gate.",
+        "guarded": "Ray clusters need a token.",
+    }
     switches = {name: {"type": "boolean", "description": text} for name, text in flags.items()}
-    prefix = {"type": "string", "maxLength": 317, "description": "Of resources that no queue counts."}
+    prefix = {"type": "string", "maxLength": 317}
     return {
         "type": "object",
-        "properties": {**switches, "uncounted": _atomic(prefix), "namespaces": _atomic(_space())},
+        "description": "Written by the program, from the departments and the pools.",
+        "properties": {
+            **switches,
+            "uncounted": _atomic(prefix, "Prefixes of resources that no queue counts."),
+            "namespaces": _atomic(_space(), "The namespaces of teams."),
+        },
     }
 
 
 def _space() -> Schema:
     name = {"type": "string", "minLength": 1, "maxLength": 253}
-    most = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
-    gpus = {"type": "integer", "minimum": 0, "description": "Of one node of its pool."}
     amounts = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 40}}
-    limits = _atomic({"type": "object", "additionalProperties": amounts})
-    fields = {"name": name, "most": most, "limits": limits, "pool": name, "gpus": gpus}
+    limits = {"type": "object", "additionalProperties": amounts}
+    fields = {
+        "name": {**name, "description": "The name that work uses."},
+        "most": {
+            "type": "object",
+            "additionalProperties": {"type": "integer", "minimum": 0},
+            "description": "Most GPUs that its work can hold at a time, by pool; `*`: over all pools.",
+        },
+        "limits": _atomic(limits, "The same for other resources: one entry a resource group, by pool."),
+        "pool": {**name, "description": "Its one pool; absent where it may use any."},
+        "gpus": {"type": "integer", "minimum": 0, "description": "GPUs of one node of its pool."},
+    }
     queue = {"type": "object", "required": ["name"], "properties": fields}
     return {
         "type": "object",
         "required": ["namespace", "team", "queues"],
         "properties": {
-            "namespace": name,
-            "team": name,
-            "queues": _atomic(queue),
-            "priorities": _atomic(name),
-            "defaultPriority": name,
+            "namespace": {**name, "description": "Name of the namespace."},
+            "team": {**name, "description": "The team that owns it."},
+            "queues": _atomic(queue, "The queues that its work may name."),
+            "priorities": _atomic(name, "The priorities that its work may name, the highest first."),
+            "defaultPriority": {**name, "description": "The priority of work that names none."},
         },
     }
 
 
-def _atomic(items: Schema) -> Schema:
-    return {"type": "array", "items": items, "x-kubernetes-list-type": "atomic"}
+def _atomic(items: Schema, description: str) -> Schema:
+    return {
+        "type": "array",
+        "description": description,
+        "items": items,
+        "x-kubernetes-list-type": "atomic",
+    }

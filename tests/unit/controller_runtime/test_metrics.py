@@ -1,49 +1,25 @@
-"""The page about metrics is about the metrics that there are, and they count what they say."""
+"""No label is unbounded, and the metrics count what they say."""
 
 import asyncio
-import re
-from collections.abc import Iterator
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
+from muster.reference.metrics import registered
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_kube.test_transport import _failing
 from tests.unit.controller_runtime.virtual import now, virtual
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
-ROW = re.compile(r"^\| `(?P<name>[a-z_]+)` \| (?P<labels>[^|]*)\|", re.MULTILINE)
 FORBIDDEN = {"namespace", "workload", "uid", "key", "job", "user", "cluster", "pod"}
 """What users make, in any number."""
 
 
-def registered() -> Iterator[tuple[str, set[str]]]:
-    """Every metric of ours, as Prometheus shows it, with its labels."""
-    registry = CollectorRegistry()
-    held: list[Metrics | GangMetrics] = [Metrics(registry), GangMetrics(registry)]
-    for family in registry.collect():
-        yield family.name + ("_total" if family.type == "counter" else ""), _labels(held, family.name)
-
-
-def _labels(held: list[Metrics | GangMetrics], name: str) -> set[str]:
-    """The library tells a metric's label names only where it has samples."""
-    metrics = [each for owner in held for each in vars(owner).values() if getattr(each, "_name", "") == name]
-    return set(metrics[0]._labelnames) if metrics else {"state"}
-
-
-def test_the_page_has_every_metric_with_its_labels_and_no_other() -> None:
-    rows = {row["name"]: set(re.findall(r"`(\w+)`", row["labels"])) for row in ROW.finditer(PAGE.read_text())}
-    assert rows == dict(registered())
-
-
 def test_no_label_takes_its_values_from_what_users_make() -> None:
-    for name, labels in registered():
-        assert not labels & FORBIDDEN, name
+    for metric in registered():
+        assert not FORBIDDEN & set(metric.labels), metric.name
 
 
 def test_attempts_of_a_call_are_counted_by_what_they_ended_with() -> None:

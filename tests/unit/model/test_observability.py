@@ -14,10 +14,10 @@ from muster.model.clusters import Provider
 from muster.model.gangpolicy import GangPolicy
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import Stack
+from muster.reference.metrics import registered
 from muster.render.alerts import alerts
 from muster.render.dashboard import PANELS, dashboard
 from muster.render.observability import annotations, objects, reach
-from tests.unit.controller_runtime.test_metrics import PAGE, registered
 
 SELECTOR = {"app.kubernetes.io/name": "gang-admission"}
 ALERTS = alerts(GangPolicy())
@@ -109,7 +109,7 @@ def test_a_stack_without_the_controller_cannot_ask_for_alerts_about_it(mode: str
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_every_expression_is_about_metrics_that_there_are(name: str) -> None:
-    known = {metric for metric, _ in registered()} | {"process_resident_memory_bytes"}
+    known = {metric.name for metric in registered()} | {"process_resident_memory_bytes"}
     used = set(re.findall(r"([a-z_]+)\{", EXPRESSIONS[name]))
     assert used
     assert {re.sub("_bucket$", "", metric) for metric in used} <= known
@@ -120,16 +120,11 @@ def test_every_expression_closes_what_it_opens_and_divides_by_labels_that_there_
     expression = EXPRESSIONS[name]
     for opening, closing in ("()", "{}", "[]"):
         assert expression.count(opening) == expression.count(closing)
-    labels = dict(registered())
+    labels = {each.name: set(each.labels) for each in registered()}
     (metric, *_) = re.findall(r"([a-z_]+)\{", expression)
     own = labels.get(re.sub("_bucket$", "", metric), set()) | {"le", "pod"}
     for grouped in re.findall(r"by \(([a-z_, ]+)\)", expression):
         assert set(grouped.split(", ")) <= own
-
-
-def test_the_page_has_a_remedy_for_every_alert_and_no_other() -> None:
-    rows = re.findall(r"^\| `(Muster\w+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted((alert.name, str(alert.severity)) for alert in ALERTS)
 
 
 def test_quota_may_be_held_for_as_long_as_the_policy_allows() -> None:

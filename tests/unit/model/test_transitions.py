@@ -1,15 +1,13 @@
-"""The verdict on each step from one version to another, and the page and report that show it."""
+"""The verdict on each step from one version to another, and the report that shows it."""
 
 from pathlib import Path
 
 import pytest
 
-from muster.artifacts.versions_page import page
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
 from muster.model.transitions import TRANSITIONS, Verdict, judge
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "reference" / "versions.md"
 
 
 @pytest.mark.parametrize(
@@ -51,9 +49,3 @@ def test_every_component_with_an_upper_end_has_steps() -> None:
 def test_a_source_is_an_address_or_a_test_that_exists() -> None:
     for row in TRANSITIONS:
         assert (ROOT / row.source).is_file() if row.is_tested else row.source.startswith("https://")
-
-
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), (
-        "write it anew: python -m muster.artifacts.versions_page docs/reference/versions.md"
-    )

@@ -1,22 +1,17 @@
-"""Writes the page of versions: `python -m muster.artifacts.versions_page docs/reference/versions.md`.
+"""The page of versions, from the minimum versions, the transitions and the support calendar."""
 
-A test holds that the page agrees with the tables that it is made of.
-"""
-
-import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
 from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
+from muster.reference.markdown import WRITTEN, table
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # Versions
 
-Written by `python -m muster.artifacts.versions_page docs/reference/versions.md`; do not edit it.
+{WRITTEN}
 
 A stack names versions with `muster:versions`. A version is that of a chart and of its images together, so
 neither stays behind. `muster:charts` and `muster:images` are where they come from. What a stack does not
@@ -24,7 +19,7 @@ name is as in the column "Muster's own".
 
 ```yaml
 config:
-  muster:versions: {kuberay: "1.6.2", kueue: "0.19.2"}
+  muster:versions: {{kuberay: "1.6.2", kueue: "0.19.2"}}
 ```
 
 `kubernetes` there is the same as `muster:cluster.version`; write one of them. The chart of a version that is
@@ -32,7 +27,7 @@ not Muster's own has no digest in Muster: `muster image pin STACK` writes it.
 
 ## What can be named
 """
-_STEPS: Final = """
+_STEPS: Final = """\
 ## Steps from one version to another
 
 `muster diff` prints the verdict on each step between two stack files and calls a stack refused whose step is
@@ -42,7 +37,7 @@ one that needs an order. The cloud itself answers a step of `kubernetes`. The po
 registered and not what was there before: it refuses versions older than the table's `From`. The first line
 that applies counts.
 """
-_CALENDAR: Final = """
+_CALENDAR: Final = """\
 ## How long clouds support a Kubernetes version
 
 Muster's EKS clusters are not enrolled in extended support: when standard support of their version ends, AWS
@@ -62,12 +57,11 @@ def page() -> str:
     """The whole page."""
     parts = (
         _HEAD,
-        *_versions(),
+        _versions(),
         _STEPS,
-        *_table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)),
+        table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)),
         _CALENDAR,
-        *_table(_SUPPORT_HEAD, map(_support, CALENDAR)),
-        "",
+        table(_SUPPORT_HEAD, map(_support, CALENDAR)),
     )
     return "\n".join(parts)
 
@@ -75,7 +69,7 @@ def page() -> str:
 _TRANSITION_HEAD: Final = ("Component", "Step", "Verdict", "Why, and in which order", "Source")
 
 
-def _versions() -> Iterator[str]:
+def _versions() -> str:
     charts = catalogue().charts
     rows = []
     for name, minimum in MINIMUM_VERSIONS.items():
@@ -84,7 +78,7 @@ def _versions() -> Iterator[str]:
         rows.append(
             (name, own, str(minimum.version), str(below or ""), minimum.reason, f"<{minimum.source}>")
         )
-    yield from _table(("Component", "Muster's own", "From", "Before", "Why not older", "Source"), rows)
+    return table(("Component", "Muster's own", "From", "Before", "Why not older", "Source"), rows)
 
 
 def _transition(row: Transition) -> tuple[str, ...]:
@@ -101,14 +95,3 @@ def _support(row: Support) -> tuple[str, ...]:
     days = [str(day or "not read") for day in (row.released, row.standard, row.extended)]
     source = f"<{row.source}>, read on {row.read} {row.note}".rstrip()
     return (row.provider.value.upper(), row.minor, *days, source)
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'|'.join('---' for _ in head)}|"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -1,14 +1,9 @@
-"""Writes the reference page of the command line: `python -m muster.cli.reference docs/reference/cli.md`.
-
-A test holds that the page agrees with the commands.
-"""
+"""The page of the command line, from the program's own commands."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 import click
@@ -16,15 +11,15 @@ import click
 from muster.cli.command import Command
 from muster.cli.formatter import Context
 from muster.cli.group import load
-from muster.cli.markdown import table
 from muster.cli.run import PROGRAM
 from muster.cli.table import TABLE, Entry, walk
 from muster.errors import ExitCode
+from muster.reference.markdown import WRITTEN, table
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # The command line
 
-Written by `python -m muster.cli.reference docs/reference/cli.md`; do not edit it.
+{WRITTEN}
 
 `muster COMMAND --help` prints the same. STACK is the name of a stack of the project or a stack file, and
 always comes first. `--json` prints one JSON document to standard output. `--kubeconfig` and `--context`
@@ -97,7 +92,3 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str, str
     flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
     value = "" if option.is_flag else f" `{option.make_metavar(context)}`"
     return flags + value, needed, option.help or ""
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

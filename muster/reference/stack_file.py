@@ -1,26 +1,20 @@
-"""Writes the reference page of the stack file: `python -m muster.cli.stack_reference FILE`.
-
-A test holds that the page agrees with the declaration (muster/config/schema).
-"""
+"""The page of the stack file, from the declaration of its keys (muster/config/schema)."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
-import yaml
-
-from muster.cli.markdown import table
+from muster.cli.commands.explain import format_value
 from muster.config.document import NAMESPACE
 from muster.config.schema.keys import Key, stack_keys
+from muster.reference.markdown import WRITTEN, slug, table
 
 _HEAD: Final = f"""\
 # The stack file
 
-Written by `python -m muster.cli.stack_reference docs/reference/stack.md`; do not edit it.
+{WRITTEN}
 
 These are all keys of a stack. `muster explain pools.machine` prints the same for one key, and `muster schema`
 prints the JSON Schema for editors. `muster validate` also checks which values fit together.
@@ -43,12 +37,6 @@ def page() -> str:
     for one in top:
         parts += _chapter(one, [key for key in keys if key.parent and key.path.split(".")[0] == one.path])
     return "\n".join(parts)
-
-
-def format_value(value: object) -> str:
-    """A value in one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
-    return text.removesuffix("...\n").strip()
 
 
 def _overview(key: Key) -> tuple[str, str, str]:
@@ -97,13 +85,11 @@ def _value(key: Key) -> str:
     if len(key.allowed) > _MOST_WORDS:
         words = f"{len(key.allowed)} words, listed below"
     kind = key.kind if not words else f"{key.kind} ({words})"
-    return f"{kind}: [{key.below}](#{_slug(key)})" if key.below and key.parent else kind
-
-
-def _slug(key: Key) -> str:
-    """GitHub's anchor of the heading of the mapping that has the keys."""
-    kept = _heading(key.below, key.provider).lower().replace(" ", "-")
-    return "".join(letter for letter in kept if letter.isalnum() or letter in "-_")
+    return (
+        f"{kind}: [{key.below}](#{slug(_heading(key.below, key.provider))})"
+        if key.below and key.parent
+        else kind
+    )
 
 
 def _default(key: Key) -> str:
@@ -112,7 +98,3 @@ def _default(key: Key) -> str:
 
 def _example(key: Key) -> str:
     return f"`{key.name}: {format_value(key.example)}`"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

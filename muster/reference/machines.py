@@ -1,0 +1,104 @@
+"""The page of accelerators, machines and prices, from the tables of the model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
+from muster.model.capacity import Capacity
+from muster.model.machines import MACHINES, Machine
+from muster.model.prices import BUILT_IN
+from muster.model.providers import Provider
+from muster.model.quantities import GIB
+from muster.reference.markdown import WRITTEN, code, table
+
+_HEAD: Final = f"""\
+# Accelerators, machines and prices
+
+{WRITTEN}
+
+A pool names a machine in `muster:pools.POOL.machine`. An existing cluster may use the machines of any
+cloud, or describe its own nodes.
+
+## Accelerators
+
+The rank orders accelerators from the most common to the scarcest: a gang over several pools requests the one
+with the highest rank first. Memory is that of one GPU or TPU chip, from the vendor's data sheets.
+"""
+_MACHINES: Final = """\
+Pods can request what the cloud's formula leaves of a node. DaemonSets take from it. *No source*: no page of
+the cloud confirms or denies that it sells the machine with this capacity.
+"""
+_TITLES: Final = {
+    Provider.GKE: "Machines on GKE",
+    Provider.EKS: "Machines on EKS",
+    Provider.EXISTING: "Machines of the local cluster",
+}
+_PRICES: Final = """\
+## Prices
+
+A report shows costs only for machines with a price. Few are built in, because readers trust a number even
+without a source. Give yours: `muster diff STACK --prices FILE`, and the setting `prices` of the policy
+[`cost-ceiling`](policies.md#cost-ceiling). Your prices override these.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD, table(("Accelerator", "Memory, GiB", "Rank", "Other names"), _accelerators()), _MACHINES]
+    for provider, title in _TITLES.items():
+        rows = [_machine(each) for each in MACHINES.values() if each.provider is provider]
+        parts += [f"## {title}\n", table(_HEADS, rows)]
+    parts += [_PRICES, table(("Machine", "Region", "Capacity", "An hour", "Read on", "Source"), _prices())]
+    return "\n".join(parts)
+
+
+_HEADS: Final = (
+    *("Machine", "vCPU", "Memory, GiB", "Accelerators", "Pods can request"),
+    *("Local disks", "Network", "Capacity"),
+)
+
+
+def _accelerators() -> list[tuple[str, ...]]:
+    return [
+        (
+            code(each.name),
+            f"{each.memory_gib:g}",
+            str(each.rank),
+            ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant),
+        )
+        for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank)
+    ]
+
+
+def _machine(machine: Machine) -> tuple[str, ...]:
+    counts = " or ".join(map(str, machine.gpu_counts))
+    sold = [
+        f"{code(each)} (no source)" if each in machine.unsourced else code(each)
+        for each in Capacity
+        if each in machine.bought | machine.unsourced
+    ]
+    return (
+        code(machine.name),
+        f"{machine.cpu / 1000:g}",
+        f"{machine.memory / GIB:g}",
+        f"{counts} × {code(machine.accelerator)}" if machine.accelerator else "",
+        f"{machine.allocatable_cpu / 1000:g} CPU, {machine.allocatable_memory / GIB:.1f} GiB",
+        str(machine.local_disks or ""),
+        machine.fabric.value if machine.fabric else f"EFA × {machine.efa}" if machine.efa else "",
+        ", ".join(sold),
+    )
+
+
+def _prices() -> list[tuple[str, ...]]:
+    return [
+        (
+            code(each.machine),
+            code(each.region),
+            code(each.capacity),
+            f"{each.hourly} {each.currency}",
+            str(each.read),
+            f"<{each.source}>",
+        )
+        for each in BUILT_IN.prices
+    ]

@@ -1,0 +1,31 @@
+"""The generated pages by file name. A test compares each with the file in docs/reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from muster.reference import (
+    command_line,
+    components,
+    crds,
+    machines,
+    metrics,
+    policy_pack,
+    stack_file,
+    versions,
+)
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "cli.md": command_line.page,
+        "components.md": components.page,
+        "crds.md": crds.page,
+        "machines.md": machines.page,
+        "metrics.md": metrics.page,
+        "policies.md": policy_pack.page,
+        "stack.md": stack_file.page,
+        "versions.md": versions.page,
+    }
+)

@@ -1,0 +1,79 @@
+"""The generated pages are current, and no row of them is without its meaning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from muster.model import gangpolicy, queuetree
+from muster.model.gangpolicy import GangPolicy
+from muster.policies.pack import RULES
+from muster.reference import components, crds, docstrings
+from muster.reference.pages import PAGES
+from muster.render.alerts import alerts
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+FOLDER: Final = ROOT / "docs" / "reference"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_current(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "write it anew: make reference"
+
+
+def test_every_argument_of_a_component_is_explained() -> None:
+    found = list(components.arguments())
+    assert len(found) > 20
+    assert [f"{each.name}.{one.name}" for each in found for one in each.arguments if not one.meaning] == []
+
+
+def test_the_arguments_of_a_class_are_read_from_its_docstring() -> None:
+    source = '''
+class CacheArgs:
+    """Where it is kept.
+
+    `path`: a folder,
+    made where it is missing. `size` (GKE), `age`: bounds;
+    None: none.
+
+    Both are checked.
+    """
+
+    path: "Input[str]"
+    size: int | None = None
+    age: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    _hidden: int = 0
+'''
+    (node,) = ast.parse(source).body
+    assert isinstance(node, ast.ClassDef)
+    found = docstrings.documented(node)
+    assert found.text == "Where it is kept.\n\nBoth are checked."
+    assert [(each.name, each.type, each.default, each.meaning) for each in found.arguments] == [
+        ("path", "Input[str]", "", "A folder, made where it is missing."),
+        ("size", "int | None", "None", "Bounds; None: none."),
+        ("age", "Mapping[str, int]", "{}", "Bounds; None: none."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "crd", [gangpolicy.crd(), queuetree.crd()], ids=lambda crd: crd["spec"]["names"]["kind"]
+)
+def test_every_field_of_a_custom_resource_is_explained(crd: dict[str, object]) -> None:
+    rows = list(crds.fields(crd))
+    assert len(rows) > 10
+    assert [name for name, _, _, meaning in rows if not meaning] == []
+
+
+def test_every_policy_says_why() -> None:
+    assert [rule.name for rule in RULES if not rule.why] == []
+
+
+def test_the_runbook_of_an_alert_is_a_section_of_a_page() -> None:
+    for alert in alerts(GangPolicy()):
+        page, _, anchor = alert.rule()["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"^### (\w+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in [heading.lower() for heading in headings]
