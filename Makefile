@@ -126,6 +126,10 @@ reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in 
 	@$(VENV)/bin/python -m muster.reference docs/reference
 	@$(VENV)/bin/python -m muster.scaffold.checkout
 
+.PHONY: pictures
+pictures: $(STAMP) ## Draw docs/pictures/*.svg from what they show: the state machine, import contracts, queues, a recorded run
+	@$(PY) -m tests.pictures docs/pictures
+
 .PHONY: licences
 licences: $(STAMP) ## Write docs/licences.md from the images of the last build
 	@page=$$($(PY) -m muster.artifacts.publish.licences) && printf '%s\n' "$$page" >docs/licences.md

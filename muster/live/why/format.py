@@ -61,7 +61,7 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
             yield f"    {_format_age(event.since, now)}{event.name}: {event.message}"
 
 
-_HEADLINES: Final = {
+HEADLINES: Final = {
     State.INACTIVE: "waits outside the quota",
     State.PENDING: "waits for quota",
     State.RESERVED: "has quota, waits for capacity",
@@ -74,7 +74,7 @@ def _format_headline(status: JobStatus, workload: Workload) -> str:
         return "stopped"
     if workload.state is State.INACTIVE and status.retry_at is None:
         return "refused" if status.outside else "deactivated: it is not retried"
-    return _HEADLINES[workload.state]
+    return HEADLINES[workload.state]
 
 
 def _format_job(status: JobStatus, workload: Workload, now: datetime) -> str:

@@ -1,0 +1,31 @@
+"""Write every picture into a folder: python -m tests.pictures docs/pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from tests.pictures import layers, life, loop, quota, terminal, waiting
+
+PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "layers.svg": layers.picture,
+        "life.svg": life.picture,
+        "loop.svg": loop.picture,
+        "quota.svg": quota.picture,
+        "terminal.svg": terminal.picture,
+        "waiting.svg": waiting.picture,
+    }
+)
+
+
+def main(folder: Path) -> None:
+    for name, picture in PICTURES.items():
+        (folder / name).write_text(picture(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
