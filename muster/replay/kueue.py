@@ -11,15 +11,14 @@ from datetime import datetime
 
 from muster.live.conditions import find_condition, is_true, parse_preemptor
 from muster.live.fields import moment, text
-from muster.live.snapshot import PodSet as LivePodSet
 from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_workload
-from muster.model import names
+from muster.replay.ends import close
 from muster.replay.ids import Ids, tie
-from muster.replay.recording import End, Job, PodSet, Run
+from muster.replay.pod_sets import to_pod_set
+from muster.replay.recording import End, Job, Run
 
 _SAME = "QuotaReserved"
-_HOST = "kubernetes.io/hostname"
 
 
 def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_names: bool) -> Job:
@@ -32,8 +31,7 @@ def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_n
         cluster_queue=workload.cluster_queue or (before.cluster_queue if before else ""),
         created=workload.created.timestamp(),
         pod_sets=tuple(
-            _to_pod_set(each if with_names else _without_host(each), each.name if with_names else f"p{index}")
-            for index, each in enumerate(workload.pod_sets)
+            to_pod_set(each, index, with_names=with_names) for index, each in enumerate(workload.pod_sets)
         ),
         priority=workload.priority,
         priority_class=workload.priority_class,
@@ -51,29 +49,6 @@ def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_n
 def finished_at(found: Mapping[str, object]) -> float | None:
     """When the Workload finished; None while it has not."""
     return _since(found, "Finished") if is_true(found, "Finished") else None
-
-
-def deleted(job: Job, *, at: float) -> Job:
-    """A job whose object is gone without having finished."""
-    return replace(
-        job, left=max(at, job.created), outcome=End.DELETED, runs=close(job.runs, at=at, end=End.DELETED)
-    )
-
-
-def close(runs: tuple[Run, ...], *, at: float | None, end: End | None, reason: str = "") -> tuple[Run, ...]:
-    """The runs with the last one ended, where it had not."""
-    if not runs or runs[-1].ended is not None or at is None:
-        return runs
-    last = runs[-1]
-    # What the scheduler took away stays taken away: its word is kept.
-    is_taken = last.end is not None
-    ended = replace(
-        last,
-        ended=max(at, last.reserved),
-        end=last.end if is_taken else end,
-        reason=last.reason if is_taken else reason,
-    )
-    return (*runs[:-1], ended)
 
 
 def _runs(
@@ -128,37 +103,6 @@ def _since(found: object, kind: str) -> float | None:
 def _counts(workload: Workload) -> tuple[int, ...]:
     counts = tuple(pods.count if pods.assigned is None else pods.assigned for pods in workload.pod_sets)
     return () if counts == tuple(pods.count for pods in workload.pod_sets) else counts
-
-
-def _to_pod_set(found: LivePodSet, name: str) -> PodSet:
-    """`name`: the worker groups of a Ray cluster have names of the user's."""
-    pool = found.node_selector.get(names.POOL_LABEL)
-    return PodSet(
-        name=name,
-        count=found.count,
-        min_count=found.min_count,
-        requests=found.requests,
-        pools=(pool,) if pool else (),
-        node_selector=found.node_selector,
-        tolerations=found.tolerations,
-        terms=found.terms,
-    )
-
-
-def _without_host(found: LivePodSet) -> LivePodSet:
-    """Without the names of nodes. Kueue chooses no flavor by them: it reads labels that flavors have and no
-    others. Where nothing is left of one term, every flavor matches (0.19, pkg/scheduler/flavorassigner,
-    flavorSelector).
-    """
-    terms = [
-        replace(term, expressions=tuple(each for each in term.expressions if each.key != _HOST))
-        for term in found.terms
-    ]
-    return replace(
-        found,
-        node_selector={key: value for key, value in found.node_selector.items() if key != _HOST},
-        terms=tuple(terms) if all(term.expressions for term in terms) else (),
-    )
 
 
 def _name(workload: Workload) -> str:

@@ -38,9 +38,11 @@ class Content:
         return self.sound < self.size
 
 
-def load_recording(path: Path) -> Recording:
-    """The recording in a file and in its older parts; RecordingError when it is none."""
-    files = [*older_parts(path), path]
+def load_recording(path: Path, *, has_older: bool = True) -> Recording:
+    """The recording in a file and in its older parts; RecordingError when it is none. `has_older` False reads
+    the file alone, which holds every job that had not left when the part before it was put aside.
+    """
+    files = [*older_parts(path), path] if has_older else [path]
     warnings: list[str] = []
     lines = (line for file in files for line in _lines(file, warnings))
     found = [*lines]

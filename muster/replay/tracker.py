@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from muster.live.fields import text
 from muster.replay import kueue
+from muster.replay.ends import deleted
 from muster.replay.ids import Ids
 from muster.replay.recording import Job, Recording
 
@@ -48,7 +49,7 @@ class Tracker:
         id = self.ids.of(uid)
         self.left.discard(id)
         before = self.open.pop(id, None)
-        return None if before is None else kueue.deleted(before, at=at)
+        return None if before is None else deleted(before, at=at)
 
     def keep_only(self, uids: Set[str], *, at: float) -> list[Job]:
         """The jobs that have left, because only Workloads of these UIDs exist."""
@@ -57,7 +58,7 @@ class Tracker:
         gone = [job for id, job in self.open.items() if id not in known]
         for job in gone:
             del self.open[job.id]
-        return [kueue.deleted(job, at=at) for job in gone]
+        return [deleted(job, at=at) for job in gone]
 
     def _keep(self, job: Job) -> None:
         if job.left is None:

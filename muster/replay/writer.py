@@ -25,17 +25,24 @@ ROTATE_BYTES: Final = 256 * 1024 * 1024
 
 
 class Writer:
-    """The end of one file. `open_jobs` are those that have not left: the next part repeats them."""
+    """The end of one file. `keep_bytes`: when a file is put aside, the oldest parts are deleted until all
+    files together have at most this size; None keeps them.
+    """
 
-    def __init__(self, path: Path, header: Header, *, rotate_bytes: int = ROTATE_BYTES) -> None:
+    def __init__(
+        self, path: Path, header: Header, *, rotate_bytes: int = ROTATE_BYTES, keep_bytes: int | None = None
+    ) -> None:
         self.path = path
         self._header = header
         self._rotate_bytes = rotate_bytes
+        self._keep_bytes = keep_bytes
         self._pending: list[bytes] = []
         self._open: dict[str, Job] = {}
 
     @classmethod
-    def begin(cls, path: Path, header: Header, *, rotate_bytes: int = ROTATE_BYTES) -> Self:
+    def begin(
+        cls, path: Path, header: Header, *, rotate_bytes: int = ROTATE_BYTES, keep_bytes: int | None = None
+    ) -> Self:
         """A new file. RecordingError when there is one already, or older parts of one."""
         if path.exists():
             raise RecordingError(f"{path}: the file exists already.", fix="name another file, or remove it.")
@@ -44,15 +51,17 @@ class Writer:
                 f"{path}: the file is missing, but older parts of it exist, such as {parts[-1].name}.",
                 fix=f"put it back ({_fresh(path).name} is it after a kill), or name another file.",
             )
-        writer = cls(path, header, rotate_bytes=rotate_bytes)
+        writer = cls(path, header, rotate_bytes=rotate_bytes, keep_bytes=keep_bytes)
         writer._pending.append(format_line(header))
         writer.flush()
         return writer
 
     @classmethod
-    def resume(cls, path: Path, found: Recording, *, rotate_bytes: int = ROTATE_BYTES) -> Self:
+    def resume(
+        cls, path: Path, found: Recording, *, rotate_bytes: int = ROTATE_BYTES, keep_bytes: int | None = None
+    ) -> Self:
         """Go on with the file that `found` was read from. An incomplete end is cut off first."""
-        writer = cls(path, found.header, rotate_bytes=rotate_bytes)
+        writer = cls(path, found.header, rotate_bytes=rotate_bytes, keep_bytes=keep_bytes)
         content = read_content(path)
         if content.is_torn:
             try:
@@ -111,8 +120,18 @@ class Writer:
                 raise RecordingError(f"{part}: the file exists already.", fix="move it to another folder.")
             self.path.rename(part)
             fresh.rename(self.path)
+            self._delete_oldest()
         except OSError as error:
             raise _unwritable(self.path, error) from None
+
+    def _delete_oldest(self) -> None:
+        parts = older_parts(self.path)
+        sizes = {each: each.stat().st_size for each in (*parts, self.path)}
+        for part in parts:
+            if self._keep_bytes is None or sum(sizes.values()) <= self._keep_bytes:
+                return
+            part.unlink()
+            del sizes[part]
 
     def _pack(self, text: bytes) -> bytes:
         return pack(text) if self.path.name.endswith(GZIP) else text

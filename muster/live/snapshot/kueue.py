@@ -5,6 +5,7 @@ Responsible for which fields of a pod template are read: never environments, com
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -110,22 +111,30 @@ def _to_job(found: object) -> Job | None:
 
 
 def _to_pod_set(found: Mapping[str, object], assignment: Mapping[str, object]) -> PodSet:
-    spec = mapping(found, "template", "spec")
-    required = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    return PodSet(
-        name=text(found, "name"),
-        count=number(found, "count") or 0,
+    return replace(
+        parse_pods(
+            mapping(found, "template", "spec"), name=text(found, "name"), count=number(found, "count")
+        ),
         min_count=number(found, "minCount"),
-        requests=_pod_requests(spec),
-        node_selector=texts(spec, "nodeSelector"),
-        tolerations=tuple(_to_toleration(each) for each in items(spec, "tolerations")),
-        terms=tuple(_to_term(each) for each in items(required, "nodeSelectorTerms")),
         assigned=number(assignment, "count"),
         flavors=texts(assignment, "flavors"),
         usage={
             name: parse_amount(name, value)
             for name, value in sorted(mapping(assignment, "resourceUsage").items())
         },
+    )
+
+
+def parse_pods(spec: Mapping[str, object], *, name: str, count: int | None) -> PodSet:
+    """Equal pods of this spec, which nothing was assigned to."""
+    required = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return PodSet(
+        name=name,
+        count=count or 0,
+        requests=_pod_requests(spec),
+        node_selector=texts(spec, "nodeSelector"),
+        tolerations=tuple(_to_toleration(each) for each in items(spec, "tolerations")),
+        terms=tuple(_to_term(each) for each in items(required, "nodeSelectorTerms")),
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +13,9 @@ import pytest
 from muster.cli import main
 from muster.local.envtest import ControlPlane
 from muster.replay.reader import load_recording
-from muster.replay.recording import End, Job, Recording
+from muster.replay.recording import End, Recording
 from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.recorder import RecorderProcess, account
 
 Object = dict[str, Any]
 
@@ -24,8 +23,6 @@ TEAM: Final = "recorded"
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 WORKLOADS: Final = f"/apis/{KUEUE}/namespaces/{TEAM}/workloads"
 MERGE: Final = "application/merge-patch+json"
-RBAC: Final = "rbac.authorization.k8s.io"
-READER: Final = "recorder"
 SECRET: Final = "hunter2"
 
 
@@ -54,50 +51,8 @@ def team(kueue_server: ControlPlane) -> ControlPlane:
 @pytest.fixture(scope="module")
 def reader(team: ControlPlane) -> Path:
     """A kubeconfig of an account that may list and watch Workloads, and nothing else."""
-    rule = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["list", "watch"]}
-    head = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": READER}}
-    team.apply({**head, "kind": "ClusterRole", "rules": [rule]}, f"/apis/{RBAC}/v1/clusterroles/{READER}")
-    binding = {
-        **head,
-        "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": READER},
-        "subjects": [{"kind": "ServiceAccount", "name": READER, "namespace": TEAM}],
-    }
-    team.apply(binding, f"/apis/{RBAC}/v1/clusterrolebindings/{READER}")
-    return _account(team, READER)
-
-
-def _account(plane: ControlPlane, name: str) -> Path:
-    """A kubeconfig of a new ServiceAccount."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": TEAM}}
-    path = f"/api/v1/namespaces/{TEAM}/serviceaccounts/{name}"
-    plane.apply(account, path)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return plane.kubeconfig(plane.call("POST", f"{path}/token", request)["status"]["token"], name=name)
-
-
-class RecorderProcess:
-    """The recorder as a process of its own."""
-
-    def __init__(self, kubeconfig: Path, out: Path) -> None:
-        self.kubeconfig, self.out = kubeconfig, out
-
-    def start(self) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "muster", "record", "--out", str(self.out)]
-        process = subprocess.Popen(
-            [*argv, "--kubeconfig", str(self.kubeconfig)], stderr=subprocess.PIPE, text=True
-        )
-        assert process.stderr is not None
-        seen: list[str] = []
-        for line in process.stderr:
-            seen.append(line)
-            if "watching" in line:
-                return process
-        raise AssertionError("".join(seen))
-
-    def jobs(self) -> dict[int, Job]:
-        """By their priority, which is another for each job of the test."""
-        return {job.priority: job for job in load_recording(self.out).jobs}
+    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["list", "watch"]}]
+    return account(team, TEAM, "recorder", rules=rules)
 
 
 @pytest.fixture
@@ -163,7 +118,7 @@ def test_a_missing_right_is_an_error_at_the_start(
     team: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["record", "--out", str(tmp_path / "x.jsonl"), "--for", "1s"]
-    assert main([*arguments, "--kubeconfig", str(_account(team, "stranger"))]) == 3
+    assert main([*arguments, "--kubeconfig", str(account(team, TEAM, "stranger"))]) == 3
     assert "cannot list resource" in capsys.readouterr().err
     assert not (tmp_path / "x.jsonl").exists()
 

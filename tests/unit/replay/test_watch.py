@@ -11,6 +11,7 @@ from muster.replay.reader import load_recording
 from muster.replay.recording import Gap, Header
 from muster.replay.tracker import Tracker
 from muster.replay.watch import Recorder
+from muster.replay.workloads import WORKLOADS, Workloads
 from muster.replay.writer import Writer
 from tests.unit.preview.snapshot_world import workload
 
@@ -30,13 +31,13 @@ def test_a_job_that_left_while_nothing_watched_did_not_run_through_the_gap(tmp_p
         writer.add([job])
         recorder = Recorder(
             connect=_unconnected,
-            tracker=tracker,
+            source=Workloads(tracker),
             writer=writer,
             progress=lambda _: None,
             last_mark=mark,
             clock=lambda: mark + 7200,
         )
-        recorder.replace([], unreadable={}, version="", new_history=False)
+        recorder.listed(WORKLOADS, [])
     found = load_recording(path)
     assert found.gaps == (Gap(mark, mark + 7200),)
     assert found.jobs[0].left == mark

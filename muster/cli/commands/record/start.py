@@ -10,8 +10,8 @@ from muster.cli.command import command
 from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import note
 from muster.errors import ExitCode, MusterError
-from muster.live.cluster.kubeconfig import connect
 from muster.model.gangpolicy import parse_duration
+from muster.model.stack import Scheduler
 
 _EXAMPLES = """
 muster record --out month.jsonl.gz
@@ -37,6 +37,11 @@ _CODES = {
 @click.option(
     "--for", "length", metavar="TIME", help="Stop after this time, such as 24h. Default: record until Ctrl-C."
 )
+@click.option(
+    "--scheduler",
+    type=click.Choice([each.value for each in Scheduler]),
+    help="Whose jobs to record. Default: those that the cluster serves, Kueue's before KAI's.",
+)
 @click.option("--with-names", is_flag=True, help="Write the names of jobs, too.")
 @click.option(
     "--rotate",
@@ -47,28 +52,36 @@ _CODES = {
     help="Put the file aside at this size, as NAME.0001.jsonl.gz, and go on with a new one.",
 )
 def cli(
-    *, kubeconfig: Path | None, context: str, out: Path, length: str | None, with_names: bool, rotate: int
+    *,
+    kubeconfig: Path | None,
+    context: str,
+    out: Path,
+    length: str | None,
+    scheduler: str | None,
+    with_names: bool,
+    rotate: int,
 ) -> None:
     """Record arrivals, runs and evictions of a cluster's jobs.
 
-    Watches Kueue's Workloads and writes what each job asked for, when it got quota, when it lost quota and to
-    which job, and when it ended. Needs the rights to list and watch Workloads, and writes nothing to the
-    cluster. Jobs are hashed ids: no name of a job, no image, command, environment or annotation is in the
-    file. Namespaces and names of queues and priorities are. The key of the hashes lies beside the file.
+    Watches Kueue's Workloads, or KAI's PodGroups with their pods, and writes what each job asked for, when it
+    started, when it was evicted and for which job, and when it ended. Needs rights to list and watch, and
+    writes nothing to the cluster. Jobs are hashed ids: no name of a job, no image, command, environment or
+    annotation is in the file. Namespaces and names of queues and priorities are. The key of the hashes lies
+    beside the file.
 
     A recording that was interrupted, or whose process was killed, goes on with the same command.
     """
     from muster.cli.recorder import record
+    from muster.replay.recorder import Order
 
-    seconds = None if length is None else _seconds(length)
-    path = kubeconfig_path(kubeconfig)
-    count = record(
-        lambda: connect(path, context=context),
-        out,
-        seconds=seconds,
+    order = Order(
+        out=out,
+        scheduler=None if scheduler is None else Scheduler(scheduler),
+        seconds=None if length is None else _seconds(length),
         with_names=with_names,
         rotate_bytes=rotate * 2**20,
     )
+    count = record(order, kubeconfig_path(kubeconfig), context=context)
     note(f"{out}: {count} jobs recorded. `muster record show {out}` shows them by team.")
 
 

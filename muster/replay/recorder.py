@@ -1,0 +1,181 @@
+"""Records a cluster into a file until a signal: begins the file, or goes on with it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import Connection
+from muster.controller.kube.errors import Forbidden, KubeError, NotFound
+from muster.errors import ExitCode
+from muster.model.stack import Scheduler
+from muster.replay.errors import RecordingError
+from muster.replay.ids import Ids
+from muster.replay.pod_groups import POD_GROUPS, PodGroups
+from muster.replay.reader import load_recording, older_parts
+from muster.replay.recording import Header
+from muster.replay.source import Kind, Source
+from muster.replay.tracker import Tracker
+from muster.replay.watch import AGENT, Recorder, quiet_logs
+from muster.replay.workloads import WORKLOADS, Workloads
+from muster.replay.writer import Writer
+
+_JOBS: Final = {Scheduler.KUEUE: WORKLOADS, Scheduler.KAI: POD_GROUPS}
+_LEFT_OUT: Final = {
+    Scheduler.KUEUE: (
+        "Jobs that finished before the start.",
+        "Times in which a Workload was deactivated: they count as waiting.",
+        "Topology requests, admission checks' answers, and elastic changes of a running job's size.",
+    ),
+    Scheduler.KAI: (
+        "Jobs that ended before the start.",
+        "Fractions of GPUs: a job that shares a GPU is recorded without it.",
+        "Topology requests, and elastic changes of a running job's size.",
+        "Whether a job that was removed with its pods had succeeded: it counts as deleted.",
+    ),
+}
+# What ended before the last mark is in an older part. A condition is dated by another clock than the mark.
+_LATE_SECONDS: Final = 60.0
+_NAMES_LEFT_OUT: Final = "Names of jobs; their ids are keyed hashes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to record. `scheduler` None records the one whose jobs the cluster serves, Kueue before KAI.
+    `seconds` None ends by a signal alone. `keep_bytes`: older parts are deleted beyond this size; None keeps
+    all.
+    """
+
+    out: Path
+    scheduler: Scheduler | None = None
+    seconds: float | None = None
+    with_names: bool = False
+    rotate_bytes: int
+    keep_bytes: int | None = None
+
+
+def record(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> int:
+    """Record into a file; how many jobs were seen. Ctrl-C and SIGTERM end it like the end of its time."""
+    quiet_logs()
+    return asyncio.run(_record(order, connect, progress))
+
+
+async def _record(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> int:
+    scheduler = await _check(connect(), order.scheduler)
+    writer, source, last_mark = (_resume if order.out.exists() else _begin)(order, scheduler, progress)
+    with writer:
+        recorder = Recorder(
+            connect=connect, source=source, writer=writer, progress=progress, last_mark=last_mark
+        )
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, stop.set)
+        return await recorder.run(stop, seconds=order.seconds)
+
+
+async def _check(connection: Connection, wanted: Scheduler | None) -> Scheduler:
+    """One small list of each kind, so that a missing right is an error now and not a retry for ever. Without
+    a right the API server refuses a kind that it does not serve in the same way as any other.
+    """
+    refusals: list[KubeError] = []
+    async with Client(connection, field_manager=AGENT, user_agent=AGENT) as client:
+        for scheduler in (wanted,) if wanted else tuple(_JOBS):
+            try:
+                await _list_one(client, _JOBS[scheduler])
+            except NotFound:
+                continue
+            except Forbidden as error:
+                refusals.append(error)
+                continue
+            except KubeError as error:
+                raise _unreadable(connection, error) from None
+            for kind in _source(scheduler, Ids(b""), 0.0, with_names=False).kinds:
+                try:
+                    await _list_one(client, kind)
+                except KubeError as error:
+                    raise _unreadable(connection, error) from None
+            return scheduler
+    if refusals:
+        raise _unreadable(connection, refusals[0])
+    kinds = " or ".join(
+        f"{kind.resource} ({kind.resource.api_version})"
+        for scheduler, kind in _JOBS.items()
+        if wanted in (None, scheduler)
+    )
+    raise RecordingError(
+        f"{connection.server}: it does not serve {kinds}.",
+        fix="use the context of a cluster with Kueue or KAI.",
+        exit_code=ExitCode.OUTSIDE,
+    )
+
+
+async def _list_one(client: Client, kind: Kind) -> None:
+    async with aclosing(client.pages(kind.resource, kind.selection, size=1)) as pages:
+        await anext(pages)
+
+
+def _unreadable(connection: Connection, error: KubeError) -> RecordingError:
+    return RecordingError(
+        f"{connection.server}: {str(error).rstrip('.')}.",
+        fix="see docs/replay.md for the rights that recording needs.",
+        exit_code=ExitCode.OUTSIDE,
+    )
+
+
+def _source(scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool) -> Source:
+    if scheduler is Scheduler.KAI:
+        return PodGroups(ids=ids, start=start, with_names=with_names)
+    return Workloads(Tracker(ids=ids, start=start, with_names=with_names))
+
+
+def _begin(
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None]
+) -> tuple[Writer, Source, float]:
+    now, left_out = time.time(), _LEFT_OUT[scheduler]
+    header = Header(
+        scheduler=scheduler,
+        start=now,
+        end=now,
+        source="cluster",
+        left_out=left_out if order.with_names else (*left_out, _NAMES_LEFT_OUT),
+        has_names=order.with_names,
+    )
+    ids = Ids.create(order.out)
+    try:
+        writer = Writer.begin(order.out, header, rotate_bytes=order.rotate_bytes, keep_bytes=order.keep_bytes)
+    except RecordingError:
+        Ids.discard(order.out)
+        raise
+    return writer, _source(scheduler, ids, now, with_names=order.with_names), now
+
+
+def _resume(
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None]
+) -> tuple[Writer, Source, float]:
+    found = load_recording(order.out, has_older=False)
+    header = found.header
+    if header.source != "cluster":
+        raise _cannot_continue(order.out, "it was imported")
+    if header.has_names != order.with_names:
+        raise _cannot_continue(order.out, "it was begun with another --with-names")
+    if header.scheduler != scheduler:
+        raise _cannot_continue(order.out, f"it holds jobs of {header.scheduler}")
+    for warning in found.warnings:
+        progress(warning)
+    start = max(header.start, header.end - _LATE_SECONDS) if older_parts(order.out) else header.start
+    source = _source(scheduler, Ids.load(order.out), start, with_names=order.with_names)
+    source.restore(found)
+    progress(f"{order.out}: continued; it holds {len(found.jobs)} jobs")
+    writer = Writer.resume(order.out, found, rotate_bytes=order.rotate_bytes, keep_bytes=order.keep_bytes)
+    return writer, source, header.end
+
+
+def _cannot_continue(out: Path, why: str) -> RecordingError:
+    return RecordingError(f"{out}: cannot be continued: {why}.", fix="record into another file.")

@@ -1,0 +1,58 @@
+"""`muster record` as a process, with an account that may only read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from muster.local.envtest import ControlPlane
+from muster.replay.reader import load_recording
+from muster.replay.recording import Job
+
+RBAC: Final = "rbac.authorization.k8s.io"
+
+
+class RecorderProcess:
+    def __init__(self, kubeconfig: Path, out: Path) -> None:
+        self.kubeconfig, self.out = kubeconfig, out
+
+    def start(self) -> subprocess.Popen[str]:
+        """Returns once it watches."""
+        argv = [sys.executable, "-m", "muster", "record", "--out", str(self.out)]
+        process = subprocess.Popen(
+            [*argv, "--kubeconfig", str(self.kubeconfig)], stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        seen: list[str] = []
+        for line in process.stderr:
+            seen.append(line)
+            if "watching" in line:
+                return process
+        raise AssertionError("".join(seen))
+
+    def jobs(self) -> dict[int, Job]:
+        """By their priority, where each job of a test has another."""
+        return {job.priority: job for job in load_recording(self.out).jobs}
+
+
+def account(plane: ControlPlane, namespace: str, name: str, *, rules: Sequence[dict[str, Any]] = ()) -> Path:
+    """A kubeconfig of a new ServiceAccount with these rights in the whole cluster."""
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    plane.apply(body, path)
+    if rules:
+        head = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
+        role = {**head, "kind": "ClusterRole", "rules": [*rules]}
+        plane.apply(role, f"/apis/{RBAC}/v1/clusterroles/{name}")
+        binding = {
+            **head,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }
+        plane.apply(binding, f"/apis/{RBAC}/v1/clusterrolebindings/{name}")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return plane.kubeconfig(plane.call("POST", f"{path}/token", request)["status"]["token"], name=name)
