@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,11 @@ def slug(heading: str) -> str:
 def code(value: object) -> str:
     """A value in code type; nothing where it is empty."""
     return f"`{value}`" if str(value) else ""
+
+
+def escape(text: str) -> str:
+    """Text in which Markdown's marks are meant as they are."""
+    return re.sub(r"([*_`<>\[\]{}])", r"\\\1", text)
 
 
 def _cell(text: str) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.reference import (
+    admission,
     command_line,
     components,
     crds,
@@ -19,6 +20,7 @@ from muster.reference import (
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
+        "admission.md": admission.page,
         "cli.md": command_line.page,
         "components.md": components.page,
         "crds.md": crds.page,

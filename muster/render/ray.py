@@ -15,6 +15,10 @@ from muster.render.tenancy.policies import pod_templates
 
 POLICY: Final = "muster-ray"
 ADVICE: Final = "muster-ray-advice"
+PURPOSE: Final = (
+    "A Ray cluster without a token, or of a version with a known hole, runs the code of any client that "
+    "reaches it."
+)
 NETWORK_POLICY: Final = "ray"
 # Where each kind has the spec of its Ray cluster. A RayJob that selects a cluster has none: that cluster was
 # checked when it was created.

@@ -9,12 +9,16 @@ from typing import Final
 
 import pytest
 
+from muster.config import load
 from muster.model import gangpolicy, queuetree
 from muster.model.gangpolicy import GangPolicy
 from muster.policies.pack import RULES
 from muster.reference import components, crds, docstrings
+from muster.reference.figures import CASES, Case, answer, stack
+from muster.reference.messages import sentences
 from muster.reference.pages import PAGES
 from muster.render.alerts import alerts
+from muster.render.tenancy.policies import in_force
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -70,6 +74,32 @@ def test_every_field_of_a_custom_resource_is_explained(crd: dict[str, object]) -
 
 def test_every_policy_says_why() -> None:
     assert [rule.name for rule in RULES if not rule.why] == []
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("stacks/*.yaml")), ids=lambda file: file.name)
+def test_every_policy_of_a_stack_is_on_the_page_of_admission(file: Path) -> None:
+    page = (FOLDER / "admission.md").read_text(encoding="utf-8")
+    names = {policy.name for policy, _ in in_force(load(file))}
+    assert {name for name in names if f"\n## {name}\n" not in page} == set()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_job_that_never_fits_is_refused_with_what_to_write(case: Case) -> None:
+    assert re.search(r"^Job train would never run: .+; .+", answer(case, stack()))
+
+
+def test_the_sentences_of_a_message_are_its_own_and_those_of_its_faults() -> None:
+    variables = {
+        "faults": "(object.spec.x == 'a b c' ? [] : ['remove x from ' + string(y)]) + variables.more",
+        "more": "list.map(each, {'path': dyn('spec of it'), 'fix': 'set it\\'s ' + each + ' to 1'})",
+        "other": "['never shown here']",
+    }
+    message = "object.kind + ' ' + object.metadata.name + ' would (not) run: ' + variables.faults.join('; ')"
+    assert sentences(message, variables) == [
+        "KIND NAME would (not) run: …",
+        "remove x from …",
+        "set it's … to 1",
+    ]
 
 
 def test_the_runbook_of_an_alert_is_a_section_of_a_page() -> None:

@@ -25,6 +25,10 @@ def accounts() -> Policy:
     """
     return Policy(
         name="muster-accounts",
+        purpose=(
+            "A token of an account that never expires would let a tenant act as an account that a "
+            "controller made."
+        ),
         kinds=(
             Kinds(group="", resources=("secrets",)),
             Kinds(group="", resources=("serviceaccounts/token",), operations=("CREATE",)),

@@ -20,6 +20,7 @@ def changes(stack: Stack) -> Policy:
     """Ray's autoscaler patches pods only to resize them in place, which no queue counts."""
     return Policy(
         name="muster-pod-changes",
+        purpose="A queue has counted the pods of work that runs: only its controllers change them.",
         kinds=(Kinds(group="", resources=("pods",), operations=("UPDATE",)),),
         unless=(*TRUSTED, KUBELETS),
         words=(

@@ -24,6 +24,10 @@ _ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 def ending(stack: Stack) -> Policy:
     return Policy(
         name="muster-ending",
+        purpose=(
+            "Kueue takes back the quota of a job when the job is deleted. Its pods must give back their"
+            " nodes with it."
+        ),
         kinds=(
             *(
                 Kinds(group=kinds.group, resources=kinds.resources, operations=_ALL_WRITES)

@@ -49,6 +49,10 @@ def fabrics(stack: Stack) -> Policy | None:
         return None
     return Policy(
         name=NAME,
+        purpose=(
+            "Without their fast network the nodes of a job talk to each other more slowly than they "
+            "could. A warning: the job runs."
+        ),
         kinds=_KINDS,
         unless=(("made-by-kuberay", MADE_BY_KUBERAY), ("made-by-the-system", SYSTEM)),
         words=(

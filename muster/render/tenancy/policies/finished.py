@@ -21,6 +21,10 @@ def finished(stack: Stack) -> Policy:
     most = stack.tenancy.termination_grace
     return Policy(
         name="muster-finished",
+        purpose=(
+            "Kueue takes back the quota of a RayJob when it has finished. Its cluster must give back "
+            "its nodes with it."
+        ),
         kinds=(Kinds(group="ray.io", resources=("rayjobs",)),),
         unless=UNLESS,
         words=(

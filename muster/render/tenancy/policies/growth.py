@@ -38,6 +38,10 @@ _AT_ONCE: Final = (
 def growth() -> Policy:
     return Policy(
         name="muster-growth",
+        purpose=(
+            "Kueue counts a job when it admits it. What runs must not become larger than that before it"
+            " is counted again."
+        ),
         kinds=_KINDS,
         # A cluster that was made for another Ray object is not changed by a tenant at all (ray.py).
         unless=(*UNLESS, ("made-for-another", owned_by_ray("oldObject"))),

@@ -31,6 +31,10 @@ _PLACEHOLDER: Final = (
 def pods(stack: Stack) -> Policy:
     return Policy(
         name="muster-pods",
+        purpose=(
+            "A pod with GPUs belongs to work that a queue admitted. The pods of a Deployment or a bare "
+            "Pod are known to no queue."
+        ),
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
         words=(
             ("gpu", gpus.asked("object")),

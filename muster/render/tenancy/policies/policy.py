@@ -70,11 +70,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """`unless` are conditions under which the policy does not apply; `words` are CEL variables, each of
-    which may use those before it. `everywhere`: also outside of team namespaces.
+    """`purpose`: why it is there, for docs/reference/admission.md. `unless` are conditions under which the
+    policy does not apply; `words` are CEL variables, each of which may use those before it. `everywhere`:
+    also outside of team namespaces.
     """
 
     name: str
+    purpose: str
     kinds: tuple[Kinds, ...]
     rules: tuple[Rule, ...]
     words: Sequence[tuple[str, str]] = ()

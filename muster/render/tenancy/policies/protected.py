@@ -39,6 +39,10 @@ _OTHERWISE: Final = "ask the platform team to change the stack"
 def protected() -> Policy:
     return Policy(
         name="muster-protected",
+        purpose=(
+            "Workloads, queues, requests, quotas, networks and statuses decide over admission: "
+            "controllers and administrators write them."
+        ),
         kinds=(
             Kinds(group="kueue.x-k8s.io", resources=("workloads", "workloads/*"), operations=_WRITES),
             Kinds(group="kueue.x-k8s.io", resources=("localqueues", "localqueues/*"), operations=_WRITES),
@@ -102,6 +106,10 @@ def namespaces() -> Policy:
     same = f"object.metadata.?labels == oldObject.metadata.?labels && {ours}"
     return Policy(
         name="muster-namespaces",
+        purpose=(
+            "The policies read a team's queues and priorities from its Namespace, so a tenant does not "
+            "write there."
+        ),
         kinds=(Kinds(group="", resources=("namespaces",), operations=_WRITES),),
         unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
         everywhere=True,

@@ -19,6 +19,9 @@ def queues() -> Policy:
     )
     return Policy(
         name="muster-queues",
+        purpose=(
+            "The gang-admission check cannot serve a ClusterQueue with these fields. Applies to everyone."
+        ),
         kinds=(Kinds(group="kueue.x-k8s.io", resources=("clusterqueues",)),),
         rules=(
             Rule(

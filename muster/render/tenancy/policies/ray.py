@@ -16,6 +16,9 @@ from muster.render.tenancy.policies.work import UNLESS
 def ray(stack: Stack) -> Policy:
     return Policy(
         name="muster-ray-size",
+        purpose=(
+            "A Ray cluster takes no more than its queue counted, and a RayJob has a cluster of its own."
+        ),
         kinds=(Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),),
         unless=UNLESS,
         words=(

@@ -48,6 +48,10 @@ def reserved() -> Policy:
         words += [*pod_templates.words(when, of), (f"keyed{when}", _keyed(when, of))]
     return Policy(
         name="muster-reserved",
+        purpose=(
+            "Controllers find their objects by labels, annotations and names. Those of Muster and Kueue"
+            " are not a tenant's to write."
+        ),
         kinds=(
             *pod_templates.KINDS,
             Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),

@@ -55,6 +55,10 @@ def reviews(stack: Stack) -> Policy:
         words += _words(stack, when, of)
     return Policy(
         name="muster-reviews",
+        purpose=(
+            "Work that could never start, or never be stopped, would wait for ever. In force in every "
+            "tenancy mode."
+        ),
         kinds=(_RAY,) if is_enforced else (_RAY, _BATCH),
         unless=(*UNLESS, ("made-for-another", _IS_MADE)),
         words=(

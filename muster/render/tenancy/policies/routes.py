@@ -22,6 +22,7 @@ def routes() -> Policy:
     """An ingress controller may write its annotations and finalizers on what exists."""
     return Policy(
         name="muster-routes",
+        purpose="A team has no way in from outside of the cluster, regardless of who makes it.",
         kinds=_KINDS,
         unless=(
             ("the-system", f"{SYSTEM} && !({BY_KUBERAY})"),

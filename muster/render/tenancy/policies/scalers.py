@@ -25,6 +25,10 @@ _OWN: Final = ("workerGroupSpecs", ("replicas", "scaleStrategy"))
 def scalers() -> Policy:
     return Policy(
         name="muster-autoscalers",
+        purpose=(
+            "KubeRay gives the account of a Ray cluster's autoscaler a right on every RayCluster of the"
+            " namespace. It may scale its own alone."
+        ),
         kinds=(
             Kinds(
                 group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)

@@ -68,6 +68,10 @@ def ray_services(stack: Stack) -> Policy:
     head_at, serve_at = "variables.path + '.headGroupSpec.headService'", "'spec.serveService'"
     return Policy(
         name="muster-ray-services",
+        purpose=(
+            "KubeRay makes Services as a Ray object describes them. They have no address or port "
+            "outside of the cluster."
+        ),
         kinds=(Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),),
         unless=UNLESS,
         words=(
@@ -95,6 +99,10 @@ def services() -> Policy:
     noting = f"{SYSTEM} || {EVERYWHERE}"
     return Policy(
         name="muster-services",
+        purpose=(
+            "A tenant who could write an address into a Service would take its traffic from its owner "
+            "(CVE-2020-8554)."
+        ),
         kinds=(Kinds(group="", resources=("services",)),),
         unless=(("an-administrator", f"{ADMINISTRATOR} && !({owned_by_ray('object')})"),),
         words=(

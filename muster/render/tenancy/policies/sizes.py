@@ -29,6 +29,10 @@ def sizes(stack: Stack) -> Policy:
     bounds += f", 'raycronjobs': {most['rayJobs']}"
     return Policy(
         name="muster-sizes",
+        purpose=(
+            "Every object is in etcd and in the memory of the API server and of each controller that "
+            "watches it."
+        ),
         kinds=_KINDS,
         # Controllers that distribute certificates write large ConfigMaps into every namespace.
         unless=TRUSTED,

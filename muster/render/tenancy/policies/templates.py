@@ -25,6 +25,10 @@ _SIDECAR: Final = "'the container of submissionMode SidecarMode, which has no se
 def templates(stack: Stack) -> Policy:
     return Policy(
         name="muster-templates",
+        purpose=(
+            "A queue gives quota and nodes to work before any of its pods exists, so a pod that could "
+            "not start is refused with its work."
+        ),
         kinds=pod_templates.KINDS,
         # What the system makes has the templates of an object that was checked.
         unless=(("the-system", SYSTEM),),

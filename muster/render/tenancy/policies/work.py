@@ -42,6 +42,7 @@ UNLESS: Final = (
 def work(stack: Stack) -> Policy:
     return Policy(
         name="muster-work",
+        purpose="Work uses a queue and a priority of its team, cannot admit itself, and can be stopped.",
         kinds=_KINDS,
         unless=UNLESS,
         words=_words(stack),

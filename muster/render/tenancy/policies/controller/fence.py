@@ -7,10 +7,16 @@ from muster.render.tenancy.policies.who import OURS
 
 
 def fence(
-    name: str, *, kinds: tuple[Kinds, ...], rules: tuple[Rule, ...], words: Sequence[tuple[str, str]] = ()
+    name: str,
+    *,
+    purpose: str,
+    kinds: tuple[Kinds, ...],
+    rules: tuple[Rule, ...],
+    words: Sequence[tuple[str, str]] = (),
 ) -> Policy:
     return Policy(
         name=name,
+        purpose=purpose,
         kinds=kinds,
         unless=(("another", f"!({OURS})"),),
         everywhere=True,

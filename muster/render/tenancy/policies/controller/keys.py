@@ -16,6 +16,7 @@ _TYPE: Final = "Opaque"
 def keys() -> Policy:
     return fence(
         "muster-controller-keys",
+        purpose="The controller writes its own Secret and Lease.",
         kinds=(
             Kinds(group="", resources=("secrets",)),
             Kinds(group="coordination.k8s.io", resources=("leases",), operations=("CREATE",)),

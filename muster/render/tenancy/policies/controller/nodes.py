@@ -24,6 +24,7 @@ def nodes() -> Policy:
     )
     return fence(
         "muster-controller-nodes",
+        purpose="The controller writes its own taint on nodes.",
         kinds=(Kinds(group="", resources=("nodes",), operations=("UPDATE",)),),
         rules=(
             Rule(

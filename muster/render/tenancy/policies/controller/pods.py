@@ -42,6 +42,7 @@ _CONTAINER: Final = quoted(
 def pods(stack: Stack) -> Policy:
     return fence(
         "muster-controller-pods",
+        purpose="The controller lets gated pods of teams start and deletes its own placeholders.",
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE", "UPDATE", "DELETE")),),
         words=(
             ("isOfTeam", f"'{names.TEAM_LABEL}' in namespaceObject.metadata.?labels.orValue({{}})"),

@@ -20,6 +20,7 @@ _WORKERS: Final = "workerGroupSpecs"
 def ray_clusters(stack: Stack) -> Policy:
     return fence(
         "muster-controller-ray-clusters",
+        purpose="The controller removes claims on capacity from RayClusters.",
         kinds=(Kinds(group="ray.io", resources=("rayclusters",), operations=("UPDATE",)),),
         words=(*((f"groups{when}", _groups(of)) for when, of in (("", "object"), ("Before", "oldObject"))),),
         rules=(_rest(), _templates(stack)),

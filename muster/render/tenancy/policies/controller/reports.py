@@ -15,6 +15,7 @@ _CONTROLLER: Final = names.CONTROLLER_NAME
 def reports() -> Policy:
     return fence(
         "muster-controller-reports",
+        purpose="The controller reports as itself alone.",
         kinds=(
             Kinds(group="kueue.x-k8s.io", resources=("admissionchecks/status",), operations=("UPDATE",)),
             Kinds(group="events.k8s.io", resources=("events",)),

@@ -10,6 +10,7 @@ _WRITES = ("CREATE", "UPDATE", "DELETE")
 def requests() -> Policy:
     return fence(
         "muster-controller-requests",
+        purpose="The controller writes its own ProvisioningRequests.",
         kinds=(
             Kinds(group="autoscaling.x-k8s.io", resources=("provisioningrequests",), operations=_WRITES),
             Kinds(group="", resources=("podtemplates",), operations=_WRITES),

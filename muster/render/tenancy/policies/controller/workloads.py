@@ -35,6 +35,7 @@ def workloads(stack: Stack) -> Policy:
     """A stack that steers changes the affinity of a Workload's PodSets, by which Kueue chooses flavors."""
     return fence(
         "muster-controller",
+        purpose="The controller answers its own admission check.",
         kinds=(
             Kinds(
                 group="kueue.x-k8s.io", resources=("workloads", "workloads/status"), operations=("UPDATE",)
