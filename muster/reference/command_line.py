@@ -19,6 +19,8 @@ from muster.reference.markdown import WRITTEN, table
 _HEAD: Final = f"""\
 # The command line
 
+<!-- run by: tests/unit/cli/test_every_command.py -->
+
 {WRITTEN}
 
 `muster COMMAND --help` prints the same. STACK is the name of a stack of the project or a stack file, and

@@ -20,6 +20,8 @@ from muster.render.alerts import Alert, alerts
 _HEAD: Final = f"""\
 # Metrics and alerts
 
+<!-- run by: tests/integration/test_alerts.py -->
+
 {WRITTEN}
 
 [Metrics, logs and traces](../metrics.md) explains how to switch them on and where to look first.

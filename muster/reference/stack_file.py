@@ -14,6 +14,8 @@ from muster.reference.markdown import WRITTEN, slug, table
 _HEAD: Final = f"""\
 # The stack file
 
+<!-- run by: tests/unit/config/test_reference.py -->
+
 {WRITTEN}
 
 These are all keys of a stack. `muster explain pools.machine` prints the same for one key, and `muster schema`

@@ -44,8 +44,11 @@ _HEAD: Final = """\
 What admission answers to the sample manifests of KubeRay, Kueue and KAI in the namespace of a team, whose
 queue is named on the command line:
 
-    kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o json \\
-      | kubectl -n TEAM create -f -
+<!-- not run: it needs a cluster -->
+```sh
+kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o json \\
+  | kubectl -n TEAM create -f -
+```
 
 (`-o yaml` prints several objects without a line between them. A namespace that the file names is removed.)
 Written by a program from what `muster check` finds. Tests compare it with the answers of a real API server.

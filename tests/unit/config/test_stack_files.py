@@ -53,12 +53,6 @@ def mistakes(text: str) -> dict[str, str]:
     return {violation.path: f"{violation.message} {violation.fix}" for violation in found}
 
 
-def test_the_readme_shows_a_stack_that_is_one() -> None:
-    _, _, behind = (ROOT / "README.md").read_text(encoding="utf-8").partition("```yaml\n")
-    shown, _, _ = behind.partition("```")
-    assert [team.name for _, team in stack_of(shown).teams()] == ["team-a", "team-b"]
-
-
 def test_stack_local_is_the_local_plane() -> None:
     stack = load(LOCAL)
     assert stack.cluster == ExistingCluster(name="local", context="muster")
