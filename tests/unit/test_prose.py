@@ -1,4 +1,4 @@
-"""Words that the README and the documentation do without, each with what to write."""
+"""Language of the README and the documentation: words that they do without, and the length of sentences."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORDS: Final = {
     r"nobody|somebody|whoever": "name the actor",
     r"tells|told": "reports, shows, configures; or name the actor",
     r"stood|stands (?:for|on|in)": "represents, runs on, is in",
+    r"to be had": "available; or name who offers it",
+    r"in vain": "without use; or say what is lost",
+    r"as the case may be|the same holds": "say what holds",
 }
+MOST_WORDS: Final = 20
+"""The mean length of a page's sentences: its readers read English as a second language."""
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_NO_SENTENCE: Final = re.compile(r"^\s*(?:\||#|<|!!!).*$|^ {6,}.*$", re.MULTILINE)
+_LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_ITEM: Final = re.compile(r"\n(?:\s*\n|\s*[-*] |\s*\d+\. )")
 
 
 def pages() -> list[Path]:
@@ -25,6 +35,11 @@ def pages() -> list[Path]:
     ]
 
 
+def written_pages() -> list[Path]:
+    """Those that people write, and that have sentences."""
+    return [page for page in pages() if page.parent.name != "reference" or page.name == "evidence.md"]
+
+
 def violations(text: str) -> list[tuple[int, str, str]]:
     """Line, word and advice of each; code is skipped."""
     prose = _CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
@@ -33,6 +48,27 @@ def violations(text: str) -> list[tuple[int, str, str]]:
         for words, advice in WORDS.items()
         for match in re.finditer(rf"\b(?:{words})\b", prose, re.IGNORECASE)
     ]
+
+
+def sentences(text: str) -> list[str]:
+    """Those of paragraphs and lists; tables, headings and code have none."""
+    prose = _LINK.sub(r"\1", _NO_SENTENCE.sub("", _CODE.sub("x", text)))
+    found = re.split(r"(?<=[.!?])\s+|\f", _ITEM.sub("\f", prose))
+    return [sentence for sentence in found if len(sentence.split()) > 2]
+
+
+def mean_words(text: str) -> float:
+    found = sentences(text)
+    return sum(len(each.split()) for each in found) / len(found) if found else 0
+
+
+def test_finds_the_length_of_sentences() -> None:
+    assert mean_words("# A heading of many words here\n\nOne two three.\nOne two three `of code` five.") == 4
+
+
+@pytest.mark.parametrize("page", written_pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_sentences_of_a_page_are_short(page: Path) -> None:
+    assert mean_words(page.read_text(encoding="utf-8")) <= MOST_WORDS
 
 
 def test_finds_a_word_outside_code() -> None:
