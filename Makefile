@@ -127,8 +127,9 @@ reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in 
 	@$(VENV)/bin/python -m muster.scaffold.checkout
 
 .PHONY: pictures
-pictures: $(STAMP) ## Draw docs/pictures/*.svg from what they show: the state machine, import contracts, queues, a recorded run
+pictures: $(STAMP) ## Write docs/pictures from what they show: the state machine, import contracts, queues, a recorded run, the report's page
 	@$(PY) -m tests.pictures docs/pictures
+	@$(PY) -m tests.browser.pictures docs/pictures
 
 .PHONY: licences
 licences: $(STAMP) ## Write docs/licences.md from the images of the last build

@@ -19,7 +19,7 @@ from muster.reference.markdown import WRITTEN, table
 _HEAD: Final = f"""\
 # The command line
 
-<!-- run by: tests/unit/cli/test_every_command.py -->
+<!-- not run: usage, and examples that tests/unit/docs parses -->
 
 {WRITTEN}
 
@@ -71,7 +71,8 @@ def _command(path: tuple[str, ...], found: Command) -> Iterator[str]:
     yield table(("Option", "Default", "Meaning"), rows)
     for heading, lines in found.sections:
         yield f"{heading}:\n"
-        yield "```\n" + "\n".join(lines) + "\n```\n"
+        language = "sh" if heading == "Examples" else ""
+        yield f"```{language}\n" + "\n".join(lines) + "\n```\n"
     special = [(str(int(code)), text) for code, text in found.codes.items() if text != code.meaning]
     if special:
         yield "Exit codes that mean something of their own here:\n"

@@ -10,6 +10,7 @@ from muster.controller.gangs.assembly import Step
 from muster.controller.gangs.metrics import GangState
 from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.tree import to_tree
+from tests.browser.pictures import SHOTS, is_current
 from tests.pictures import quota
 from tests.pictures.__main__ import PICTURES
 from tests.pictures.walks import FINISHED, walk
@@ -22,6 +23,15 @@ def test_the_picture_is_current(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == PICTURES[name](), (
         "draw it again: python -m tests.pictures docs/pictures"
     )
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_the_picture_shows_the_page_as_it_is(name: str) -> None:
+    assert is_current(FOLDER / name), "take it again: make pictures"
+
+
+def test_every_picture_has_a_script() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {*PICTURES, *SHOTS}
 
 
 def test_the_life_of_a_gang_has_every_state_and_every_step() -> None:

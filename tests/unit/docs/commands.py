@@ -20,6 +20,7 @@ from tests.unit.docs.blocks import ROOT
 
 _PUNCTUATION: Final = frozenset("();<>|&\n")
 _REDIRECTIONS: Final = frozenset({">", ">>", "<"})
+_SUBSTITUTION: Final = re.compile(r"\$\(([^()]*)\)")
 _ASSIGNMENT: Final = re.compile(r"[A-Z][A-Z0-9_]*=")
 _SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -51,7 +52,9 @@ _SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 # Without subcommands.
-_PLAIN: Final = frozenset({"cd", "echo", "eval", "export", "jq", "sacct", "sed", "sha256sum", "tar"})
+_PLAIN: Final = frozenset(
+    {"cd", "check-jsonschema", "echo", "eval", "export", "jq", "sacct", "sed", "sha256sum", "tar"}
+)
 
 
 class UnknownCommandError(ValueError):
@@ -61,6 +64,9 @@ class UnknownCommandError(ValueError):
 def commands(script: str) -> Iterator[list[str]]:
     """The words of each simple command, without assignments and redirections."""
     text = re.sub(r"(^|\s)#.*", r"\1", script.replace("\\\n", " "), flags=re.MULTILINE)
+    for inner in _SUBSTITUTION.findall(text):
+        yield from commands(inner)
+    text = _SUBSTITUTION.sub("SUBSTITUTED", text)
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace_split = True
     lexer.whitespace = " \t"

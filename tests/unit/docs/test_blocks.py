@@ -28,7 +28,16 @@ Capture = pytest.CaptureFixture[str]
 ALL: Final = [block for page in pages() for block in blocks(page)]
 SHELL: Final = ("sh", "console")
 # Commands that need nothing but the files of a project.
-OFFLINE: Final = {("check",), ("diff",), ("explain",), ("new",), ("schema",), ("show",), ("validate",)}
+OFFLINE: Final = {
+    ("check",),
+    ("diff",),
+    ("explain",),
+    ("init",),
+    ("new",),
+    ("schema",),
+    ("show",),
+    ("validate",),
+}
 ELSEWHERE: Final = frozenset({"--kubeconfig", "--context", "--replay", "--head-plan"})
 # Those of the stack are for documentation, which `muster validate` refuses.
 ADDRESSES: Final = (("198.51.100.0/24", "100.20.30.0/24"), ("203.0.113.16/28", "100.20.31.16/28"))
@@ -214,4 +223,8 @@ def test_a_command_that_does_not_exist_is_found(line: str) -> None:
 def test_commands_are_split_as_a_shell_does() -> None:
     script = "A=1 muster diff a \\\n  --html 'x y' > out | jq . && cd b  # and so on\n"
     assert list(commands(script)) == [["muster", "diff", "a", "--html", "x y"], ["jq", "."], ["cd", "b"]]
+    assert list(commands('eval "$(muster local env)"')) == [
+        ["muster", "local", "env"],
+        ["eval", "SUBSTITUTED"],
+    ]
     assert list(typed("$ a \\\n> b\nshown\n$ c\n")) == [("a  b", "shown\n"), ("c", "")]
