@@ -1,7 +1,7 @@
 """One run of the program: what it makes, and the outputs of the stack.
 
 Responsible for what comes before and after the platform, and for the names of the outputs, which others build
-on: docs/outputs.md describes each. Not responsible for reading the description or refusing it
+on: outputs.py describes each. Not responsible for reading the description or refusing it
 (entrypoint.py).
 """
 

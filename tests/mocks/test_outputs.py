@@ -1,8 +1,7 @@
-"""docs/outputs.md against what the program exports: others build on these names."""
+"""The declared outputs against what the program exports: others build on these names."""
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import pulumi
 import pytest
 
 from muster.artifacts import upstream
+from muster.components import outputs
 from muster.components.program import make
 from muster.config import load
 from muster.model.charts import ImageSource
@@ -36,13 +36,6 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(path)
 
 
-def documented(title: str) -> dict[str, str]:
-    """Name -> what the page says of it, of the table below the section's title."""
-    page = (ROOT / "docs" / "outputs.md").read_text()
-    section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
-
-
 def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
     stack = replace(load(ROOT / "stacks" / f"Pulumi.{STACKS[provider]}.yaml"), images=IMAGE)
     if provider is Provider.EXISTING:
@@ -54,16 +47,14 @@ def exported(provider: Provider, kubeconfig: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("provider", STACKS)
-def test_the_page_names_what_the_program_exports(provider: Provider, kubeconfig: str) -> None:
-    outputs = exported(provider, kubeconfig)
-    made_here = (
-        {} if provider is Provider.EXISTING else documented("Stacks that make their cluster: `gke`, `eks`")
-    )
-    assert outputs.keys() == documented("Every stack").keys() | made_here.keys()
-    fields = documented(f"`cluster` on `{provider}`")
-    assert outputs["cluster"].keys() == fields.keys()
-    for name, value in outputs["cluster"].items():
-        assert _is_secret(value) == ("**secret**" in fields[name]), name
+def test_the_program_exports_what_is_declared(provider: Provider, kubeconfig: str) -> None:
+    found = exported(provider, kubeconfig)
+    made_here = {} if provider is Provider.EXISTING else outputs.MADE_CLUSTER
+    assert found.keys() == outputs.STACK.keys() | made_here.keys()
+    fields = outputs.CLUSTER[provider]
+    assert found["cluster"].keys() == fields.keys()
+    for name, value in found["cluster"].items():
+        assert _is_secret(value) == fields[name].is_secret, name
 
 
 @pytest.mark.parametrize("provider", STACKS)
@@ -72,7 +63,7 @@ def test_a_job_finds_its_namespace_queue_labels_and_priorities(provider: Provide
     stack = load(ROOT / "stacks" / f"Pulumi.{STACKS[provider]}.yaml")
     assert teams.keys() == {team.name for _, team in stack.teams()}
     for team in teams.values():
-        assert team.keys() == documented("A team in `teams`").keys()
+        assert team.keys() == outputs.TEAM.keys()
         assert [queue["labels"] for queue in team["queues"]] == [
             {"kueue.x-k8s.io/queue-name": queue["name"]} for queue in team["queues"]
         ]

@@ -44,7 +44,8 @@ _FROM_POOLS: Final = ("flavors",)
 # Where the sentence of the definition is about the object, and not about what a stack writes.
 _SENTENCES: Final = {
     "placeholderImage": (
-        "Image of the pods on held nodes, with `onStaggered: hold`. Default: the stack's pause image."
+        "Image of the pods that only wait: placeholders of pools with `gangs: placeholders`, and on held "
+        "nodes with `onStaggered: hold`. Default: the stack's pause image."
     ),
     "kai": "How gangs are admitted where KAI schedules.",
 }

@@ -126,7 +126,8 @@ def _spec() -> Schema:
             ),
             "unreachableGrace": _duration(
                 default.unreachable_grace,
-                "The same for nodes whose kubelet does not report (Ready is Unknown); 0s: for ever.",
+                "The same for nodes whose kubelet does not report (Ready is Unknown). It does not begin "
+                "while most nodes are silent. 0s: for ever.",
             ),
             "leaseNotice": _duration(
                 default.lease_notice,
@@ -172,11 +173,18 @@ def _retry() -> Schema:
             "max": _duration(default.max, "The longest wait."),
             "deadline": _duration(
                 default.deadline,
-                "The gang is refused this long after its first attempt began, after three attempts at least.",
+                "The gang is refused this long after its first attempt began, and not before its third "
+                "attempt failed. With Kueue, time spent waiting for quota does not count.",
             ),
-            "jitterPercent": _integer(default.jitter_percent, "Random variation of each wait.", most=100),
+            "jitterPercent": _integer(
+                default.jitter_percent,
+                "Random variation of each wait, so that gangs that failed together retry at different times.",
+                most=100,
+            ),
             "perMinute": _integer(
-                default.per_minute, "Most retries in a minute over all gangs; 0: no bound."
+                default.per_minute,
+                "Most retries in a minute over all gangs, with bursts of a tenth of it; namespaces take "
+                "turns. First attempts are not counted. 0: no bound.",
             ),
         },
     }
