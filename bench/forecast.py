@@ -76,7 +76,7 @@ def holds(found: Forecast, job: Job) -> bool:
 
 def played(trace: Recording, queues: Stack, program: Path) -> Recording:
     """The trace with the waits and preemptions that it has in these queues."""
-    side = to_side(queues, trace, grace=0)
+    side = to_side(queues, trace)
     playback = play(side.world, side.entries, program=program)
     runs = {label.rpartition("/")[2]: found for label, found in playback.runs.items()}
     return replace(trace, jobs=tuple(_as_played(job, runs[job.id]) for job in trace.jobs))

@@ -4,6 +4,7 @@
     reader.load_recording     reads one from its file
     writer.Writer             writes one, line by line, and goes on with a file after it was killed
     summary.summarize         waits, GPU-hours and evictions by team
+    assumptions.Assumptions   how long jobs run and when their nodes are there, in a replay
     player.play               plays jobs through Kueue's own scheduler in logical time
 
 `lines` is the file format: docs/replay.md describes it.

@@ -157,7 +157,8 @@ def devices(usage: Amounts) -> int:
 
 
 def _wait(job: Played, runs: Sequence[PlayedRun]) -> float:
-    return float(runs[0].start - job.created) if runs else NEVER
+    first = next((run.begin for run in runs if run.begin is not None), None)
+    return NEVER if first is None else float(first - job.created)
 
 
 def _run_gpus(run: PlayedRun) -> int:
@@ -261,11 +262,13 @@ def _worst(jobs: Sequence[Played], playback: Playback) -> tuple[WorstJob, ...]:
 
 
 def _waited(job: Played, runs: Sequence[PlayedRun]) -> float:
-    """Seconds without quota until its last start; NEVER where it waits at the end."""
+    """Seconds until its last start in which it did not run; NEVER where it waits at the end."""
     if not runs or runs[-1].is_evicted:
         return NEVER
     since, waited = job.created, 0
     for run in runs:
-        waited += run.start - since
-        since = run.start if run.end is None else run.end
+        ready = run.start + run.delay
+        end = ready if run.end is None else run.end
+        waited += min(ready, end) - since
+        since = end
     return float(waited)

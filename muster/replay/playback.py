@@ -9,15 +9,23 @@ from muster.live.snapshot.workloads import Amounts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRun:
     """A run of a job, in seconds since the epoch. `end` is None while it runs. `usage`: flavor -> resource ->
-    amount. `by` is the job that preempted it ("" where it was not), `reason` Kueue's.
+    amount. `delay`: seconds from the start until its nodes are there. `by` is the job that preempted it (""
+    where it was not), `reason` Kueue's.
     """
 
     start: int
     end: int | None
     usage: Mapping[str, Amounts]
+    delay: int = 0
     is_evicted: bool = False
     by: str = ""
     reason: str = ""
+
+    @property
+    def begin(self) -> int | None:
+        """When its pods began; None where it lost its quota before its nodes were there."""
+        begin = self.start + self.delay
+        return begin if self.end is None or begin < self.end else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

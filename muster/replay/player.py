@@ -59,13 +59,15 @@ class Entry:
     ends.
 
     One with an admission in its status holds quota when it arrives, and has run for `ran` seconds. `at`: the
-    second of its arrival, None for that of its creation.
+    second of its arrival, None for that of its creation. `delays`: flavor -> seconds that it holds quota
+    before it runs, until the nodes are there.
     """
 
     workload: Manifest
     seconds: int | None
     ran: int = 0
     at: int | None = None
+    delays: Mapping[str, int] = field(default_factory=dict)
 
 
 def ensure_player() -> Path:
@@ -102,7 +104,13 @@ def _write(stream: IO[str], world: World, entries: Iterable[Entry]) -> None:
     try:
         stream.write(json.dumps(_document(world), separators=(",", ":")) + "\n")
         for each in entries:
-            line = {"workload": each.workload, "seconds": each.seconds, "ran": each.ran, "at": each.at}
+            line = {
+                "workload": each.workload,
+                "seconds": each.seconds,
+                "ran": each.ran,
+                "at": each.at,
+                "delays": each.delays,
+            }
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")
         stream.close()
     except BrokenPipeError:
@@ -153,6 +161,7 @@ def _runs(found: Iterable[Mapping[str, Any]]) -> Iterator[PlayedRun]:
                 flavor: {resource: parse_amount(resource, amount) for resource, amount in amounts.items()}
                 for flavor, amounts in each["usage"].items()
             },
+            delay=each.get("delay", 0),
             is_evicted=each.get("evicted", False),
             by=each.get("by", ""),
             reason=each.get("reason", ""),

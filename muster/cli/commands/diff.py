@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, json_option
 from muster.cli.output import STDOUT, note_list, progress, put, put_json
@@ -39,6 +40,7 @@ muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan 
 muster diff stacks/Pulumi.new.yaml --base none
 muster diff gke-prod --kubeconfig ~/.kube/config --json
 muster diff gke-prod --replay last-month.jsonl --html replay.html
+muster diff gke-prod --replay last-month.jsonl --durations x1.2 --provisioning h100=8m
 """
 _CODES = {
     ExitCode.DONE: "The report was written.",
@@ -90,14 +92,7 @@ _CODES = {
     help="Play the jobs of a recording in both sides with Kueue's own scheduler: who would have waited "
     "longer or less, and who would have been preempted.",
 )
-@click.option(
-    "--grace",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --replay: how long a preempted job takes to give its quota back.",
-)
+@assumption_options
 @click.option(
     "--explain",
     metavar="TEAM",
@@ -125,6 +120,9 @@ def cli(
     context: str,
     replay: tuple[str, ...],
     grace: int,
+    durations: str,
+    provisioning: tuple[str, ...],
+    seed: int,
     explain: str | None,
     prices: Path | None,
     to_markdown: str | None,
@@ -140,10 +138,11 @@ def cli(
     if not (stacks or head_plan):
         raise InputError("no stack is named. Fix: name a stack or its file, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
+    written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
     shared = SharedInputs(
         prices=load_prices(prices),
         snapshots=_snapshots(snapshot, kubeconfig, context=context),
-        replays=_replays(replay, grace=grace),
+        replays=_replays(replay, written),
     )
     found = heads(stacks)
     with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
@@ -182,7 +181,7 @@ def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str
     return found
 
 
-def _replays(values: Sequence[str], *, grace: int) -> dict[str, Replay]:
+def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
     if not values:
         return {}
     # What builds programs takes longer to import than `--help` may.
@@ -190,6 +189,7 @@ def _replays(values: Sequence[str], *, grace: int) -> dict[str, Replay]:
     from muster.replay.player import ensure_player
     from muster.replay.reader import load_recording
 
+    assumptions = written.parse()
     recordings = [(name, load_recording(path)) for name, path in map(parse_stack_option, values)]
     with progress():
         program = ensure_player()
@@ -197,7 +197,7 @@ def _replays(values: Sequence[str], *, grace: int) -> dict[str, Replay]:
     for name, recording in recordings:
         if name in found:
             raise InputError("a stack has two recordings. Fix: name --replay once for each stack.")
-        found[name] = replay(recording, program=program, grace=grace)
+        found[name] = replay(recording, program=program, assumptions=assumptions)
     return found
 
 

@@ -4,38 +4,33 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from muster.live.errors import PreviewError
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.document import many
 from muster.preview.replay.side import Side, to_side
+from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
 from muster.replay.player import play
 from muster.replay.recording import Recording
 
-_ASSUMPTIONS: Final = (
-    "Each job runs for as long as it was recorded to run, once all its quota is reserved. A preempted job "
-    "starts from its beginning.",
-    "Nodes are there at once, every admission check is ready, and pods become ready: only quota is played.",
-)
+
+def replay(recording: Recording, *, program: Path, assumptions: Assumptions = AS_RECORDED) -> Replay:
+    return partial(_replay, recording, program=program, assumptions=assumptions)
 
 
-def replay(recording: Recording, *, program: Path, grace: int = 0) -> Replay:
-    """`grace`: seconds between a preemption and the release of its quota."""
-    return partial(_replay, recording, program=program, grace=grace)
-
-
-def _replay(recording: Recording, base: Stack, head: Stack, *, program: Path, grace: int) -> ReplayDiff:
+def _replay(
+    recording: Recording, base: Stack, head: Stack, *, program: Path, assumptions: Assumptions
+) -> ReplayDiff:
     for name, stack in (("base", base), ("head", head)):
         if stack.scheduler is not Scheduler.KUEUE:
             raise PreviewError(
                 f"--replay plays Kueue's queues, and {name} is scheduled by {stack.scheduler}. "
                 "Fix: leave --replay out for this stack."
             )
-    sides = [to_side(stack, recording, grace=grace) for stack in (base, head)]
+    sides = [to_side(stack, recording, assumptions) for stack in (base, head)]
     before, after = _play(sides, program)
     # Both curves end where the later of both has run out of work.
     until = max(before.end, after.end)
@@ -50,7 +45,7 @@ def _replay(recording: Recording, base: Stack, head: Stack, *, program: Path, gr
         base=_figures(sides[0], before, start=start, until=until),
         head=_figures(sides[1], after, start=start, until=until),
         unplayed=tuple(_unplayed(*sides)),
-        assumptions=(*_ASSUMPTIONS, _release(grace)),
+        assumptions=assumptions.sentences,
         gaps=recording.header.left_out,
     )
 
@@ -83,8 +78,3 @@ def _unplayed(base: Side, head: Side) -> Iterator[str]:
             else f"{many(before, 'job')} in base and {after} in head"
         )
         yield f"{where} {reason}"
-
-
-def _release(grace: int) -> str:
-    when = "at once" if not grace else f"after {grace} s"
-    return f"A preempted job gives its quota back {when}."

@@ -15,6 +15,7 @@ from typing import Final
 from muster.live.errors import PreviewError
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.side import Side, to_side
+from muster.replay.assumptions import Assumptions
 from muster.replay.figures import NEVER
 from muster.replay.futures import Futures, futures
 from muster.replay.moment import Moment, priority_of
@@ -106,7 +107,7 @@ def forecast(
 def _play(
     stack: Stack, drawn: Futures, number: int, *, jobs: Collection[str], program: Path, settings: Settings
 ) -> _Future:
-    side, at = to_side(stack, drawn.draw(number), grace=settings.grace), int(drawn.moment.at)
+    side, at = to_side(stack, drawn.draw(number), Assumptions(grace=settings.grace)), int(drawn.moment.at)
     labels = [_label(side, job) for job in jobs]
     for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
         until = at + seconds

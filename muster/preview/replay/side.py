@@ -19,6 +19,7 @@ from muster.model.queues import Team
 from muster.model.quotas import is_unlimited
 from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, stored
+from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
 from muster.replay.figures import Played
 from muster.replay.player import Entry, Manifest, World
 from muster.replay.recording import Job, Recording
@@ -44,7 +45,7 @@ class Side:
     left_out: Mapping[str, int]
 
 
-def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
+def to_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RECORDED) -> Side:
     objects = [manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch]
     queues = {
         (text(each, "metadata", "namespace"), text(each, "metadata", "name")): text(
@@ -53,12 +54,12 @@ def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
         for each in objects
         if each["kind"] == "LocalQueue"
     }
-    teams = _teams(stack)
+    teams, times = _teams(stack), Times(recording, assumptions, stack.pools)
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
     for job in recording.jobs:
-        team, seconds = teams.get(job.team), _seconds(job, recording)
+        team, seconds = teams.get(job.team), times.seconds(job)
         if team is None or seconds is None:
             left_out[NO_TEAM if team is None else NO_RUN] += 1
             continue
@@ -69,7 +70,7 @@ def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
         if not all(_has_pool(pods, stack) for pods in job.pod_sets):
             left_out[NO_POOL] += 1
             continue
-        entries.append(Entry(workload=stored.pending(workload), seconds=seconds))
+        entries.append(Entry(workload=stored.pending(workload), seconds=seconds, delays=times.delays(job)))
         jobs.append(
             Played(
                 label=f"{workload.namespace}/{workload.name}",
@@ -82,7 +83,7 @@ def to_side(stack: Stack, recording: Recording, *, grace: int) -> Side:
         )
     quotas = dict(_quotas(objects))
     return Side(
-        world=World(objects=objects, config=fixtures.kueue_configuration(stack), grace=grace),
+        world=World(objects=objects, config=fixtures.kueue_configuration(stack), grace=assumptions.grace),
         entries=entries,
         jobs=jobs,
         quotas=quotas,
@@ -96,19 +97,6 @@ def _teams(stack: Stack) -> dict[str, Team]:
     teams = [team for _, team in stack.teams()]
     by_name = {team.name: team for team in teams}
     return by_name | {namespace: team for team in teams for namespace in team.namespaces}
-
-
-def _seconds(job: Job, recording: Recording) -> int | None:
-    """How long it runs without interruption: its longest run, which is its last where it finished. A job that
-    still ran at the end of the recording is taken to end there.
-    """
-    found = [run.seconds for run in job.runs if run.seconds is not None]
-    found += [
-        recording.header.end - run.admitted
-        for run in job.runs
-        if run.ended is None and run.admitted is not None
-    ]
-    return max(round(max(found)), 1) if found else None
 
 
 def _workload(job: Job, team: Team, stack: Stack) -> Workload:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -106,6 +107,16 @@ def test_an_owner_takes_its_quota_back_and_the_borrower_starts_from_the_beginnin
     assert runs(played, "b/owner") == [(40, 140)]
     assert not second.is_evicted
     assert played.preemptions == 1
+
+
+def test_a_job_holds_its_quota_while_its_nodes_come_and_runs_as_long_as_before(program: Path) -> None:
+    first = replace(entry("a", "first", at=0, gpus=4), delays={"h100": 30, "l4": 900})
+    entries = [first, entry("a", "second", at=10, gpus=4)]
+    played = play(world(queue("a", 4)), entries, program=program)
+    assert runs(played, "a/first") == [(0, 130)]
+    assert played.runs["a/first"][0].begin == _START + 30
+    assert runs(played, "a/second") == [(131, 231)]
+    assert played.runs["a/second"][0].begin == _START + 131
 
 
 def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) -> None:

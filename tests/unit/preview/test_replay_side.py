@@ -38,13 +38,13 @@ def _recording(*jobs: Job) -> Recording:
 def test_jobs_of_unknown_queues_and_pools_are_left_out_and_counted() -> None:
     queue = replace(_JOB, queue="elsewhere")
     pool = replace(_JOB, pod_sets=(replace(_PODS, pools=("b200",)),))
-    side = to_side(_stack(gpus(8)), _recording(_JOB, queue, pool), grace=0)
+    side = to_side(_stack(gpus(8)), _recording(_JOB, queue, pool))
     assert (len(side.jobs), side.left_out) == (1, {NO_QUEUE: 1, NO_POOL: 1})
 
 
 @pytest.mark.parametrize(("second", "quota"), [(gpus(4), 12), (_UNLIMITED, 32)])
 def test_a_quota_without_a_bound_counts_as_the_pool(second: Amount, quota: int) -> None:
-    assert to_side(_stack(gpus(8), second), _recording(_JOB), grace=0).gpus == quota
+    assert to_side(_stack(gpus(8), second), _recording(_JOB)).gpus == quota
 
 
 def test_explain_words_a_quota_without_a_bound() -> None:

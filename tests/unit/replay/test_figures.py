@@ -206,3 +206,18 @@ def test_a_recording_of_which_nothing_could_be_played_is_no_all_clear() -> None:
 )
 def test_a_wait_is_written_in_the_unit_that_people_use(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+def test_a_wait_ends_when_the_nodes_are_there_and_a_run_preempted_before_that_began_nothing() -> None:
+    jobs = [_job("a/slow"), _job("b/owner", team="b", created=HOUR)]
+    runs = {
+        "a/slow": (
+            replace(_run(0, HOUR, by="b/owner"), delay=2 * HOUR),
+            replace(_run(2 * HOUR, 6 * HOUR), delay=HOUR),
+        ),
+        "b/owner": (_run(HOUR, 2 * HOUR),),
+    }
+    playback = Playback(runs=runs, digest="d", end=6 * HOUR, cycles=0, admissions=3, preemptions=1)
+    found = to_figures(jobs, playback, {}, gpus=8, start=0, until=6 * HOUR)
+    assert found.teams["a"].p50 == 3 * HOUR
+    assert (found.worst[0].job, found.worst[0].wait) == ("a/slow", 3 * HOUR)

@@ -144,8 +144,9 @@ func (p *player) decide() bool {
 }
 
 func (p *player) start(job *job, started *kueue.Workload) {
-	p.record.start(job, p.now, started.Status.Admission)
-	p.endAfter(job, 0)
+	delay := job.delay(started.Status.Admission)
+	p.record.start(job, p.now, started.Status.Admission, delay)
+	p.endAfter(job, delay)
 }
 
 // endAfter lets the run that began end after the job's seconds and more.

@@ -19,11 +19,13 @@ import (
 // Kueue names the preemptor in the victim's condition (pkg/scheduler/preemption/preemption.go, preemptionMessage).
 var preemptor = regexp.MustCompile(`UID: ([^,)]+)`)
 
-// runRecord is one run of a job, in seconds of the Unix epoch. End is nil while it runs. Of a run that was evicted, By
+// runRecord is one run of a job, in seconds of the Unix epoch. End is nil while it runs. Delay are the seconds until its
+// nodes are there. Of a run that was evicted, By
 // is the job that preempted it and Reason Kueue's.
 type runRecord struct {
 	Start   int64                        `json:"start"`
 	End     *int64                       `json:"end"`
+	Delay   int64                        `json:"delay,omitempty"`
 	Usage   map[string]map[string]string `json:"usage"`
 	Evicted bool                         `json:"evicted,omitempty"`
 	By      string                       `json:"by,omitempty"`
@@ -64,9 +66,10 @@ func newRecord(jobs []*job) *record {
 	return &record{names: names, digest: sha256.New()}
 }
 
-func (r *record) start(job *job, now int64, admission *kueue.Admission) {
+func (r *record) start(job *job, now int64, admission *kueue.Admission, delay int64) {
 	r.summary.Admissions++
 	r.run("start", job, now, admission)
+	job.runs[len(job.runs)-1].Delay = delay
 }
 
 // hold records a run that began before the play.

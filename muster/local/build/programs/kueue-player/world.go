@@ -44,6 +44,8 @@ type job struct {
 	Ran int64 `json:"ran"`
 	// At is the second of its arrival; without it, that of its creation.
 	At *int64 `json:"at"`
+	// Delays are the seconds, by flavor, that a run holds quota before its nodes are there.
+	Delays map[string]int64 `json:"delays"`
 
 	number int
 	key    types.NamespacedName
@@ -115,6 +117,17 @@ func (j *job) arrival() int64 {
 		return *j.At
 	}
 	return j.Workload.CreationTimestamp.Unix()
+}
+
+// delay is that of the slowest flavor that a run was given.
+func (j *job) delay(admission *kueue.Admission) int64 {
+	var slowest int64
+	for _, pods := range admission.PodSetAssignments {
+		for _, flavor := range pods.Flavors {
+			slowest = max(slowest, j.Delays[string(flavor)])
+		}
+	}
+	return slowest
 }
 
 // load sorts the objects by kind and refuses what the player does not play.

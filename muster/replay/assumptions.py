@@ -1,0 +1,183 @@
+"""What a replay takes for granted, and how that is varied: how long jobs run, and when their nodes are there.
+
+Pure. A drawn time depends on the seed and the job alone, so it is the same in both sides of a comparison.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+from muster.errors import MusterError
+from muster.model.gangpolicy.durations import format_duration, parse_duration
+from muster.model.pools import Pool
+from muster.replay.durations import Distribution, Seen, learn, to_distribution
+from muster.replay.moment import at_moment, priority_of, seen
+from muster.replay.recording import Job, Recording
+
+RECORDED: Final = "recorded"
+DRAWN: Final = "drawn"
+_SCALE: Final = re.compile(r"x(\d+(?:\.\d+)?)")
+_MOST: Final = 1000.0
+
+
+class AssumptionError(MusterError):
+    """An assumption that is unreadable, or that does not fit the stack or the recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """`grace`: seconds between a preemption and the release of its quota. `scale`: how many times as long as
+    recorded a job runs; None draws its time from what jobs of its team and priority took.
+
+    `provisioning`: pool -> seconds from the reservation of quota until the nodes are there; None draws them
+    from the recording. The nodes of other pools are there at once.
+    """
+
+    grace: int = 0
+    scale: float | None = 1.0
+    provisioning: Mapping[str, int | None] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the report says about them."""
+        return (self._durations, *self._nodes(), self._release)
+
+    @property
+    def _durations(self) -> str:
+        how = "for as long as it was recorded to run"
+        if self.scale is None:
+            how = f"for a time drawn (seed {self.seed}) from what jobs of its team and priority took"
+        elif self.scale != 1.0:
+            how = f"{self.scale:g} times as long as it was recorded to run"
+        return (
+            f"Each job runs {how}, once all its quota is reserved. A preempted job starts from its beginning."
+        )
+
+    def _nodes(self) -> Iterator[str]:
+        for pool, seconds in sorted(self.provisioning.items()):
+            when = (
+                f"after a time drawn (seed {self.seed}) from the recording"
+                if seconds is None
+                else f"after {format_duration(timedelta(seconds=seconds))}"
+            )
+            yield f"Nodes of {pool} are there {when}, in which the job holds its quota."
+        which = "Nodes of other pools" if self.provisioning else "Nodes"
+        yield f"{which} are there at once, every admission check is ready, and pods become ready."
+
+    @property
+    def _release(self) -> str:
+        when = f"after {self.grace} s" if self.grace else "at once"
+        return f"A preempted job gives its quota back {when}."
+
+
+AS_RECORDED: Final = Assumptions()
+
+
+def parse_scale(text: str) -> float | None:
+    """`recorded`, `drawn` (None) or a factor such as `x1.2`. AssumptionError on anything else."""
+    if text == DRAWN:
+        return None
+    found = _SCALE.fullmatch(text)
+    scale = 1.0 if text == RECORDED else float(found[1]) if found else 0.0
+    if not 0.0 < scale <= _MOST:
+        raise AssumptionError(
+            f"--durations {text}: is no way to vary durations.",
+            fix=f"write a factor such as x1.2, `{DRAWN}`, or `{RECORDED}`.",
+        )
+    return scale
+
+
+def parse_provisioning(values: Iterable[str]) -> dict[str, int | None]:
+    """`POOL=8m` or `POOL=recorded` (None), by pool. AssumptionError on anything else."""
+    found: dict[str, int | None] = {}
+    for value in values:
+        pool, _, time = value.partition("=")
+        try:
+            seconds = None if time == RECORDED else int(parse_duration(time).total_seconds())
+        except ValueError as error:
+            message, fix = f"--provisioning {value}: {error}.", f"write POOL=8m or POOL={RECORDED}."
+            raise AssumptionError(message, fix=fix) from None
+        if not pool or pool in found:
+            problem = "is no POOL=TIME" if not pool else f"names pool {pool} twice"
+            raise AssumptionError(f"--provisioning {value}: {problem}.", fix="name each pool once.")
+        found[pool] = seconds
+    return found
+
+
+class Times:
+    """How long the jobs of a recording run and wait for nodes, under these assumptions."""
+
+    def __init__(self, recording: Recording, assumptions: Assumptions, pools: Iterable[Pool]) -> None:
+        self._end, self._assumed = recording.header.end, assumptions
+        known = [*seen(at_moment(recording, self._end))] if assumptions.scale is None else []
+        self._durations = learn(known) if known else None
+        by_name = {pool.name: pool for pool in pools}
+        self._delays: dict[str, int | Distribution] = {}
+        for name, seconds in assumptions.provisioning.items():
+            if name not in by_name:
+                known = ", ".join(sorted(by_name))
+                raise AssumptionError(
+                    f"--provisioning names pool {name}, which the stack lacks.", fix=f"name one of: {known}."
+                )
+            pool = by_name[name]
+            self._delays[pool.flavor] = _provisioning(recording, pool) if seconds is None else seconds
+
+    def seconds(self, job: Job) -> int | None:
+        """How long it runs without interruption; None for a job that never ran."""
+        recorded = self._recorded(job)
+        if recorded is None:
+            return None
+        if self._durations is not None:
+            dice = self._dice(job, "")
+            recorded = self._durations.draw(dice, team=job.team, priority=priority_of(job))
+        return max(round(recorded * (self._assumed.scale or 1.0)), 1)
+
+    def delays(self, job: Job) -> dict[str, int]:
+        """Flavor -> seconds until its nodes are there."""
+        return {
+            flavor: found if isinstance(found, int) else round(found.draw(self._dice(job, flavor)))
+            for flavor, found in self._delays.items()
+        }
+
+    def _dice(self, job: Job, what: str) -> random.Random:
+        return random.Random(f"{self._assumed.seed} {job.id} {what}")  # noqa: S311 - a simulation
+
+    def _recorded(self, job: Job) -> float | None:
+        """Its longest run, which is its last where it finished. A job that still ran at the end of the
+        recording is taken to end there.
+        """
+        found = [run.seconds for run in job.runs if run.seconds is not None]
+        found += [
+            self._end - run.admitted for run in job.runs if run.ended is None and run.admitted is not None
+        ]
+        return max(found) if found else None
+
+
+def _provisioning(recording: Recording, pool: Pool) -> Distribution:
+    """From the reservation of quota to the admission, of the runs that got this pool. A run that lost its
+    quota before says that it takes longer.
+    """
+    found = [
+        Seen(
+            team="",
+            priority="",
+            seconds=(run.ended or recording.header.end if run.admitted is None else run.admitted)
+            - run.reserved,
+            is_over=run.admitted is not None,
+        )
+        for job in recording.jobs
+        for run in job.runs
+        if pool.flavor in run.flavors
+    ]
+    if not any(each.is_over for each in found):
+        raise AssumptionError(
+            f"The recording has no run that was admitted in pool {pool.name}, so its provisioning times are "
+            "unknown.",
+            fix=f"write a time: --provisioning {pool.name}=8m.",
+        )
+    return to_distribution(found)
