@@ -81,10 +81,7 @@ def main() -> None:
 
 
 def measure(recording: Recording, *, quota: int, program: Path) -> Timing:
-    demand = Counter[str]()
-    for job in recording.jobs:
-        demand[job.team] += round(job.devices * (job.runs[0].seconds or 0))
-    teams = [team for team, _ in demand.most_common()]
+    teams = by_demand(recording)
     used, began = _cpu(), time.monotonic()
     compare = replay(recording, program=program)
     diff = compare(stack(teams, quota=quota, moved=0), stack(teams, quota=quota, moved=_MOVED))
@@ -92,14 +89,29 @@ def measure(recording: Recording, *, quota: int, program: Path) -> Timing:
     return Timing(time.monotonic() - began, _cpu() - used, own + 2 * children, diff)
 
 
+def by_demand(recording: Recording) -> list[str]:
+    """The teams, the busiest first."""
+    demand = Counter[str]()
+    for job in recording.jobs:
+        demand[job.team] += round(job.devices * (job.runs[0].seconds or 0))
+    return [team for team, _ in demand.most_common()]
+
+
 def stack(teams: list[str], *, quota: int, moved: int) -> Stack:
     """`teams` are sorted by demand. Each of the last ones gives `moved` GPUs to the first."""
+    return config.parse(
+        describe(teams, quota=quota, moved=moved, borrowed=quota * len(teams)), source="bench"
+    )
+
+
+def describe(teams: list[str], *, quota: int, moved: int = 0, borrowed: int) -> dict[str, object]:
+    """The keys of a stack file. Each team may borrow `borrowed` GPUs."""
     quotas = dict.fromkeys(teams, quota)
     for giving in teams[-_GIVING:]:
         quotas[giving] -= moved
         quotas[teams[0]] += moved
     nodes = -(-quota * len(teams) // _GPUS_A_NODE)
-    described = {
+    return {
         "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
         "pools": {
             "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
@@ -114,13 +126,11 @@ def stack(teams: list[str], *, quota: int, moved: int) -> Stack:
         "departments": {
             "all": {
                 "teams": {
-                    team: {"quota": {"gpu": own}, "borrow": {"gpu": quota * len(teams)}}
-                    for team, own in quotas.items()
+                    team: {"quota": {"gpu": own}, "borrow": {"gpu": borrowed}} for team, own in quotas.items()
                 }
             }
         },
     }
-    return config.parse(described, source="bench")
 
 
 def read_trace(path: Path, *, most: int | None = None) -> Recording:

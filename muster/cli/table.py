@@ -31,6 +31,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "explain": Entry("Explain a key of the stack file: values, default, example."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
+    "plan": Entry("Find the smallest change of quotas with which a recording meets goals."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),
     "adopt": Entry("Write the stack file of a cluster that runs Kueue or KAI already."),
     "why": Entry("Explain what a job is waiting for."),

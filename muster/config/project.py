@@ -38,8 +38,11 @@ def load_document(path: Path) -> Document:
     one violation.
     """
     text = load_file(path)
-    if isinstance(text, Document):
-        return text
+    return text if isinstance(text, Document) else parse_document(text, path)
+
+
+def parse_document(text: str, path: Path) -> Document:
+    """The document of the file at `path` if it had this text."""
     return _complete(parse_text(text, source=str(path)), _project_of(path))
 
 

@@ -120,9 +120,9 @@ class Times:
         self._delays: dict[str, int | Distribution] = {}
         for name, seconds in assumptions.provisioning.items():
             if name not in by_name:
-                known = ", ".join(sorted(by_name))
                 raise AssumptionError(
-                    f"--provisioning names pool {name}, which the stack lacks.", fix=f"name one of: {known}."
+                    f"--provisioning names pool {name}, which the stack lacks.",
+                    fix=f"name one of: {', '.join(sorted(by_name))}.",
                 )
             pool = by_name[name]
             self._delays[pool.flavor] = _provisioning(recording, pool) if seconds is None else seconds

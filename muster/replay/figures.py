@@ -119,7 +119,7 @@ def to_figures(
     GPU-hours are counted from `start` to `until`: the same seconds for sides that are compared.
     """
     runs = playback.runs
-    waits = {job.label: _wait(job, runs[job.label]) for job in jobs}
+    waits = {job.label: wait_of(job, runs[job.label]) for job in jobs}
 
     def grouped(key: Callable[[Played], str | int]) -> dict[str | int, Waits]:
         groups: dict[str | int, list[float]] = defaultdict(list)
@@ -156,12 +156,13 @@ def devices(usage: Amounts) -> int:
     return sum(usage.get(resource, 0) for resource in names.DEVICE_RESOURCES)
 
 
-def _wait(job: Played, runs: Sequence[PlayedRun]) -> float:
+def wait_of(job: Played, runs: Sequence[PlayedRun]) -> float:
+    """Seconds from its arrival until its pods began first; NEVER where they never did."""
     first = next((run.begin for run in runs if run.begin is not None), None)
     return NEVER if first is None else float(first - job.created)
 
 
-def _run_gpus(run: PlayedRun) -> int:
+def run_gpus(run: PlayedRun) -> int:
     return sum(devices(amounts) for amounts in run.usage.values())
 
 
@@ -228,7 +229,7 @@ def _utilisation(jobs: Sequence[Played], playback: Playback, *, start: int, unti
         for run in playback.runs[job.label]:
             begin, end = _clip(run, playback, start=start, until=until)
             for index, seconds in _spread(begin - start, end - start, step):
-                spent[index] += seconds * _run_gpus(run)
+                spent[index] += seconds * run_gpus(run)
     return Curve(start=start, step=step, used=tuple(each / step for each in spent))
 
 

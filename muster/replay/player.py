@@ -7,8 +7,9 @@ input and output. Not responsible for which objects and jobs there are, nor for 
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -75,11 +76,49 @@ def ensure_player() -> Path:
     return everything.ensure(programs=(PROGRAM,), assets=())[0][PROGRAM]
 
 
-def play(world: World, entries: Iterable[Entry], *, program: Path) -> Playback:
+class Players:
+    """The processes that play, so that another thread can end them. Ctrl-C in a terminal does not."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Kill those that run, and those that are started from now on. Each raises PlayerError."""
+        with self._lock:
+            self._is_stopped = True
+            for process in self._running:
+                process.kill()
+
+    @contextmanager
+    def holding(self, process: subprocess.Popen[str]) -> Iterator[None]:
+        with self._lock:
+            self._running.add(process)
+            if self._is_stopped:
+                process.kill()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+
+def play(
+    world: World, entries: Iterable[Entry], *, program: Path, players: Players | None = None
+) -> Playback:
     """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would."""
-    with subprocess.Popen(
-        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        subprocess.Popen(
+            [program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=players is not None,
+        ) as process,
+        nullcontext() if players is None else players.holding(process),
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -1,6 +1,6 @@
 """Plays a recording in both stacks at the same time, each in a process of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,19 @@ def _replay(
                 "Fix: leave --replay out for this stack."
             )
     sides = [to_side(stack, recording, assumptions) for stack in (base, head)]
-    before, after = _play(sides, program)
+    played = _play(sides, program)
+    return compare(recording, (base, head), sides, played, assumptions)
+
+
+def compare(
+    recording: Recording,
+    stacks: tuple[Stack, Stack],
+    sides: Sequence[Side],
+    played: tuple[Playback, Playback],
+    assumptions: Assumptions,
+) -> ReplayDiff:
+    """What was played in both stacks, base before head."""
+    (base, head), (before, after) = stacks, played
     # Both curves end where the later of both has run out of work.
     until = max(before.end, after.end)
     # They begin with the recording: one job may be weeks older than it.

@@ -1,0 +1,133 @@
+"""`muster plan`."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from muster.cli.assumptions import Written, assumption_options
+from muster.cli.command import command
+from muster.cli.options import FILE, json_option, stack_argument
+from muster.cli.output import STDOUT, put, put_json
+from muster.errors import ExitCode, MusterError
+from muster.model.gangpolicy.durations import parse_duration
+
+_EXAMPLES = """
+muster plan gke-prod --recording last-month.jsonl.gz --goal "p95(prod) < 15m"
+muster plan gke-prod --recording last-month.jsonl.gz --goal "p95(vision) < 1h" --keep "p95(speech) < 2h"
+muster plan gke-prod --recording last-month.jsonl.gz --goal "preemptions(dev) <= 20" --write
+"""
+_CODES = {
+    ExitCode.DONE: "A change meets the goals, or none is needed.",
+    ExitCode.FOUND: "No change that was tried meets the goals; the best one is printed.",
+    ExitCode.INTERRUPTED: "Interrupted by Ctrl-C; the best change so far is printed.",
+}
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+@stack_argument
+@click.option(
+    "--recording",
+    type=FILE,
+    required=True,
+    metavar="RECORDING",
+    help="The jobs to play, from `muster record`.",
+)
+@click.option(
+    "--goal",
+    "goals",
+    multiple=True,
+    required=True,
+    metavar="GOAL",
+    help='What is wanted: "p95(OF) < 15m" (p50, p90, p95, p99 of waits), "preemptions(OF) <= 20" or '
+    '"utilization > 80%". OF is `all`, a team, a department or a priority. May be repeated.',
+)
+@click.option(
+    "--keep",
+    "keeps",
+    multiple=True,
+    metavar="GOAL",
+    help="What the stack meets now and has to meet with the change, written like a goal. May be repeated.",
+)
+@click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="At most so many replays.",
+)
+@click.option(
+    "--time",
+    "limit",
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="The search ends after so long, such as 30m; the first replay is finished in any case.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=min(os.cpu_count() or 1, 4),
+    show_default="one for each core, at most 4",
+    metavar="N",
+    help="Replays that run side by side, each on a core and in 150 MiB or more.",
+)
+@assumption_options
+@click.option("--write", is_flag=True, help="Write a change that meets the goals into the stack file.")
+@json_option
+def cli(
+    stack: str,
+    *,
+    recording: Path,
+    goals: tuple[str, ...],
+    keeps: tuple[str, ...],
+    evaluations: int,
+    limit: str,
+    jobs: int,
+    grace: int,
+    durations: str,
+    provisioning: tuple[str, ...],
+    seed: int,
+    write: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Find the smallest change of quotas and limits with which a recording meets goals.
+
+    Changes what teams and departments have as quota, borrow and lend of GPU pools, and no pool's size. Each
+    change is played with Kueue's own scheduler, as `muster diff --replay` does. Prints the diff of the stack
+    file and its replay. Ctrl-C prints the best change so far. Equal inputs give equal answers, unless the
+    time ends the search.
+    """
+    # What plays takes longer to import than `--help` may.
+    from muster.cli.plan import INTERRUPTED, Asked, plan
+    from muster.preview.proposal.evaluate import Budget
+    from muster.preview.proposal.report import format_proposal, to_json
+
+    asked = Asked(
+        stack=stack,
+        recording=recording,
+        goals=goals,
+        keeps=keeps,
+        assumptions=Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed),
+        budget=Budget(evaluations=evaluations, seconds=_seconds(limit), jobs=jobs),
+        is_written=write,
+    )
+    found = plan(asked)
+    if as_json:
+        put_json(to_json(found))
+    else:
+        put(STDOUT, format_proposal(found))
+    if found.stopped == INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if found.is_met else ExitCode.FOUND
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text) / timedelta(seconds=1)
+    except ValueError as error:
+        raise MusterError(f"--time {text}: {error}.", fix="write it like 30m or 1h30m.") from None
