@@ -1,0 +1,38 @@
+"""What `muster plan` refuses before it builds or plays anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.cli import main
+from muster.errors import ExitCode
+from muster.model.stack import Scheduler
+from muster.replay.recording import Header, Recording
+from muster.replay.writer import write_recording
+
+STACK = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.local.yaml"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--goal", "p95(nothing) < 15m"], "the stack has no 'nothing'"),
+        (["--goal", "p95(all) < 15m", "--keep", "fast"], "'fast' is no goal"),
+        (["--goal", "p95(all) < 15m", "--time", "10"], "--time 10"),
+        (["--goal", "p95(all) < 15m", "--durations", "long"], "--durations long"),
+        ([], "Missing option '--goal'"),
+    ],
+)
+def test_unusable_options_are_refused_with_a_fix(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = Header(scheduler=Scheduler.KUEUE, start=0.0, end=1.0, source="test")
+    write_recording(tmp_path / "month.jsonl", Recording(header=header, jobs=()))
+    command = ["plan", str(STACK), "--recording", str(tmp_path / "month.jsonl"), *options]
+    assert main(command) == ExitCode.UNUSABLE
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert "Fix: " in shown.err
+    assert shown.out == ""
