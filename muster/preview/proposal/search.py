@@ -6,7 +6,8 @@ The order is fixed, so equal inputs give equal answers, however many replays run
    smallest amount that does. Where none does, the best one stays and the others are tried on top of it.
 2. When a tier gains no more, the next one joins: first what takes nothing from others, then their limits,
    then their quota.
-3. What was found is made smaller: each move is left out or bisected, the most expensive first.
+3. What was found, goals met or not, is made smaller as long as it reaches no less: each move is left out or
+   bisected, the most expensive first.
 
 Bisection takes for granted that more of a move brings the goals nearer. Where that is wrong, the answer still
 meets the goals, because it was replayed, and may not be the smallest.
@@ -83,6 +84,8 @@ class Found:
 # Moves that meet the goals and are bisected side by side.
 _TOGETHER: Final = 3
 
+_MET: Final = Score(0.0, 0.0)
+
 Steps = Mapping[Move, int]
 """By how many GPUs each move changes the stack file's amounts."""
 
@@ -136,11 +139,12 @@ class _Search:
             while True:
                 solution, start, after = self.advance(start, current, joined)
                 if solution is not None:
-                    self.shrink(solution)
+                    self.shrink(solution, _MET)
                     return
                 if after == current:
                     break
                 current = after
+        self.shrink(start, current)
 
     def advance(
         self, start: Steps, current: Score, moves: Sequence[Move]
@@ -223,22 +227,26 @@ class _Search:
         step = self.step(move)
         return low + (high - low) // step // 2 * step
 
-    def shrink(self, steps: Steps) -> None:
-        """Leave out each move, or bisect it, until nothing changes; the most expensive first."""
+    def shrink(self, steps: Steps, reached: Score) -> None:
+        """Leave out each move, or bisect it, as long as no less is reached; the most expensive first."""
+        if len(steps) == 1 and reached.is_met:
+            # Bisection found it.
+            return
         while True:
             before = steps
             for move in sorted(steps, key=lambda each: self.cost({each: steps[each]}), reverse=True):
-                steps = self.without(steps, move)
+                steps = self.without(steps, move, reached)
             if steps == before or len(steps) < 2:
                 return
 
-    def without(self, steps: Steps, move: Move) -> Steps:
+    def without(self, steps: Steps, move: Move, reached: Score) -> Steps:
+        def holds(score: Score | None) -> bool:
+            return score is not None and score.shortfall <= reached.shortfall and not score.broken
+
         others = {each: amount for each, amount in steps.items() if each != move}
-        if not others:
-            return steps
-        if _is_met(*self.try_all([others])):
+        if holds(*self.try_all([others])):
             return others
-        least = self.bisect(others, {move: steps[move]}, lambda score: score.is_met)
+        least = self.bisect(others, {move: steps[move]}, holds)
         return _more(others, move, least[move])
 
 

@@ -69,6 +69,7 @@ def _plan(
     recording = Recording(header=header, jobs=tuple(sorted([*jobs, *others], key=lambda job: job.created)))
     file = folder / "lab.yaml"
     file.write_text(stack)
+    (folder / "month.jsonl").unlink(missing_ok=True)
     write_recording(folder / "month.jsonl", recording)
     command = ["plan", str(file), "--recording", str(folder / "month.jsonl"), *options, "--json"]
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:

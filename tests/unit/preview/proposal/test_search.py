@@ -132,6 +132,16 @@ def test_without_an_answer_the_nearest_is_returned() -> None:
     assert answer.values[VISION] == SIZE
 
 
+def test_the_nearest_is_the_smallest_that_comes_so_near() -> None:
+    class Lent(Cluster):
+        """The others have no more than 5 GPUs to lend, whatever the limit is."""
+
+        def reached(self, values: Values) -> float:
+            return float(min(values[BORROW], 5))
+
+    assert changes(found(Lent({}, goal=9)).values) == {BORROW: 5}
+
+
 @pytest.mark.parametrize("budget", range(1, 10))
 def test_a_spent_budget_returns_the_best_that_was_replayed(budget: int) -> None:
     cluster = Cluster({BORROW: 1}, goal=13, budget=budget)
