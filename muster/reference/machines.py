@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, Machine
+from muster.model.machines import MACHINES, Machine, eks, gke, gke_zones, tpus
 from muster.model.prices import BUILT_IN
 from muster.model.providers import Provider
 from muster.model.quantities import GIB
@@ -34,6 +36,15 @@ _TITLES: Final = {
     Provider.EKS: "Machines on EKS",
     Provider.EXISTING: "Machines of the local cluster",
 }
+# The docstrings of their tables name the sources.
+_TABLES: Final = {Provider.GKE: (gke, tpus), Provider.EKS: (eks,), Provider.EXISTING: ()}
+_ZONES: Final = f"""\
+## Zones that sell GPU machines on GKE
+
+Read on {gke_zones.READ} in SkyPilot's catalog (<https://github.com/skypilot-org/skypilot-catalog>), which is
+written from the answers of Google's API. A pool without `zones` gets those of its region. TPUs and T4s are
+not in the catalog. `muster doctor` asks your project.
+"""
 _PRICES: Final = """\
 ## Prices
 
@@ -48,7 +59,8 @@ def page() -> str:
     parts = [_HEAD, table(("Accelerator", "Memory, GiB", "Rank", "Other names"), _accelerators()), _MACHINES]
     for provider, title in _TITLES.items():
         rows = [_machine(each) for each in MACHINES.values() if each.provider is provider]
-        parts += [f"## {title}\n", table(_HEADS, rows)]
+        parts += [f"## {title}\n", *_sources(provider), table(_HEADS, rows)]
+    parts += [_ZONES, table(("Machines", "Zones"), _zones())]
     parts += [_PRICES, table(("Machine", "Region", "Capacity", "An hour", "Read on", "Source"), _prices())]
     return "\n".join(parts)
 
@@ -88,6 +100,23 @@ def _machine(machine: Machine) -> tuple[str, ...]:
         machine.fabric.value if machine.fabric else f"EFA × {machine.efa}" if machine.efa else "",
         ", ".join(sold),
     )
+
+
+def _sources(provider: Provider) -> Iterator[str]:
+    texts = (module.__doc__ or "" for module in _TABLES[provider])
+    found = [address.rstrip(".,;:") for text in texts for address in re.findall(r"https://[^\s)]+", text)]
+    if found:
+        yield f"Sources: {', '.join(f'<{each}>' for each in dict.fromkeys(found))}.\n"
+
+
+def _zones() -> Iterator[tuple[str, str]]:
+    """Machines that the same zones sell, in one row."""
+    machines: dict[frozenset[str], list[str]] = {}
+    for each in MACHINES.values():
+        if zones := gke_zones.zones_selling(each.name):
+            machines.setdefault(zones, []).append(each.name)
+    for zones, listed in machines.items():
+        yield ", ".join(map(code, listed)), ", ".join(sorted(zones))
 
 
 def _prices() -> list[tuple[str, ...]]:

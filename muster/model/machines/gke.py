@@ -1,8 +1,9 @@
 """GKE's machines.
 
-Sizes: https://cloud.google.com/compute/docs/general-purpose-machines, .../accelerator-optimized-machines and
-.../gpus (Google's "GB" of memory are GiB). T4s are attached to n1 machines, 1, 2 or 4 of them. Local disks
-are the bundled ones, which come with the machine whether wanted or not.
+Sizes: https://cloud.google.com/compute/docs/general-purpose-machines,
+https://cloud.google.com/compute/docs/accelerator-optimized-machines and
+https://cloud.google.com/compute/docs/gpus (Google's "GB" of memory are GiB). T4s are attached to n1 machines,
+1, 2 or 4 of them. Local disks are the bundled ones, which come with the machine whether wanted or not.
 """
 
 from collections.abc import Iterator
