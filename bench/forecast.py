@@ -3,7 +3,7 @@
     python -m bench.forecast
 
 The trace (bench/traces) has no waits. Kueue plays it once with its real durations; that is what happened.
-At moments of its later weeks, jobs that wait are forecast from what had happened until then alone. An 80 %
+At moments of its last two weeks, jobs that wait are forecast from what had happened until then alone. An 80 %
 interval is calibrated where 75 to 85 % of the starts lie in it. Jobs that did not start within the span of a
 forecast count as right where the interval is open.
 """
@@ -11,8 +11,9 @@ forecast count as right where the interval is open.
 import argparse
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +23,34 @@ from muster.preview.replay.forecast import Forecast, Settings, forecast
 from muster.preview.replay.side import to_side
 from muster.replay.figures import NEVER
 from muster.replay.moment import at_moment
+from muster.replay.percentile import percentile
 from muster.replay.playback import PlayedRun
 from muster.replay.player import ensure_player, play
 from muster.replay.recording import End, Job, Recording, Run
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
 _DAY: Final = 86_400
+_HOUR: Final = 3600
+_RESAMPLED: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Of how many forecasts the start lies in the interval, before it and after it. `widths` are the seconds
+    of the intervals that have an end.
+    """
+
+    day: float
+    waiting: int
+    inside: int
+    before: int
+    after: int
+    widths: tuple[float, ...]
+    seconds: float
+
+    @property
+    def forecasts(self) -> int:
+        return self.inside + self.before + self.after
 
 
 def main() -> None:
@@ -39,39 +62,79 @@ def main() -> None:
     happened = played(trace, queues, program)
     print(f"<!-- played in {time.monotonic() - began:.0f} s -->", flush=True)
     settings = Settings(runs=arguments.runs, seconds=arguments.days * _DAY)
+    print("| day | waiting | forecast | in the interval | before it | after it | open | s |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    found: list[Moment] = []
+    for each in measure(happened, queues, program, settings, arguments):
+        found.append(each)
+        row = (
+            f"{each.day:.1f}",
+            each.waiting,
+            each.forecasts,
+            each.inside,
+            each.before,
+            each.after,
+            each.forecasts - len(each.widths),
+            f"{each.seconds:.0f}",
+        )
+        print("|", " | ".join(map(str, row)), "|", flush=True)
+    print(f"\n{summary(found)}")
+
+
+def measure(
+    happened: Recording, queues: Stack, program: Path, settings: Settings, arguments: argparse.Namespace
+) -> Iterator[Moment]:
+    """Moments at which nothing waits are left out."""
     dice = random.Random(0)  # noqa: S311 - a sample
-    inside = total = 0
-    last = max(job.created for job in happened.jobs)
-    print("| day | waiting | forecast | started within the interval | s |")
-    print("|---:|---:|---:|---:|---:|")
+    start, arrived = happened.header.start, max(job.created for job in happened.jobs)
+    # No job arrives after the trace's end, which a forecast does not know.
+    last = arrived - settings.seconds
+    first = start + arguments.first * _DAY
     for number in range(arguments.moments):
-        share = (number + 0.5) / arguments.moments
-        at = float(int(happened.header.start + (1 + share) / 2 * (last - happened.header.start)))
+        at = float(int(first + (number + 0.5) / arguments.moments * (last - first)))
         began, moment = time.monotonic(), at_moment(happened, at)
         jobs = dice.sample(list(moment.waiting), k=min(arguments.waiting, len(moment.waiting)))
         if not jobs:
             continue
-        found = forecast(
-            queues,
-            happened.header,
-            moment,
-            jobs=[job.id for job in jobs],
-            program=program,
-            settings=settings,
+        found = forecast(queues, happened.header, moment, jobs=jobs, program=program, settings=settings)
+        sides = Counter(side(each, job) for each, job in zip(found, jobs, strict=True))
+        yield Moment(
+            day=(at - start) / _DAY,
+            waiting=len(moment.waiting),
+            inside=sides[0],
+            before=sides[-1],
+            after=sides[1],
+            widths=tuple(each.latest - each.earliest for each in found if each.latest != NEVER),
+            seconds=time.monotonic() - began,
         )
-        right = sum(holds(each, job) for each, job in zip(found, jobs, strict=True))
-        inside, total = inside + right, total + len(jobs)
-        day = (at - happened.header.start) / _DAY
-        spent = time.monotonic() - began
-        print(f"| {day:.1f} | {len(moment.waiting)} | {len(jobs)} | {right} | {spent:.0f} |", flush=True)
-    print(f"\n{inside} of {total} starts within the 80 % interval: {100 * inside / max(total, 1):.0f} %")
 
 
-def holds(found: Forecast, job: Job) -> bool:
-    """Whether the next start of the job lies in the interval."""
+def side(found: Forecast, job: Job) -> int:
+    """0 where the next start of the job lies in the interval, -1 before and 1 after it."""
     starts = [run.reserved - found.at for run in job.runs if run.reserved > found.at]
     wait = min(starts, default=NEVER)
-    return found.earliest <= (NEVER if wait > found.seconds else wait) <= found.latest
+    wait = NEVER if wait > found.seconds else wait
+    return (wait > found.latest) - (wait < found.earliest)
+
+
+def summary(found: Sequence[Moment]) -> str:
+    """The coverage. Jobs of one moment share their fate, so its spread is that of resampled moments."""
+    dice = random.Random(0)  # noqa: S311 - a sample
+    drawn = sorted(_coverage(dice.choices(found, k=len(found))) for _ in range(_RESAMPLED))
+    low, high = percentile(drawn, 5), percentile(drawn, 95)
+    widths = sorted(width for each in found for width in each.widths)
+    total, inside = sum(each.forecasts for each in found), sum(each.inside for each in found)
+    return (
+        f"{inside} of {total} starts, at {len(found)} moments, lie in the 80 % interval: "
+        f"{_coverage(found):.0%} ({low:.0%} to {high:.0%} when moments are drawn anew, 90 %). "
+        f"{total - len(widths)} intervals are open. "
+        f"The others are {percentile(widths, 50) / _HOUR:.1f} h wide in the median; one in ten exceeds "
+        f"{percentile(widths, 90) / _HOUR:.1f} h."
+    )
+
+
+def _coverage(found: Sequence[Moment]) -> float:
+    return sum(each.inside for each in found) / sum(each.forecasts for each in found)
 
 
 def played(trace: Recording, queues: Stack, program: Path) -> Recording:
@@ -107,7 +170,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trace", type=Path, default=_TRACE, help="submit_s, team, gpus, duration_s")
     parser.add_argument("--quota", type=int, default=80, help="GPUs of each team")
     parser.add_argument("--jobs", type=int, help="only the first of the trace")
-    parser.add_argument("--moments", type=int, default=8, help="in the later half of the trace")
+    parser.add_argument(
+        "--first", type=float, default=15, help="the day of the trace from which on moments lie"
+    )
+    parser.add_argument("--moments", type=int, default=30, help="equally far from each other")
     parser.add_argument("--waiting", type=int, default=10, help="waiting jobs at each moment, by chance")
     parser.add_argument("--runs", type=int, default=20, help="futures of each moment")
     parser.add_argument("--days", type=int, default=3, help="how far a future reaches")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -57,12 +58,34 @@ class Demand:
         return {name: amount * self.pods for name, amount in self.each.items()}
 
 
-def demands(admission: Admission, body: Json) -> tuple[Demand, ...]:
-    """The groups of pods of an object, as its queue counts them; empty for what is no work or unreadable."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an object could ask for in place of what it asks for: `workers` times as many pods with devices,
+    which is rounded up, or nodes of another pool for them.
+    """
+
+    workers: Fraction = Fraction(1)
+    pool: str = ""
+
+    def of(self, pod_set: JobPodSet) -> JobPodSet:
+        if not any(pod_set.amounts.get(device) for device in names.DEVICE_RESOURCES):
+            return pod_set
+        found = replace(pod_set, count=ceil(pod_set.count * self.workers))
+        if not self.pool:
+            return found
+        return replace(found, pool=self.pool, tolerates_gpus=True, tolerates_tpus=True)
+
+
+def demands(admission: Admission, body: Json, change: Change | None = None) -> tuple[Demand, ...]:
+    """The groups of pods of an object, as its queue counts them; empty for what is no work or unreadable.
+    `change`: as if it asked for something else.
+    """
     try:
         found = _pod_sets(body)
     except (ValueError, msgspec.MsgspecError):
         return ()
+    if change is not None:
+        found = [change.of(each) for each in found]
     queue = _queue(admission, body)
     return tuple(
         Demand(

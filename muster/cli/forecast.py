@@ -1,4 +1,4 @@
-"""Carries out `muster why --replay`: when a job of a recording, or one that is not submitted yet, starts.
+"""Carries out the forecasts of `muster why`: when a job that waits, or is not submitted yet, starts.
 
 Apart from the command, because its imports take longer than printing `--help` may.
 """
@@ -7,106 +7,83 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 
-from muster.check import manifests
-from muster.check.admission import Admission
-from muster.check.demands import Demand, demands, queue_name
 from muster.cli.options import existing_stack
 from muster.cli.output import progress
 from muster.config import load
 from muster.errors import MusterError
-from muster.model import names
-from muster.model.stack import Stack
+from muster.live.cluster.api import Api
+from muster.live.snapshot import fetch_snapshot
+from muster.model.stack import Scheduler
+from muster.preview.replay.alternatives import Prediction, find_sooner
 from muster.preview.replay.forecast import Forecast, Settings, find_waiting, forecast
-from muster.replay.moment import at_moment
+from muster.preview.replay.submitted import load_submitted
+from muster.replay.moment import Moment, at_moment, moment_of
 from muster.replay.player import ensure_player
 from muster.replay.reader import load_recording
-from muster.replay.recording import Job, PodSet
-
-_ID = "submitted"
-_MILLICORES = 1000
+from muster.replay.recording import Job, Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """`job` waits in the recording; or `file` is to be submitted by `team`. `at`: None is the recording's
-    end.
+    """`job` waits, or `file` is to be submitted by `team`: now in the cluster of `api`, or without one in the
+    recording at `at`, which None makes its end.
     """
 
     stack: str
     recording: Path
-    at: datetime | None
     settings: Settings
+    api: Api | None = None
+    at: datetime | None = None
     job: str = ""
     file: Path | None = None
     team: str = ""
+    with_alternatives: bool = True
 
 
-def predict(asked: Asked) -> Forecast:
+def predict(asked: Asked) -> Prediction:
+    """The forecast; of a job of a file, with the changes that would let it start sooner."""
     stack, recording = load(existing_stack(asked.stack)), load_recording(asked.recording)
+    moment, history = _recorded(recording, asked.at) if asked.api is None else _now(recording, asked.api)
+    with progress():
+        program = ensure_player()
+
+    def of(job: Job, moment: Moment, runs: int) -> Forecast:
+        settings = replace(asked.settings, runs=runs)
+        return forecast(
+            stack, recording.header, moment, history=history, jobs=[job], program=program, settings=settings
+        )[0]
+
+    def submitted_with(job: Job, runs: int) -> Forecast:
+        return of(job, replace(moment, waiting=(*moment.waiting, job)), runs)
+
+    if asked.file is None:
+        return Prediction(of(find_waiting(moment, asked.job), moment, asked.settings.runs))
+    submitted = load_submitted(stack, asked.file, asked.team, at=moment.at)
+    own = submitted_with(submitted.job, asked.settings.runs)
+    tried = submitted.alternatives if asked.with_alternatives else ()
+    return Prediction(own, find_sooner(own, tried, submitted_with))
+
+
+def _recorded(recording: Recording, at: datetime | None) -> tuple[Moment, None]:
     header = recording.header
-    at = header.end if asked.at is None else asked.at.timestamp()
-    if not header.start <= at <= header.end:
+    moment = header.end if at is None else at.timestamp()
+    if not header.start <= moment <= header.end:
         span = " to ".join(
             f"{datetime.fromtimestamp(each, UTC):%Y-%m-%dT%H:%MZ}" for each in (header.start, header.end)
         )
         raise MusterError("--at is outside the recording.", fix=f"name a moment of {span}.")
-    moment = at_moment(recording, at)
-    if asked.file is None:
-        job = find_waiting(moment, asked.job)
-    else:
-        job = _submitted(stack, asked.file, asked.team, at=at)
-        moment = replace(moment, waiting=(*moment.waiting, job))
-    with progress():
-        program = ensure_player()
-    return forecast(stack, header, moment, jobs=[job.id], program=program, settings=asked.settings)[0]
+    return at_moment(recording, moment), None
 
 
-def _submitted(stack: Stack, file: Path, team: str, *, at: float) -> Job:
-    """The job of a file as its team would submit it now."""
-    admission = Admission(stack, team)
-    bodies = manifests.read(_read(file), str(file))
-    found = [(body, groups) for body in map(admission.fixed, bodies) if (groups := demands(admission, body))]
-    if len(found) != 1:
+def _now(recording: Recording, api: Api) -> tuple[Moment, Moment]:
+    """The cluster's moment, and what the recording knew until then."""
+    snapshot = fetch_snapshot(api)
+    if snapshot.scheduler is not Scheduler.KUEUE:
         raise MusterError(
-            f"{file}: {len(found)} of its objects are jobs.",
-            fix="name a file with one job, such as a RayJob.",
+            "the cluster's queues are not Kueue's, and a forecast plays Kueue's scheduler.",
+            fix="leave --recording out.",
         )
-    body, groups = found[0]
-    priority = str(body["metadata"].get("labels", {}).get(names.PRIORITY_LABEL) or "")
-    return Job(
-        id=_ID,
-        team=body["metadata"]["namespace"],
-        queue=queue_name(admission, body),
-        created=at,
-        pod_sets=tuple(_pod_set(each) for each in groups),
-        priority_class=priority,
-    )
-
-
-def _pod_set(demand: Demand) -> PodSet:
-    pools = tuple(place.pool for place in demand.places if not place.reason)
-    if not pools:
-        reasons = "; ".join(f"{place.pool}: {place.reason}" for place in demand.places)
-        raise MusterError(
-            f"its pods {demand.name} fit no pool, so it never starts: {reasons}.",
-            fix="muster check prints what to change.",
-        )
-    requests = {
-        name: _whole(amount * _MILLICORES if name == "cpu" else amount)
-        for name, amount in demand.each.items()
-    }
-    return PodSet(name=demand.name, count=demand.pods, requests=requests, pools=pools)
-
-
-def _whole(amount: Fraction) -> int:
-    return -int(-amount // 1)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MusterError(f"{file}: it cannot be read: {error}") from error
+    moment = moment_of(snapshot)
+    return moment, at_moment(recording, min(recording.header.end, moment.at))

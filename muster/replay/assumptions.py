@@ -15,7 +15,7 @@ from muster.errors import MusterError
 from muster.model.gangpolicy.durations import format_duration, parse_duration
 from muster.model.pools import Pool
 from muster.replay.durations import Distribution, Seen, learn, to_distribution
-from muster.replay.moment import at_moment, priority_of, seen
+from muster.replay.moment import at_moment, kind_of, seen
 from muster.replay.recording import Job, Recording
 
 RECORDED: Final = "recorded"
@@ -133,8 +133,8 @@ class Times:
         if recorded is None:
             return None
         if self._durations is not None:
-            dice = self._dice(job, "")
-            recorded = self._durations.draw(dice, team=job.team, priority=priority_of(job))
+            session, dice = self._dice(job, "session"), self._dice(job, "")
+            recorded = self._durations.draw(kind_of(job, {}), dice, session=session)
         return max(round(recorded * (self._assumed.scale or 1.0)), 1)
 
     def delays(self, job: Job) -> dict[str, int]:
@@ -164,8 +164,6 @@ def _provisioning(recording: Recording, pool: Pool) -> Distribution:
     """
     found = [
         Seen(
-            team="",
-            priority="",
             seconds=(run.ended or recording.header.end if run.admitted is None else run.admitted)
             - run.reserved,
             is_over=run.admitted is not None,

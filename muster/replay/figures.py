@@ -25,8 +25,11 @@ NEVER: Final = math.inf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A job that was played. `label` is "namespace/name", `queue` its ClusterQueue, `gpus` its request."""
+    """A job that was played. `key` is that of the recorded job, `label` is "namespace/name", `queue` its
+    ClusterQueue, `gpus` its request.
+    """
 
+    key: str
     label: str
     team: str
     queue: str

@@ -4,12 +4,13 @@ Each future is a recording that the player can play. Its draws depend on the see
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from muster.replay.durations import Durations, learn
-from muster.replay.moment import Moment, Running, is_over, priority_of, seconds_until, seen
+from muster.replay.moment import Moment, is_over, kind_of, seconds_until, seen
 from muster.replay.recording import End, Header, Job, Recording, Run
 
 _DAY: Final = 86_400.0
@@ -19,72 +20,90 @@ _RECENT_DAYS: Final = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Futures:
-    """`header` is the recording's. `seconds` is how far a future reaches."""
+    """Of the jobs of `moment`. `history` is what durations and arrivals are learned from: the same moment, or
+    the end of a recording before it. `header` is the recording's. `seconds` is how far a future reaches.
+    `teams`: namespace -> team, for a recording that knows the teams' names alone.
+    """
 
     header: Header
     moment: Moment
+    history: Moment
     durations: Durations
     seconds: float
     seed: int
+    teams: Mapping[str, str]
 
     def draw(self, number: int) -> Recording:
-        dice = random.Random(f"{self.seed}/{number}")  # noqa: S311 - a simulation
+        """Each job has one run, which lasts as long as it was drawn to last."""
         at = self.moment.at
-        jobs = [self._go_on(each, dice) for each in self.moment.running]
-        jobs += [self._run_later(job, dice, at=at) for job in self.moment.waiting]
-        jobs += sorted(self._arrivals(dice), key=lambda job: job.created)
+        starts = [(each.job, each.since) for each in self.moment.running]
+        starts += [(job, at) for job in self.moment.waiting]
+        jobs = [_lasting(job, self._seconds(job, number, at=at), start=start) for job, start in starts]
+        jobs += sorted(self._arrivals(number), key=lambda job: job.created)
         return Recording(
             header=replace(self.header, start=at, end=at + self.seconds, left_out=()), jobs=tuple(jobs)
         )
 
-    def _go_on(self, running: Running, dice: random.Random) -> Job:
-        """It arrives when it started, in what it was given then, so that Kueue starts it then."""
-        job, since = running.job, running.since
-        seconds = self._seconds(job, dice)
-        flavors = running.run.flavors
-        if len(flavors) == 1:
-            pods = tuple(replace(each, pools=flavors, node_selector={}, terms=()) for each in job.pod_sets)
-            job = replace(job, pod_sets=pods)
-        return _ending(job, created=since, seconds=seconds)
+    def _dice(self, number: int, what: str) -> random.Random:
+        """Of one job, session or day: a job in the place of another changes no other draw."""
+        return random.Random(f"{self.seed}/{number}/{what}")  # noqa: S311 - a simulation
 
-    def _run_later(self, job: Job, dice: random.Random, *, at: float) -> Job:
-        return _ending(job, created=at, seconds=self._seconds(job, dice))
+    def _seconds(self, job: Job, number: int, *, at: float) -> float:
+        """Longer than it had lasted at a moment."""
+        kind = kind_of(job, self.teams)
+        session = self._dice(number, f"{kind.team}/session/{kind.session}")
+        dice = self._dice(number, job.key)
+        return self.durations.draw(kind, dice, session=session, beyond=seconds_until(job, at))
 
-    def _seconds(self, job: Job, dice: random.Random) -> float:
-        lasted = seconds_until(job, self.moment.at)
-        return self.durations.draw(dice, team=job.team, priority=priority_of(job), beyond=lasted)
-
-    def _arrivals(self, dice: random.Random) -> Iterator[Job]:
+    def _arrivals(self, number: int) -> Iterator[Job]:
         """For each day to come, those of a recent day, at the same hours."""
-        at = self.moment.at
-        first = self.moment.past[0].created if self.moment.past else at
-        known = max(at - max(first, self.header.start), 0.0)
+        dice = self._dice(number, "arrivals")
+        lag = ceil((self.moment.at - self.history.at) / _DAY) * _DAY
+        end, past = self.moment.at - lag, self.history.past
+        known = end - max(past[0].created, self.header.start) if past else 0.0
         days = min(int(known // _DAY), _RECENT_DAYS)
         length = _DAY if days else known
-        if not length:
+        if length <= 0:
             return
-        for number in range(int(-(-self.seconds // length))):
+        for day in range(ceil(self.seconds / length)):
             back = dice.randint(1, max(days, 1)) * length
-            for job in self.moment.past:
-                if at - back < job.created <= at - back + length:
-                    created = job.created + back + number * length
-                    seconds = self._seconds_of(job, dice)
-                    yield _ending(
-                        replace(job, id=f"future{number}-{job.id}"), created=created, seconds=seconds
-                    )
+            for job in past:
+                if end - back < job.created <= end - back + length:
+                    start = job.created + lag + back + day * length
+                    copy = replace(job, id=f"future{day}-{job.id}", created=start)
+                    yield _lasting(copy, self._seconds_of(job, number), start=start)
 
-    def _seconds_of(self, job: Job, dice: random.Random) -> float:
+    def _seconds_of(self, job: Job, number: int) -> float:
         """As long as the job that it copies, where that is known: large jobs run longer than small ones."""
-        at = self.moment.at
-        return seconds_until(job, at) if is_over(job, at) and job.runs else self._seconds(job, dice)
+        at = self.history.at
+        is_known = is_over(job, at) and job.runs
+        return seconds_until(job, at) if is_known else self._seconds(job, number, at=at)
 
 
-def futures(header: Header, moment: Moment, *, seconds: float, seed: int) -> Futures:
-    return Futures(header=header, moment=moment, durations=learn(seen(moment)), seconds=seconds, seed=seed)
+def futures(
+    header: Header,
+    moment: Moment,
+    *,
+    history: Moment | None = None,
+    seconds: float,
+    seed: int,
+    teams: Mapping[str, str] | None = None,
+) -> Futures:
+    """Without `history`, the moment is its own."""
+    history, teams = history or moment, teams or {}
+    return Futures(
+        header=header,
+        moment=moment,
+        history=history,
+        durations=learn(seen(history, teams)),
+        seconds=seconds,
+        seed=seed,
+        teams=teams,
+    )
 
 
-def _ending(job: Job, *, created: float, seconds: float) -> Job:
-    """The job as if it had run at once for so long."""
-    ended = created + max(seconds, 1.0)
-    run = Run(reserved=created, admitted=created, ended=ended, end=End.FINISHED)
-    return replace(job, created=created, runs=(run,), left=ended, outcome=End.FINISHED)
+def _lasting(job: Job, seconds: float, *, start: float) -> Job:
+    """The job with one run of so many seconds."""
+    ended = start + max(seconds, 1.0)
+    run = Run(reserved=start, admitted=start, ended=ended, end=End.FINISHED)
+    return replace(job, runs=(run,), left=ended, outcome=End.FINISHED)

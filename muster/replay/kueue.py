@@ -24,19 +24,10 @@ _SAME = "QuotaReserved"
 def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_names: bool) -> Job:
     """The job of a Workload, with the runs of `before`."""
     workload, uid = parse_workload(found), text(found, "metadata", "uid")
-    job = Job(
-        id=ids.of(uid),
-        team=workload.namespace,
-        queue=workload.queue,
+    job = replace(
+        _job(workload, ids.of(uid), with_names=with_names),
         cluster_queue=workload.cluster_queue or (before.cluster_queue if before else ""),
-        created=workload.created.timestamp(),
-        pod_sets=tuple(
-            to_pod_set(each, index, with_names=with_names) for index, each in enumerate(workload.pod_sets)
-        ),
-        priority=workload.priority,
-        priority_class=workload.priority_class,
         tie=tie(uid),
-        name=_name(workload) if with_names else "",
         runs=_runs(found, workload, () if before is None else before.runs, ids),
     )
     if not is_true(found, "Finished"):
@@ -46,9 +37,46 @@ def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_n
     return replace(job, left=left, outcome=outcome, runs=close(job.runs, at=left, end=outcome))
 
 
+def to_job(workload: Workload) -> Job:
+    """The job of a Workload that has not finished, with its name as its id. Of its runs, the one that holds
+    quota is known.
+    """
+    reserved, admitted = workload.since("QuotaReserved"), workload.since("Admitted")
+    job = _job(workload, workload.name, with_names=True)
+    if not workload.is_holding:
+        return job
+    run = Run(
+        reserved=(reserved or admitted or workload.created).timestamp(),
+        admitted=admitted.timestamp() if admitted else None,
+        flavors=_flavors(workload),
+        counts=_counts(workload),
+    )
+    return replace(job, runs=(run,))
+
+
 def finished_at(found: Mapping[str, object]) -> float | None:
     """When the Workload finished; None while it has not."""
     return _since(found, "Finished") if is_true(found, "Finished") else None
+
+
+def _job(workload: Workload, id: str, *, with_names: bool) -> Job:
+    return Job(
+        id=id,
+        team=workload.namespace,
+        queue=workload.queue,
+        cluster_queue=workload.cluster_queue,
+        created=workload.created.timestamp(),
+        pod_sets=tuple(
+            to_pod_set(each, index, with_names=with_names) for index, each in enumerate(workload.pod_sets)
+        ),
+        priority=workload.priority,
+        priority_class=workload.priority_class,
+        name=_name(workload) if with_names else "",
+    )
+
+
+def _flavors(workload: Workload) -> tuple[str, ...]:
+    return tuple(sorted({name for pods in workload.pod_sets for name in pods.flavors.values()}))
 
 
 def _runs(
@@ -70,7 +98,7 @@ def _runs(
     run = replace(
         current or Run(reserved=reserved),
         admitted=admitted,
-        flavors=tuple(sorted({name for pods in workload.pod_sets for name in pods.flavors.values()})),
+        flavors=_flavors(workload),
         counts=_counts(workload),
     )
     if is_true(found, "Evicted"):

@@ -1,21 +1,32 @@
-"""What a recording knew at one moment: who ran, who waited, and how long jobs had been seen running. Pure.
+"""What was known at one moment: who ran, who waited, and how long jobs had been seen running. Pure.
 
-Nothing that happened later is used.
+Of a recording, nothing that happened later is used. Of a cluster, its Workloads are the moment, and no job of
+the past is known.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from muster.replay.durations import Seen
+from muster.live.snapshot import Snapshot, State, Workload
+from muster.replay.durations import Kind, Seen
+from muster.replay.kueue import to_job
 from muster.replay.recording import End, Job, Recording, Run
+
+# Jobs that a team creates within these hours are taken to belong together. On the public trace (bench/traces,
+# its first half) they share 0.73 of the variance of their durations, those of a day 0.71, of an hour 0.78.
+_SESSION: Final = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that holds quota. `run` is the one that goes on."""
+    """A job that holds quota. `run` is the one that goes on. `workload`: as its cluster has it, with the
+    flavor of each resource; None where only a recording is known.
+    """
 
     job: Job
     run: Run
+    workload: Workload | None = None
 
     @property
     def since(self) -> float:
@@ -48,14 +59,31 @@ def at_moment(recording: Recording, at: float) -> Moment:
     return Moment(at=at, running=running, waiting=waiting, past=past)
 
 
-def seen(moment: Moment) -> Iterator[Seen]:
+def moment_of(snapshot: Snapshot) -> Moment:
+    """Of a cluster. Inactive Workloads are in no queue and are left out."""
+    jobs = sorted(map(to_job, snapshot.workloads), key=lambda job: (job.created, job.key))
+    workloads = {f"{each.namespace}/{each.name}": each for each in snapshot.workloads}
+    running = [Running(job, job.runs[-1], workloads[job.key]) for job in jobs if job.runs]
+    return Moment(
+        at=snapshot.taken.timestamp(),
+        running=sorted(running, key=lambda each: each.since),
+        waiting=[job for job in jobs if workloads[job.key].state is State.PENDING],
+        past=(),
+    )
+
+
+def kind_of(job: Job, teams: Mapping[str, str]) -> Kind:
+    """`teams`: namespace -> team, where namespaces and teams are told apart."""
+    team = teams.get(job.team, job.team)
+    return Kind(team=team, priority=priority_of(job), session=int(job.created // _SESSION))
+
+
+def seen(moment: Moment, teams: Mapping[str, str] | None = None) -> Iterator[Seen]:
     """What each job that had run says about durations."""
     for job in moment.past:
         seconds = seconds_until(job, moment.at)
         if seconds > 0:
-            yield Seen(
-                team=job.team, priority=priority_of(job), seconds=seconds, is_over=is_over(job, moment.at)
-            )
+            yield Seen(seconds=seconds, is_over=is_over(job, moment.at), kind=kind_of(job, teams or {}))
 
 
 def seconds_until(job: Job, at: float) -> float:

@@ -97,6 +97,11 @@ class Job:
     outcome: End | None = None
 
     @property
+    def key(self) -> str:
+        """Of this job alone: ids of a cluster's jobs are unique in their namespace."""
+        return f"{self.team}/{self.id}"
+
+    @property
     def wait(self) -> float | None:
         """Seconds from creation until it was admitted first; None where that never happened."""
         first = next((run.admitted for run in self.runs if run.admitted is not None), None)

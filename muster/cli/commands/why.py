@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,19 +15,29 @@ from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.errors import PreviewError
+from muster.live.snapshot import State
 from muster.live.why.format import format_status, to_json
-from muster.live.why.job_status import fetch_status
+from muster.live.why.job_status import JobStatus, fetch_status
+
+if TYPE_CHECKING:
+    from muster.preview.replay.alternatives import Prediction
 
 _EXAMPLES = """
 muster why team-a/train
 muster why team-a/train --kubeconfig ~/.kube/config --context prod --json
+muster why team-a/train --stack gke-prod --recording last-month.jsonl.gz
+muster why -f job.yaml --team vision --stack gke-prod --recording last-month.jsonl.gz
 muster why team-a/5f1c0a6e7d20b911 --stack gke-prod --replay last-month.jsonl.gz
-muster why -f job.yaml --team vision --stack gke-prod --replay last-month.jsonl.gz
 """
 _CODES = {
     ExitCode.DONE: "The job was found.",
     ExitCode.FOUND: "There is no job and no Workload of this name.",
 }
+_NO_RECORDING: Final = (
+    "  no forecast of its start: that takes a recording of past jobs. Fix: --recording FILE --stack STACK; "
+    "`muster record` writes one\n"
+)
+_NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 
 
 @command(examples=_EXAMPLES, codes=_CODES)
@@ -34,18 +45,25 @@ _CODES = {
 @kubeconfig_option
 @context_option
 @click.option(
+    "--recording",
+    type=FILE,
+    metavar="FILE",
+    help="Forecast when the job starts: from what runs and waits in the cluster now, and the durations and "
+    "arrivals of this recording.",
+)
+@click.option(
     "--replay",
     type=FILE,
     metavar="RECORDING",
-    help="Forecast when the job starts: play what may follow on this recording, many times.",
+    help="Forecast without a cluster: from what ran and waited in this recording.",
 )
-@click.option("--stack", type=STACK, metavar="STACK", help="With --replay: the stack whose quotas count.")
+@click.option("--stack", type=STACK, metavar="STACK", help="With a forecast: the stack whose quotas count.")
 @click.option(
     "-f",
     "--file",
     type=FILE,
     metavar="FILE",
-    help="With --replay: a job that is not submitted yet, in place of NAMESPACE/NAME.",
+    help="With a forecast: a job that is not submitted yet, in place of NAMESPACE/NAME.",
 )
 @click.option("--team", default="", metavar="TEAM", help="With -f: the team that would submit it.")
 @click.option(
@@ -60,7 +78,7 @@ _CODES = {
     default=40,
     show_default=True,
     metavar="N",
-    help="With --replay: how many futures are played.",
+    help="With a forecast: how many futures are played.",
 )
 @click.option(
     "--days",
@@ -68,7 +86,7 @@ _CODES = {
     default=7,
     show_default=True,
     metavar="N",
-    help="With --replay: how far a future reaches.",
+    help="With a forecast: how far a future reaches.",
 )
 @click.option(
     "--seed",
@@ -76,7 +94,14 @@ _CODES = {
     default=0,
     show_default=True,
     metavar="N",
-    help="With --replay: equal seeds give equal answers.",
+    help="With a forecast: equal seeds give equal answers.",
+)
+@click.option(
+    "--alternatives/--no-alternatives",
+    "with_alternatives",
+    default=True,
+    help="With -f: also play other sizes, pools and higher priorities, and report those that start sooner. "
+    "Each takes as long as the forecast itself.",
 )
 @json_option
 def cli(
@@ -84,6 +109,7 @@ def cli(
     *,
     kubeconfig: Path | None,
     context: str,
+    recording: Path | None,
     replay: Path | None,
     stack: str | None,
     file: Path | None,
@@ -92,6 +118,7 @@ def cli(
     runs: int,
     days: int,
     seed: int,
+    with_alternatives: bool,
     as_json: bool,
 ) -> None:
     """Explain what a job is waiting for, and with a recording, when it may start.
@@ -99,53 +126,104 @@ def cli(
     Shows its place in the queue, the quota that it lacks, its requests for capacity, deadlines, and the last
     events. NAME is a RayJob, RayCluster, RayService or Job, or the name of a Workload. Reads only.
 
-    With --replay nothing is read from a cluster. The job is one that waits in the recording, by its id or
-    recorded name, or the one of -f. Kueue's own scheduler plays what may follow, with durations and arrivals
-    drawn from the recording: an 80 % interval of the start, who is ahead, what must end, whom it preempts.
+    With --recording, Kueue's own scheduler plays what may follow, with durations and arrivals drawn from the
+    recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What runs
+    and waits is read from the cluster; -f asks about a job before it is submitted.
+
+    With --replay no cluster is read. The job is one that waits in the recording, by its id or recorded name,
+    or the one of -f.
     """
-    if replay is not None:
-        if kubeconfig or context:
-            raise PreviewError("--replay reads no cluster. Fix: leave --kubeconfig and --context out.")
-        if not stack:
-            raise PreviewError("--replay needs the quotas. Fix: name the stack: --stack STACK.")
-        if (not job) == (file is None):
-            raise PreviewError("--replay forecasts one job. Fix: name NAMESPACE/NAME, or -f FILE.")
-        if (file is None) != (not team):
-            raise PreviewError("-f and --team go together. Fix: give both or neither.")
+    _check(job, recording=recording, replay=replay, stack=stack, file=file, team=team, at=at)
+    if replay is not None and (kubeconfig or context):
+        raise PreviewError("--replay reads no cluster. Fix: leave --kubeconfig and --context out.")
+    api = None if replay else Api(connect(kubeconfig_path(kubeconfig), context=context))
+    status = None if api is None or file is not None else _status(api, job)
+    found: Prediction | None = None
+    source = recording or replay
+    if stack and source and (status is None or _is_waiting(status)):
         # What plays takes longer to import than `--help` may.
         from muster.cli.forecast import Asked, predict
-        from muster.preview.replay import forecast_text
         from muster.preview.replay.forecast import Settings
 
-        settings = Settings(runs=runs, seconds=days * 86_400, seed=seed)
         asked = Asked(
             stack=stack,
-            recording=replay,
+            recording=source,
+            api=api,
             at=_time(at),
-            settings=settings,
-            job=job,
+            settings=Settings(runs=runs, seconds=days * 86_400, seed=seed),
+            job=job if status is None else f"{status.namespace}/{status.name}",
             file=file,
             team=team,
+            with_alternatives=with_alternatives,
         )
         found = predict(asked)
-        if as_json:
-            put_json(forecast_text.to_json(found))
-        else:
-            put(STDOUT, forecast_text.format_forecast(found))
-        return
-    if file or team or at or stack:
-        raise PreviewError("-f, --team, --at and --stack need a recording. Fix: --replay RECORDING.")
+    if as_json:
+        put_json(_to_json(status, found))
+    else:
+        put(STDOUT, _to_text(status, found, is_asked=recording is not None))
+
+
+def _check(
+    job: str,
+    *,
+    recording: Path | None,
+    replay: Path | None,
+    stack: str | None,
+    file: Path | None,
+    team: str,
+    at: str | None,
+) -> None:
+    if recording is not None and replay is not None:
+        raise PreviewError("--recording and --replay exclude each other. Fix: --replay reads no cluster.")
+    if recording is None and replay is None and (file or team or at or stack):
+        raise PreviewError(
+            "-f, --team, --at and --stack need a recording. Fix: --recording FILE, or --replay RECORDING "
+            "for a forecast without a cluster."
+        )
+    if at is not None and replay is None:
+        raise PreviewError("--at names a moment of a recording. Fix: --replay RECORDING.")
+    if (recording or replay) and not stack:
+        raise PreviewError("a forecast needs the quotas. Fix: name the stack: --stack STACK.")
+    if (recording or replay) and (not job) == (file is None):
+        raise PreviewError("a forecast is made of one job. Fix: name NAMESPACE/NAME, or -f FILE.")
+    if (file is None) != (not team):
+        raise PreviewError("-f and --team go together. Fix: give both or neither.")
+
+
+def _status(api: Api, job: str) -> JobStatus:
     namespace, slash, name = job.partition("/")
     if not (slash and namespace and name) or "/" in name:
         raise PreviewError(f"{job!r} is no NAMESPACE/NAME. Fix: write it like team-a/train.")
-    status = fetch_status(Api(connect(kubeconfig_path(kubeconfig), context=context)), namespace, name)
+    status = fetch_status(api, namespace, name)
     if status is None:
         message = f"{job}: there is no job and no Workload of this name."
         raise MusterError(message, fix="kubectl get workloads -A lists them.", exit_code=ExitCode.FOUND)
-    if as_json:
-        put_json(to_json(status))
-    else:
-        put(STDOUT, format_status(status, now=datetime.now(UTC)))
+    return status
+
+
+def _is_waiting(status: JobStatus) -> bool:
+    return status.workload is not None and status.workload.state is State.PENDING
+
+
+def _to_json(status: JobStatus | None, found: Prediction | None) -> object:
+    forecast = None
+    if found is not None:
+        from muster.preview.replay import forecast_text
+
+        forecast = forecast_text.to_json(found)
+    return forecast if status is None else {**to_json(status), "forecast": forecast}
+
+
+def _to_text(status: JobStatus | None, found: Prediction | None, *, is_asked: bool) -> str:
+    """The status, then the forecast or what keeps it from being made."""
+    text = "" if status is None else format_status(status, now=datetime.now(UTC))
+    if found is not None:
+        from muster.preview.replay import forecast_text
+
+        return f"{text}\n{forecast_text.format_prediction(found)}".lstrip("\n")
+    if status is not None and _is_waiting(status):
+        return text + _NO_RECORDING
+    return text + _NO_WAIT if is_asked else text
 
 
 def _time(written: str | None) -> datetime | None:

@@ -6,7 +6,7 @@ for words (forecast_text.py).
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Final
 
 from muster.live.errors import PreviewError
 from muster.model.stack import Scheduler, Stack
-from muster.preview.replay.side import Side, to_side
+from muster.preview.replay.side import Side, teams_by_namespace, to_side
 from muster.replay.assumptions import Assumptions
-from muster.replay.figures import NEVER
+from muster.replay.figures import NEVER, Played
 from muster.replay.futures import Futures, futures
 from muster.replay.moment import Moment, priority_of
-from muster.replay.percentile import percentile
+from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback
 from muster.replay.player import play
 from muster.replay.recording import Header, Job
@@ -27,7 +27,8 @@ from muster.replay.recording import Header, Job
 _HOUR: Final = 3600
 # A job that starts soon needs no long future: each is played this far first, then further.
 _STEPS: Final = (6 * _HOUR, 24 * _HOUR, 72 * _HOUR)
-_LOW, _MIDDLE, _HIGH = 10, 50, 90
+_MIDDLE: Final = 50
+_WITHIN: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +54,12 @@ class Group:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """Of one job. `earliest` to `latest` is the 80 % interval, in seconds from the moment; NEVER where it is
-    beyond the end of the futures. `unstarted` of the `runs` futures end before it starts.
+    beyond the end of the futures. `starts` are those of each of the `runs` futures; `unstarted` of them end
+    before it starts.
 
     `place` is among the `waiting` jobs of its ClusterQueue, from 1; `ahead` are the jobs before it. `ends` is
-    what runs now and has ended when it starts, `preempts` what it preempts.
+    what runs now and has ended when it starts, `preempts` what it preempts. Durations and arrivals are those
+    of the time before `learned_until`.
     """
 
     job: str
@@ -64,9 +67,11 @@ class Forecast:
     priority: str
     gpus: int
     at: float
+    learned_until: float
     earliest: float
     median: float
     latest: float
+    starts: tuple[float, ...]
     runs: int
     unstarted: int
     seconds: int
@@ -86,58 +91,71 @@ class _Future:
 
 
 def forecast(
-    stack: Stack, header: Header, moment: Moment, *, jobs: Collection[str], program: Path, settings: Settings
+    stack: Stack,
+    header: Header,
+    moment: Moment,
+    *,
+    jobs: Sequence[Job],
+    program: Path,
+    settings: Settings,
+    history: Moment | None = None,
 ) -> tuple[Forecast, ...]:
-    """Of waiting jobs, by their ids. PreviewError where the stack cannot run one of them."""
+    """Of jobs that wait at the moment. `history`: what durations and arrivals are learned from, where that is
+    not the moment itself. PreviewError where the stack cannot run one of the jobs.
+    """
     if stack.scheduler is not Scheduler.KUEUE:
         raise PreviewError(
             f"a forecast plays Kueue's queues, and the stack is scheduled by {stack.scheduler}. "
             "Fix: leave --replay out."
         )
-    drawn = futures(header, moment, seconds=settings.seconds, seed=settings.seed)
+    teams = {namespace: team.name for namespace, team in teams_by_namespace(stack).items()}
+    drawn = futures(
+        header, moment, history=history, seconds=settings.seconds, seed=settings.seed, teams=teams
+    )
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 4)) as pool:
         playing = [
             pool.submit(_play, stack, drawn, number, jobs=jobs, program=program, settings=settings)
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    return tuple(_count(job, moment, played, settings) for job in jobs)
+    return tuple(_count(job, drawn, played, settings) for job in jobs)
 
 
 def _play(
-    stack: Stack, drawn: Futures, number: int, *, jobs: Collection[str], program: Path, settings: Settings
+    stack: Stack, drawn: Futures, number: int, *, jobs: Sequence[Job], program: Path, settings: Settings
 ) -> _Future:
-    side, at = to_side(stack, drawn.draw(number), Assumptions(grace=settings.grace)), int(drawn.moment.at)
-    labels = [_label(side, job) for job in jobs]
+    at = int(drawn.moment.at)
+    assumed = Assumptions(grace=settings.grace)
+    side = to_side(stack, drawn.draw(number), assumed, now=drawn.moment)
+    labels = [_played(side, job).label for job in jobs]
     for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
         until = at + seconds
         pairs = zip(side.entries, side.jobs, strict=True)
         entries = [entry for entry, job in pairs if job.created <= until]
-        first = min(job.created for job in side.jobs)
-        world = replace(side.world, horizon=until - first)
+        world = replace(side.world, horizon=until - min(each.at or at for each in entries))
         playback = play(world, entries, program=program)
         if all(playback.runs[label] for label in labels):
             break
     return _Future(side, playback)
 
 
-def _label(side: Side, job: str) -> str:
-    found = next((each.label for each in side.jobs if each.label.endswith(f"/{job}")), None)
+def _played(side: Side, job: Job) -> Played:
+    found = next((each for each in side.jobs if each.key == job.key), None)
     if found is None:
         raise PreviewError(
-            f"{job}: the stack lacks its team, queue or pool, so nothing can be said about it. "
-            "Fix: name the stack of the cluster that was recorded."
+            f"{job.key}: the stack lacks its team, queue or pool, so nothing can be said about it. "
+            "Fix: name the stack of the cluster in which it waits."
         )
     return found
 
 
-def _count(job: str, moment: Moment, played: Sequence[_Future], settings: Settings) -> Forecast:
-    side = played[0].side
-    known = {each.label: each for each in side.jobs}
-    label = _label(side, job)
-    target, at = known[label], int(moment.at)
+def _count(job: Job, drawn: Futures, played: Sequence[_Future], settings: Settings) -> Forecast:
+    side, moment, at = played[0].side, drawn.moment, int(drawn.moment.at)
+    target = _played(side, job)
+    label = target.label
     starts = [_start(each, label, at) for each in played]
     ordered = sorted(starts)
+    earliest, latest = interval(ordered, _WITHIN)
     queue = _queue(side, moment, target.queue)
     place = queue.index(label)
     return Forecast(
@@ -146,9 +164,11 @@ def _count(job: str, moment: Moment, played: Sequence[_Future], settings: Settin
         priority=target.priority,
         gpus=target.gpus,
         at=moment.at,
-        earliest=percentile(ordered, _LOW),
+        learned_until=drawn.history.at,
+        earliest=earliest,
         median=percentile(ordered, _MIDDLE),
-        latest=percentile(ordered, _HIGH),
+        latest=latest,
+        starts=tuple(starts),
         runs=len(played),
         unstarted=ordered.count(NEVER),
         seconds=settings.seconds,
@@ -169,11 +189,11 @@ def _start(future: _Future, label: str, at: int) -> float:
 
 def _queue(side: Side, moment: Moment, queue: str) -> list[str]:
     """The waiting jobs of a ClusterQueue in its order: by priority, then by age."""
-    ids = {job.id for job in moment.waiting}
+    keys = {job.key for job in moment.waiting}
     waiting = [
         (-int(entry.workload["spec"]["priority"]), index, job.label)
         for index, (entry, job) in enumerate(zip(side.entries, side.jobs, strict=True))
-        if job.queue == queue and job.label.rpartition("/")[2] in ids
+        if job.queue == queue and job.key in keys
     ]
     return [label for _, _, label in sorted(waiting)]
 
@@ -182,13 +202,14 @@ def _ended(
     played: Sequence[_Future], starts: Sequence[float], moment: Moment, at: int
 ) -> tuple[Counter[str], int]:
     """How often each running job has ended when the job starts, and in how many futures it starts."""
-    ids = {each.job.id for each in moment.running}
+    keys = {each.job.key for each in moment.running}
+    running = {job.label for job in played[0].side.jobs if job.key in keys}
     found: Counter[str] = Counter()
     for future, start in zip(played, starts, strict=True):
         if start == NEVER:
             continue
         for label, runs in future.playback.runs.items():
-            if label.rpartition("/")[2] in ids and runs and runs[0].end is not None:
+            if label in running and runs and runs[0].end is not None and not runs[0].is_evicted:
                 found[label] += at < runs[0].end <= at + start
     return found, len(starts) - list(starts).count(NEVER)
 

@@ -7,20 +7,33 @@ from typing import Any
 
 from muster.preview.compare.replay import format_seconds
 from muster.preview.document import many
+from muster.preview.replay.alternatives import Alternatives, Prediction
 from muster.preview.replay.forecast import Forecast, Group
 from muster.replay.figures import NEVER
 
 
-def format_forecast(found: Forecast) -> str:
+def format_prediction(found: Prediction) -> str:
     return "\n".join(_lines(found)) + "\n"
 
 
-def to_json(found: Forecast) -> Mapping[str, Any]:
+def to_json(found: Prediction) -> Mapping[str, Any]:
     """Seconds from `at`; null where the job does not start within the futures."""
+    record = {**_record(found.forecast), "assumptions": list(assumptions(found.forecast))}
+    if found.alternatives is None:
+        return record
+    sooner = [
+        {"change": each.change, "sooner_in": each.futures, **_record(each.forecast)}
+        for each in found.alternatives.sooner
+    ]
+    return {**record, "alternatives": {"tried": list(found.alternatives.tried), "sooner": sooner}}
+
+
+def _record(found: Forecast) -> dict[str, Any]:
     record = asdict(found)
+    del record["starts"]
     for name in ("earliest", "median", "latest"):
         record[name] = None if record[name] == NEVER else record[name]
-    return {**record, "assumptions": list(assumptions(found))}
+    return record
 
 
 def assumptions(found: Forecast) -> Iterator[str]:
@@ -29,10 +42,15 @@ def assumptions(found: Forecast) -> Iterator[str]:
         "Kueue's scheduler. The interval holds the middle 80 % of their starts; it is an estimate."
     )
     yield (
-        "Jobs run as long as jobs of their team and priority did until that moment, given how long they have "
-        "run already. Where fewer than 20 of them ended, the team's or all jobs count."
+        "Jobs run as long as others did until that moment, given how long they have run already: those of "
+        "the same team and priority, the more of them have ended, then the team's, then all."
     )
     yield "New jobs arrive as on days of the two weeks before, drawn at random."
+    if found.learned_until < found.at:
+        yield (
+            "What runs and waits is read from the cluster. Durations and arrivals are those of the "
+            f"recording, which ends {_moment(found.learned_until)}."
+        )
     yield (
         "Quotas are those of the stack. Nodes are there at once, admission checks are ready, and a job that "
         "fits the quota starts."
@@ -41,7 +59,8 @@ def assumptions(found: Forecast) -> Iterator[str]:
         yield f"Not played: {many(count, 'job')} {reason}."
 
 
-def _lines(found: Forecast) -> Iterator[str]:
+def _lines(prediction: Prediction) -> Iterator[str]:
+    found = prediction.forecast
     yield f"{found.job}: {found.team}, {found.priority}, {many(found.gpus, 'GPU')}"
     yield f"at {_moment(found.at)}"
     yield ""
@@ -52,10 +71,31 @@ def _lines(found: Forecast) -> Iterator[str]:
     yield from _groups("Ahead of it", found.ahead)
     yield from _groups("What runs now and has ended when it starts, on average", found.ends)
     yield from _groups("What it preempts, on average", found.preempts)
+    yield from _alternatives(prediction.alternatives)
     yield ""
     yield "Assumed:"
     for each in assumptions(found):
         yield f"  - {each}"
+
+
+def _alternatives(found: Alternatives | None) -> Iterator[str]:
+    if found is None or not found.tried:
+        return
+    if not found.sooner:
+        yield f"Nothing that was tried starts sooner: {', '.join(found.tried)}"
+        return
+    yield "What would start sooner:"
+    for each in found.sooner:
+        yield f"  {each.change}: {_interval(each.forecast)}"
+        yield f"    sooner in {each.futures} of {each.forecast.runs} futures{_victims(each.forecast)}"
+    others = [change for change in found.tried if change not in {each.change for each in found.sooner}]
+    if others:
+        yield f"  not sooner: {', '.join(others)}"
+
+
+def _victims(found: Forecast) -> str:
+    victims = ", ".join(map(_group, found.preempts))
+    return f"; it preempts, on average, {victims}" if victims else ""
 
 
 def _interval(found: Forecast) -> str:
@@ -95,7 +135,11 @@ def _groups(title: str, groups: Sequence[Group]) -> Iterator[str]:
         return
     yield f"{title}:"
     for each in groups:
-        yield f"  {each.team} {each.priority}: {_count(each.jobs, 'job')}, {_count(each.gpus, 'GPU')}"
+        yield f"  {_group(each)}"
+
+
+def _group(found: Group) -> str:
+    return f"{found.team} {found.priority}: {_count(found.jobs, 'job')}, {_count(found.gpus, 'GPU')}"
 
 
 def _count(amount: float, noun: str) -> str:

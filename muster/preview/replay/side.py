@@ -1,7 +1,8 @@
 """Brings a stack and a recording together: the objects of the queues, and the jobs as Workloads.
 
 Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
-format (muster/replay/player.py), nor for the objects of a stack (fixtures.py).
+format (muster/replay/player.py), for the objects of a stack (fixtures.py), nor for what a job was given that
+runs already (holding.py).
 """
 
 from collections import Counter
@@ -18,9 +19,11 @@ from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
 from muster.model.quotas import is_unlimited
 from muster.model.stack import Stack
+from muster.preview.replay.holding import Start
 from muster.preview.whatif import fixtures, stored
 from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
 from muster.replay.figures import Played
+from muster.replay.moment import Moment
 from muster.replay.player import Entry, Manifest, World
 from muster.replay.recording import Job, Recording
 from muster.replay.recording import PodSet as RecordedPods
@@ -45,7 +48,16 @@ class Side:
     left_out: Mapping[str, int]
 
 
-def to_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RECORDED) -> Side:
+def to_side(
+    stack: Stack,
+    recording: Recording,
+    assumptions: Assumptions = AS_RECORDED,
+    *,
+    now: Moment | None = None,
+) -> Side:
+    """With `now` the play begins at that moment: its running jobs hold quota, its waiting ones keep their
+    age.
+    """
     objects = [manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch]
     queues = {
         (text(each, "metadata", "namespace"), text(each, "metadata", "name")): text(
@@ -54,7 +66,8 @@ def to_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RE
         for each in objects
         if each["kind"] == "LocalQueue"
     }
-    teams, times = _teams(stack), Times(recording, assumptions, stack.pools)
+    start = None if now is None else Start.of(stack, objects, now)
+    teams, times = teams_by_namespace(stack), Times(recording, assumptions, stack.pools)
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
@@ -70,12 +83,15 @@ def to_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RE
         if not all(_has_pool(pods, stack) for pods in job.pod_sets):
             left_out[NO_POOL] += 1
             continue
-        entries.append(Entry(workload=stored.pending(workload), seconds=seconds, delays=times.delays(job)))
+        queue = queues[workload.namespace, workload.queue]
+        entry = Entry(workload=stored.pending(workload), seconds=seconds, delays=times.delays(job))
+        entries.append(entry if start is None else start.place(entry, job, workload, queue=queue))
         jobs.append(
             Played(
+                key=job.key,
                 label=f"{workload.namespace}/{workload.name}",
                 team=team.name,
-                queue=queues[workload.namespace, workload.queue],
+                queue=queue,
                 priority=workload.priority_class or str(workload.priority),
                 gpus=job.devices,
                 created=int(job.created),
@@ -92,7 +108,7 @@ def to_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RE
     )
 
 
-def _teams(stack: Stack) -> dict[str, Team]:
+def teams_by_namespace(stack: Stack) -> dict[str, Team]:
     """By namespace, and by name for lists that know no namespaces."""
     teams = [team for _, team in stack.teams()]
     by_name = {team.name: team for team in teams}

@@ -101,12 +101,11 @@ def test_the_same_seed_gives_the_same_answer(world: tuple[Path, Path]) -> None:
     assert _why(world, "vision/second", "--seed", "7") == _why(world, "vision/second", "--seed", "7")
 
 
-def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
-    world: tuple[Path, Path], tmp_path: Path
-) -> None:
+def _file(folder: Path, *, priority: str) -> Path:
+    """A job of four pods with a GPU each."""
     resources = {"requests": {"cpu": "1"}, "limits": {names.GPU_RESOURCE: "1"}}
     container = {"name": "main", "image": "i", "resources": resources}
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
+    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: priority}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -116,11 +115,29 @@ def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
         },
     }
-    file = tmp_path / "job.yaml"
+    file = folder / "job.yaml"
     file.write_text(yaml.safe_dump(job))
-    found = _why(world, "-f", str(file), "--team", "vision")
+    return file
+
+
+def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = _why(world, "-f", str(_file(tmp_path, priority="prod")), "--team", "vision")
     assert (found["earliest"], found["latest"], found["place"]) == (0, 0, 1)
     assert found["preempts"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
+    assert found["alternatives"] == {"tried": [], "sooner": []}
+
+
+def test_a_job_that_would_wait_could_start_sooner_at_a_higher_priority(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = _why(world, "-f", str(_file(tmp_path, priority="dev")), "--team", "vision")
+    assert (found["place"], found["median"]) == (3, pytest.approx(5 * _HOUR, abs=20))
+    assert len(found["alternatives"]["tried"]) == 2
+    [urgent] = found["alternatives"]["sooner"]
+    assert (urgent["change"], urgent["latest"], urgent["sooner_in"]) == ("priority prod", 0, 10)
+    assert urgent["preempts"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
 
 
 def test_an_unknown_job_is_refused_with_those_that_wait(

@@ -17,7 +17,9 @@ HOUR = 3600
 
 
 def _job(label: str, *, team: str = "a", gpus: int = 4, created: int = 0, priority: str = "dev") -> Played:
-    return Played(label=label, team=team, queue=team, priority=priority, gpus=gpus, created=created)
+    return Played(
+        key=label, label=label, team=team, queue=team, priority=priority, gpus=gpus, created=created
+    )
 
 
 def _run(start: int, end: int | None, *, gpus: int = 4, by: str = "") -> PlayedRun:

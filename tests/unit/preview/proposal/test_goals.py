@@ -27,7 +27,13 @@ def _stack(*teams: Team) -> Stack:
 
 def _job(number: int, team_name: str = "vision", priority: str = "prod") -> Played:
     return Played(
-        label=f"{team_name}/{number}", team=team_name, queue=team_name, priority=priority, gpus=1, created=0
+        key="",
+        label=f"{team_name}/{number}",
+        team=team_name,
+        queue=team_name,
+        priority=priority,
+        gpus=1,
+        created=0,
     )
 
 

@@ -1,0 +1,118 @@
+"""What a job is to the player when the play begins: it holds quota, waits, or arrives later.
+
+A cluster shows the flavor of each resource that a running job was given. A recording has the names of its
+flavors: each pod set is taken to hold the one that its pools and its devices fit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from muster.live.fields import items, text
+from muster.live.snapshot import PodSet, State, Workload
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.stack import Stack
+from muster.preview.whatif import stored
+from muster.replay.moment import Moment, Running
+from muster.replay.player import Entry, Manifest
+from muster.replay.recording import Job
+from muster.replay.recording import PodSet as RecordedPods
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A resource group of a ClusterQueue: each pod set is given one flavor for all its resources."""
+
+    resources: frozenset[str]
+    flavors: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The jobs that run when the play begins, by their keys, and what they may have been given. `groups`: by
+    ClusterQueue. `pools`: by flavor.
+    """
+
+    at: int
+    running: Mapping[str, Running]
+    pools: Mapping[str, Pool]
+    groups: Mapping[str, Sequence[_Group]]
+
+    @classmethod
+    def of(cls, stack: Stack, objects: Sequence[Manifest], moment: Moment) -> Self:
+        return cls(
+            at=int(moment.at),
+            running={each.job.key: each for each in moment.running},
+            pools={pool.flavor: pool for pool in stack.pools},
+            groups={
+                text(each, "metadata", "name"): [*_groups(each)]
+                for each in objects
+                if each["kind"] == "ClusterQueue"
+            },
+        )
+
+    def place(self, entry: Entry, job: Job, workload: Workload, *, queue: str) -> Entry:
+        """The job in its place at the start. `workload` is the job as it would wait in ClusterQueue `queue`,
+        which `entry` plays.
+        """
+        running = self.running.get(job.key)
+        if running is None:
+            return replace(entry, at=max(self.at, int(job.created)))
+        since = running.run.admitted
+        ran = 0 if since is None else max(self.at - int(since), 0)
+        held = running.workload or self._assigned(running, workload, queue)
+        if held is None:
+            # Kueue chooses its flavors a second before the others arrive.
+            left = max((entry.seconds or 0) - ran, 1)
+            return replace(entry, seconds=left, at=self.at - 1)
+        return replace(
+            entry, workload=stored.holding(replace(held, cluster_queue=queue)), ran=ran, at=self.at
+        )
+
+    def _assigned(self, running: Running, workload: Workload, queue: str) -> Workload | None:
+        """With what it was given, as far as a recording tells; None where it does not."""
+        run, recorded = running.run, running.job.pod_sets
+        counts = run.counts or tuple(pods.count for pods in recorded)
+        pod_sets: list[PodSet] = []
+        for pods, asked, count in zip(recorded, workload.pod_sets, counts, strict=True):
+            flavors = self._flavors(pods, run.flavors, queue)
+            if flavors is None:
+                return None
+            usage = {resource: pods.requests[resource] * count for resource in flavors}
+            pod_sets.append(replace(asked, assigned=count, flavors=flavors, usage=usage))
+        return replace(workload, state=State.ADMITTED, pod_sets=tuple(pod_sets))
+
+    def _flavors(self, pods: RecordedPods, given: Sequence[str], queue: str) -> dict[str, str] | None:
+        """The flavor of each resource that the queue counts; None where none of those given fits."""
+        found: dict[str, str] = {}
+        for group in self.groups.get(queue, ()):
+            resources = group.resources & pods.requests.keys()
+            fitting = [each for each in given if each in group.flavors and self._fits(pods, each)]
+            if resources and not fitting:
+                return None
+            # Pods without a device run on nodes without one where the job has any.
+            flavor = min(fitting, key=self._has_devices, default="")
+            found |= dict.fromkeys(sorted(resources), flavor)
+        return found
+
+    def _fits(self, pods: RecordedPods, flavor: str) -> bool:
+        pool = self.pools.get(flavor)
+        if pool is None:
+            return True
+        is_named = not pods.pools or not {pool.name, pool.flavor}.isdisjoint(pods.pools)
+        devices = [each for each in names.DEVICE_RESOURCES if pods.requests.get(each)]
+        return is_named and (pool.is_gpu and pool.device in devices if devices else True)
+
+    def _has_devices(self, flavor: str) -> bool:
+        pool = self.pools.get(flavor)
+        return pool is not None and pool.is_gpu
+
+
+def _groups(queue: Manifest) -> Iterator[_Group]:
+    for group in items(queue, "spec", "resourceGroups"):
+        covered = group.get("coveredResources")
+        yield _Group(
+            frozenset(covered if isinstance(covered, list) else ()),
+            frozenset(text(flavor, "name") for flavor in items(group, "flavors")),
+        )

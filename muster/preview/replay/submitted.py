@@ -1,0 +1,134 @@
+"""A job that is not submitted yet, as its file asks for it, and what it could ask for instead.
+
+Responsible for which alternatives there are. Not responsible for when each of them starts (alternatives.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from muster.check import manifests
+from muster.check.admission import Admission
+from muster.check.demands import Change, Demand, demands, queue_name
+from muster.check.manifests import Json
+from muster.errors import MusterError
+from muster.model import names
+from muster.model.stack import Stack
+from muster.preview.document import many
+from muster.replay.recording import Job, PodSet
+
+_ID: Final = "submitted"
+_MILLICORES: Final = 1000
+_SIZES: Final = ((Fraction(1, 2), "half the workers"), (Fraction(2), "twice the workers"))
+_MOST: Final = 3
+"""Pools, and priorities, that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The job with one change. `change` is a noun phrase."""
+
+    change: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job: Job
+    alternatives: tuple[Alternative, ...]
+
+
+def load_submitted(stack: Stack, file: Path, team: str, *, at: float) -> Submitted:
+    """The job of a file as its team would submit it at a moment. MusterError where it can start nowhere."""
+    admission = Admission(stack, team)
+    bodies = manifests.read(_read(file), str(file))
+    found = [(body, groups) for body in map(admission.fixed, bodies) if (groups := demands(admission, body))]
+    if len(found) != 1:
+        raise MusterError(
+            f"{file}: {len(found)} of its objects are jobs.",
+            fix="name a file with one job, such as a RayJob.",
+        )
+    body, groups = found[0]
+    job = Job(
+        id=_ID,
+        team=body["metadata"]["namespace"],
+        queue=queue_name(admission, body),
+        created=at,
+        pod_sets=_pod_sets(groups),
+        priority_class=str(body["metadata"].get("labels", {}).get(names.PRIORITY_LABEL) or ""),
+    )
+    others = (
+        *_sizes(admission, body, job),
+        *_pools(admission, body, job, groups),
+        *_priorities(admission, job),
+    )
+    return Submitted(job, others)
+
+
+def _sizes(admission: Admission, body: Json, job: Job) -> Iterator[Alternative]:
+    for workers, words in _SIZES:
+        found = _changed(job, demands(admission, body, Change(workers=workers)))
+        if found is not None and found.devices != job.devices:
+            pods = sum(pods.count for pods in found.pod_sets)
+            yield Alternative(f"{words} ({many(pods, 'pod')}, {many(found.devices, 'GPU')})", found)
+
+
+def _pools(admission: Admission, body: Json, job: Job, groups: Sequence[Demand]) -> Iterator[Alternative]:
+    """Other pools than those which its pods with devices may use: Kueue tries these anyway."""
+    with_devices = [group for group in groups if any(map(group.each.get, names.DEVICE_RESOURCES))]
+    used = {place.pool for group in with_devices for place in group.places if not place.reason}
+    others = [flavor.name for flavor in admission.policy.flavors if flavor.name not in used]
+    found = ((pool, _changed(job, demands(admission, body, Change(pool=pool)))) for pool in others)
+    usable = [Alternative(f"pool {pool}", each) for pool, each in found if each is not None]
+    yield from usable[:_MOST]
+
+
+def _priorities(admission: Admission, job: Job) -> Iterator[Alternative]:
+    """The next higher ones that the team may use."""
+    stack = admission.stack
+    values = {each.name: each.value for each in stack.priorities}
+    team = next(each for _, each in stack.teams() if each.name == admission.team)
+    own = values.get(job.priority_class, job.priority)
+    higher = sorted((values[name], name) for name in team.priorities or values if values[name] > own)
+    for _, name in higher[:_MOST]:
+        yield Alternative(f"priority {name}", replace(job, priority_class=name))
+
+
+def _changed(job: Job, groups: Sequence[Demand]) -> Job | None:
+    """None where no pool can take one of its groups, or nothing would change."""
+    if any(all(place.reason for place in group.places) for group in groups):
+        return None
+    found = replace(job, pod_sets=_pod_sets(groups))
+    return None if found == job else found
+
+
+def _pod_sets(groups: Sequence[Demand]) -> tuple[PodSet, ...]:
+    return tuple(_pod_set(each) for each in groups)
+
+
+def _pod_set(demand: Demand) -> PodSet:
+    pools = tuple(place.pool for place in demand.places if not place.reason)
+    if not pools:
+        reasons = "; ".join(f"{place.pool}: {place.reason}" for place in demand.places)
+        raise MusterError(
+            f"its pods {demand.name} fit no pool, so it never starts: {reasons}.",
+            fix="muster check prints what to change.",
+        )
+    requests = {
+        name: _whole(amount * _MILLICORES if name == "cpu" else amount)
+        for name, amount in demand.each.items()
+    }
+    return PodSet(name=demand.name, count=demand.pods, requests=requests, pools=pools)
+
+
+def _whole(amount: Fraction) -> int:
+    return -int(-amount // 1)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MusterError(f"{file}: it cannot be read: {error}") from error
