@@ -135,13 +135,29 @@ def test_a_list_without_a_field_names_the_command_to_run() -> None:
     assert "sacct --allusers --duplicates --parsable2" in refused.value.fix
 
 
-def test_metrics_are_refused_and_the_reason_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"status": "success", "data": {"resultType": "matrix", "result": []}}',
+        '# HELP kueue_admitted_workloads_total The total number\nkueue_admitted_workloads_total{c="a"} 4\n',
+    ],
+)
+def test_metrics_are_refused_with_the_reason_and_what_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    file = tmp_path / "range.json"
-    file.write_text('{"status": "success", "data": {"resultType": "matrix", "result": []}}')
+    file = tmp_path / "metrics"
+    file.write_text(text)
     assert main(["record", "import", str(file), "--out", str(tmp_path / "x.jsonl")]) == 2
-    assert "no job's size, order or duration" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no job's size, order or duration" in said
+    assert "`muster:recording`" in said
+
+
+def test_other_json_is_refused_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text('[{"submitted": 1}]')
+    assert main(["record", "import", str(file), "--out", str(tmp_path / "x.jsonl")]) == 2
+    assert "JSON is not imported" in capsys.readouterr().err
 
 
 @settings(max_examples=60, deadline=None)

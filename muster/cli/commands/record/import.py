@@ -27,6 +27,8 @@ muster record import trace.csv --column submitted=submit_s --column duration=dur
 muster record import sacct.txt --from sacct --zone Europe/Berlin --out month.jsonl.gz
 """
 _START: Final = "2026-01-01T00:00:00Z"
+# An answer of Prometheus names its type in its first lines.
+_HEAD: Final = 4096
 
 
 @command(examples=_EXAMPLES)
@@ -95,13 +97,26 @@ def _read(file: Path) -> str:
         raise RecordingError(
             f"{file}: neither text in UTF-8 nor gzip of it.", fix="export it again."
         ) from None
+    if _is_metrics(text):
+        raise RecordingError(
+            f"{file}: Prometheus' metrics are not imported. Kueue's are sums by queue: one job of 8 GPUs and "
+            "eight jobs of one are the same series, so no job's size, order or duration can be read.",
+            fix="write a CSV file of single jobs, record the cluster with `muster record` or "
+            f"`muster:recording` from now on, or export them from Slurm: {COMMAND}",
+        )
     if text.lstrip().startswith(("{", "[")):
         raise RecordingError(
-            f"{file}: JSON is not imported. Prometheus' metrics of Kueue hold counts and histograms by queue:"
-            " no job's size, order or duration can be read from them.",
-            fix=f"record the cluster with `muster record`, write a CSV file, or run: {COMMAND}",
+            f"{file}: JSON is not imported.",
+            fix=f"write a CSV file with a line for each job, or export them from Slurm: {COMMAND}",
         )
     return text
+
+
+def _is_metrics(text: str) -> bool:
+    """An answer of Prometheus' API, or the text that a program serves to it."""
+    return text.lstrip().startswith(("# HELP ", "# TYPE ", "kueue_")) or (
+        text.lstrip().startswith("{") and '"resultType"' in text[:_HEAD]
+    )
 
 
 def _columns(given: tuple[str, ...]) -> dict[str, str]:
