@@ -31,6 +31,7 @@ from muster.components.network_probe import NetworkProbe, NetworkProbeArgs
 from muster.components.observability import Observability, ObservabilityArgs
 from muster.components.priorities import Priorities, PrioritiesArgs
 from muster.components.queues import Queues, QueuesArgs
+from muster.components.recorder import Recorder, RecorderArgs
 from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.components.sizing import Sizing
@@ -112,6 +113,7 @@ class Platform(Component):
                 ObservabilityArgs(stack=stack, provider=bundles),
                 opts=self.child_options(after=[self.gang_admission.namespace]),
             )
+            self.recorder = self._recorder(context, self.gang_admission, args.image)
         self.priorities = Priorities(
             self.child_name("priorities"),
             PrioritiesArgs(stack=stack, provider=bundles),
@@ -247,6 +249,17 @@ class Platform(Component):
             GangAdmissionArgs(context=context, image=image),
             # Its caches hold the scheduler's kinds: it becomes ready at once when they are served.
             opts=self.child_options(after=[self._scheduling()]),
+        )
+
+    def _recorder(
+        self, context: PlatformContext, admission: GangAdmission, image: pulumi.Input[str] | None
+    ) -> Recorder | None:
+        if not context.stack.recording.enabled:
+            return None
+        return Recorder(
+            self.child_name("recorder"),
+            RecorderArgs(context=context, image=image),
+            opts=self.child_options(after=[self._scheduling(), admission.namespace, admission.priority]),
         )
 
     def _network_probe(

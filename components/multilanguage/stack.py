@@ -34,6 +34,7 @@ _SECTIONS: Final = {
     "image": "image",
     "images": "images",
     "observability": "observability",
+    "recording": "recording",
     "ray": "ray",
 }
 
@@ -77,6 +78,8 @@ class Stack(TypedDict):
     """Other images: a mirror, or a reference by digest for one of them."""
     observability: NotRequired[dict[str, Any]]
     """Monitors, alerts, dashboard and traces of Muster itself."""
+    recording: NotRequired[dict[str, Any]]
+    """A recorder of the cluster's jobs, and its volume."""
     ray: NotRequired[dict[str, Any]]
     """What Ray clusters have to be."""
 

@@ -22,6 +22,7 @@ from muster.config.kueue import parse_kueue
 from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
 from muster.config.project import load_document, load_handed_over
+from muster.config.recording import parse_recording
 from muster.config.section import Section
 from muster.config.tenancy import parse_tenancy
 from muster.config.today import today
@@ -106,6 +107,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         kai=parse_kai(root.section("kai")),
         kueue=parse_kueue(root.section("kueue")),
         observability=parse_observability(root.section("observability")),
+        recording=parse_recording(root.section("recording")),
         kuberay=_program(root.section("kuberay")),
         gpu_operator=_program(root.section("gpuOperator")),
     )

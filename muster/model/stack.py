@@ -22,6 +22,7 @@ from muster.model.priorities import Priority
 from muster.model.programs import Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
+from muster.model.recording import RecordingSettings
 from muster.model.tenancy import Tenancy
 
 
@@ -101,6 +102,7 @@ class Stack:
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)
     observability: Observability = field(default_factory=Observability)
+    recording: RecordingSettings = field(default_factory=RecordingSettings)
     kuberay: ProgramOptions = field(default_factory=ProgramOptions)
     gpu_operator: ProgramOptions = field(default_factory=ProgramOptions)
 

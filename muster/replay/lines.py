@@ -69,7 +69,7 @@ def parse_line(text: bytes, *, place: str) -> Line:
     return line
 
 
-def fold(lines: Iterable[Line], *, source: str, warnings: tuple[str, ...] = ()) -> Recording:
+def fold(lines: Iterable[Line], *, source: str) -> Recording:
     """The recording that the lines describe, or RecordingError where the first is no header."""
     header: Header | None = None
     jobs: dict[str, Job] = {}
@@ -89,7 +89,7 @@ def fold(lines: Iterable[Line], *, source: str, warnings: tuple[str, ...] = ()) 
     if header is None:
         raise RecordingError(f"{source}: the file is empty.", fix=NO_RECORDING)
     ordered = sorted(jobs.values(), key=lambda job: (job.created, job.tie, job.id))
-    return Recording(header=header, jobs=tuple(ordered), gaps=tuple(gaps), warnings=warnings)
+    return Recording(header=header, jobs=tuple(ordered), gaps=tuple(gaps))
 
 
 def _parse(key: str, value: object, place: str) -> Line:

@@ -8,7 +8,7 @@ import glob
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -45,8 +45,8 @@ def load_recording(path: Path, *, has_older: bool = True) -> Recording:
     files = [*older_parts(path), path] if has_older else [path]
     warnings: list[str] = []
     lines = (line for file in files for line in _lines(file, warnings))
-    found = [*lines]
-    return fold(found, source=str(path), warnings=tuple(warnings))
+    # The warnings are known once all lines were read.
+    return replace(fold(lines, source=str(path)), warnings=tuple(warnings))
 
 
 def older_parts(path: Path) -> list[Path]:

@@ -33,6 +33,7 @@ from muster.validation.pools import pool_rules
 from muster.validation.priorities import priority_rules
 from muster.validation.programs import program_rules
 from muster.validation.provisioners import provisioner_rules
+from muster.validation.recording import recording_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules
 from muster.validation.sharing import sharing_rules
@@ -60,6 +61,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     chart_rules,
     version_rules,
     observability_rules,
+    recording_rules,
     kai_rules,
     program_rules,
     unsupported_fields,

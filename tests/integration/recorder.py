@@ -22,20 +22,23 @@ class RecorderProcess:
     def start(self) -> subprocess.Popen[str]:
         """Returns once it watches."""
         argv = [sys.executable, "-m", "muster", "record", "--out", str(self.out)]
-        process = subprocess.Popen(
-            [*argv, "--kubeconfig", str(self.kubeconfig)], stderr=subprocess.PIPE, text=True
-        )
-        assert process.stderr is not None
-        seen: list[str] = []
-        for line in process.stderr:
-            seen.append(line)
-            if "watching" in line:
-                return process
-        raise AssertionError("".join(seen))
+        return start_and_watch([*argv, "--kubeconfig", str(self.kubeconfig)])
 
     def jobs(self) -> dict[int, Job]:
         """By their priority, where each job of a test has another."""
         return {job.priority: job for job in load_recording(self.out).jobs}
+
+
+def start_and_watch(argv: Sequence[str]) -> subprocess.Popen[str]:
+    """A recorder that watches."""
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    seen: list[str] = []
+    for line in process.stderr:
+        seen.append(line)
+        if "watching" in line:
+            return process
+    raise AssertionError("".join(seen))
 
 
 def account(plane: ControlPlane, namespace: str, name: str, *, rules: Sequence[dict[str, Any]] = ()) -> Path:

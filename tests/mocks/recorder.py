@@ -33,6 +33,7 @@ class Registered:
     provider: str
     is_custom: bool
     protect: bool
+    is_retained: bool
     ignore_changes: frozenset[str]
     replace_on_changes: frozenset[str]
     formerly: tuple[str, ...] = ()
@@ -172,6 +173,7 @@ class _Monitor(mocks.MockMonitor):
                     provider=request.provider,
                     is_custom=request.custom,
                     protect=request.protect,
+                    is_retained=request.retainOnDelete,
                     ignore_changes=frozenset(request.ignoreChanges),
                     replace_on_changes=frozenset(request.replaceOnChanges),
                     formerly=_former_names(request),

@@ -20,7 +20,12 @@ from muster.model import kuberay
 from muster.model.charts import Chart
 from muster.model.priorities import HIGHEST
 from muster.model.programs import ProgramOptions
+from muster.model.recording import RecordingSettings
 from muster.model.stack import Stack
+from muster.policies.pack import RULES
+from muster.policies.registered import Registered as Registry
+from muster.policies.registered import Resource
+from muster.policies.rule import Case
 from tests.mocks.recorder import Program, Registered, refused, run
 
 BUNDLE = "muster:k8s:Bundle"
@@ -399,3 +404,26 @@ def test_teams_wait_for_a_network_that_enforces_policies_where_the_stack_wants_i
         (before,) = [each for each in found.resources if each.name.endswith(earlier)]
         assert found.comes_after(probe, before), earlier
     assert found.comes_after(found.one(BUNDLE, "team-a"), probe)
+
+
+def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
+    stack: Stack, artifacts: Artifacts, program: Program
+) -> None:
+    volume = "kubernetes:core/v1:PersistentVolumeClaim"
+    assert program.of(volume) == []
+    wanted = replace(stack, recording=RecordingSettings(enabled=True))
+    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    recorder = found.one(DEPLOYMENT, "muster-recorder-deployment")
+    pod = recorder.inputs["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == IMAGES["gang-admission"]
+    (claim,) = found.of(volume)
+    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim.inputs["metadata"]["name"]
+    assert claim.is_retained
+    assert found.comes_after(recorder, claim)
+    assert found.comes_after(recorder, found.one(RELEASE, "kueue"))
+    ours = [each for each in found.resources if "muster-recorder" in each.name]
+    registered = Registry(
+        tuple(Resource(urn=each.urn, type=each.type, name=each.name, inputs=each.inputs) for each in ours)
+    )
+    findings = [each for rule in RULES for each in rule.judge(Case(registered, rule.settings({}), wanted))]
+    assert [each for each in findings if each.urn in {one.urn for one in ours}] == []

@@ -16,6 +16,7 @@ from muster.config.schema.kinds import (
     key,
     mapping,
     number,
+    quantity,
     text,
     texts,
     words,
@@ -23,7 +24,9 @@ from muster.config.schema.kinds import (
 from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
 from muster.model.programs import PLACEMENTS, ProgramOptions
+from muster.model.quantities import format_memory
 from muster.model.ray import Ray, RayAuth
+from muster.model.recording import RecordingSettings
 from muster.model.stack import GangMode, PodsReady
 from muster.model.tenancy import (
     MOST_KIBIBYTES,
@@ -264,6 +267,37 @@ def observability() -> Schema:
             ),
             "sample": key(
                 "The share of gangs that are traced.", number(most=1), default=known.sample, example=0.1
+            ),
+        }
+    )
+
+
+def recording() -> Schema:
+    known = RecordingSettings()
+    return mapping(
+        {
+            "enabled": key(
+                "Whether a recorder runs in the cluster and keeps arrivals, runs and evictions of its jobs.",
+                flag(),
+                default=known.enabled,
+            ),
+            "storage": key(
+                "The size of the recorder's volume. Before it is full, the oldest part of the recording is "
+                "deleted.",
+                quantity(),
+                default=format_memory(known.storage),
+                example="20Gi",
+            ),
+            "storageClass": key(
+                "The StorageClass of the volume.",
+                text(),
+                otherwise="the cluster's own default",
+                example="standard-rwo",
+            ),
+            "names": key(
+                "Whether names of jobs, and of the nodes that they select, are recorded.",
+                flag(),
+                default=known.names,
             ),
         }
     )

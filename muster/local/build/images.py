@@ -35,8 +35,8 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
     "kueue": "/manager",
     "kuberay": "/manager",
 }
-# What of the package `muster` is in the controller's image.
-CONTROLLER_PARTS: Final = ("__init__.py", "LICENSE", "controller", "model")
+# What of the package `muster` is in the controller's image: the controller, and the recorder of replays.
+CONTROLLER_PARTS: Final = ("__init__.py", "LICENSE", "errors.py", "controller", "live", "model", "replay")
 # Counted up when the way in which images are built changes.
 _RECIPE: Final = "2"
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -13,11 +16,11 @@ from packaging.requirements import Requirement
 from muster.local.build.base_image import base_entry
 from muster.local.build.buildah import manifest_digest
 from muster.local.build.cache import Cache
-from muster.local.build.images import Image, _sources, package_list
+from muster.local.build.images import CONTROLLER_PARTS, Image, _sources, copy_source, package_list
 from muster.local.build.python_packages import for_image, with_interpreter
 from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError
-from muster.paths import REQUIREMENTS
+from muster.paths import PACKAGE, REQUIREMENTS
 
 PINS = """# a comment
 plain==1.0 \\
@@ -29,6 +32,24 @@ old==1.0 ; python_full_version < '3.13' \\
     --hash=sha256:dd
     # via plain
 """
+
+
+@pytest.mark.parametrize("program", ["muster.controller", "muster.replay"])
+def test_the_controllers_image_holds_all_that_its_programs_import(program: str, tmp_path: Path) -> None:
+    for part in CONTROLLER_PARTS:
+        copy_source(PACKAGE / part, tmp_path / "muster" / part)
+    code = f"import sys, {program}.__main__; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {each.partition(".")[0] for each in done.stdout.split()}
+    # What the command line needs is not in the image.
+    assert loaded.isdisjoint({"click", "yaml", "pulumi"})
 
 
 def test_markers_are_judged_for_the_image_and_not_for_the_host() -> None:

@@ -1,0 +1,51 @@
+"""Records the cluster's jobs into a volume, where the stack asks for it (`muster:recording`).
+
+The volume outlives the recorder: a stack that switches recording off, and on again, goes on with the same
+recording.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from muster.components.component import Component
+from muster.components.context import PlatformContext
+from muster.components.objects import KubernetesObject, child
+from muster.render import recorder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderArgs:
+    """`context`: the cluster, and the stack whose `recording` section is carried out. `image`: of the
+    controller, as for GangAdmission, whose namespace and priority have to be there: name both in
+    `opts.depends_on`, and the scheduler, whose jobs are read.
+    """
+
+    context: PlatformContext
+    image: pulumi.Input[str] | None = None
+
+
+class Recorder(Component):
+    """`deployment` is rolled out when the recorder has its volume and reads the cluster."""
+
+    def __init__(self, name: str, args: RecorderArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:index:Recorder", name, opts, short_name="recorder")
+        context = args.context
+        image = context.artifacts.image("gang-admission") if args.image is None else args.image
+        *around, deployment = recorder.objects(
+            context.stack.recording,
+            context.stack.scheduler,
+            image=image,
+            node_selector=context.sizing.node_selector(),
+        )
+        before = [
+            child(
+                self,
+                body,
+                provider=context.provider,
+                retained=body["kind"] == "PersistentVolumeClaim",
+            )
+            for body in around
+        ]
+        self.deployment: KubernetesObject = child(self, deployment, provider=context.provider, after=before)
+        self.register_outputs({})

@@ -1,0 +1,150 @@
+"""The objects of a recorder in the cluster: its account, its volume, its policy and its Deployment.
+
+The image is that of Muster's controller, which holds the recorder as well (muster/local/build/images.py). Its
+account may list and watch what jobs are made from, and nothing else. Nothing comes in to its pod.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from muster.model import names
+from muster.model.quantities import MIB, Bytes, format_memory
+from muster.model.recording import RecordingSettings
+from muster.model.stack import Scheduler
+from muster.render.manifest import Manifest, manifest
+
+NAME: Final = "muster-recorder"
+FILE: Final = "/recordings/recording.jsonl.gz"
+# A recorder that starts again reads the file into memory: 4 MiB are some 60,000 jobs and 200 MiB.
+ROTATE_MIB: Final = 4
+# The rest of the volume is for the file system and for the part that is being made.
+_KEPT_SHARE: Final = 0.8
+_USER: Final = 65532
+_RBAC: Final = "rbac.authorization.k8s.io"
+_FOLLOW: Final = ["list", "watch"]
+_LABELS: Final = {"app.kubernetes.io/name": NAME}
+
+
+def objects(
+    settings: RecordingSettings, scheduler: Scheduler, *, image: Any, node_selector: Mapping[str, str]
+) -> list[Manifest]:
+    """In the order in which they are made; the Deployment is the last. `image`: of the controller; in a
+    Pulumi program it may be an output.
+    """
+    return [
+        _ours("v1", "ServiceAccount"),
+        manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(scheduler)),
+        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding()),
+        _policy(),
+        volume(settings),
+        _deployment(settings, scheduler, image=image, node_selector=node_selector),
+    ]
+
+
+def rules(scheduler: Scheduler) -> list[dict[str, Any]]:
+    """The rights that `muster record` needs, in the cluster and elsewhere."""
+    if scheduler is Scheduler.KUEUE:
+        return [_rule("kueue.x-k8s.io", "workloads")]
+    return [
+        _rule("scheduling.run.ai", "podgroups"),
+        _rule("scheduling.k8s.io", "priorityclasses"),
+        _rule("", "pods", "events"),
+    ]
+
+
+def volume(settings: RecordingSettings) -> Manifest:
+    """Bound when its pod has a node, where the class says so: there is nothing to wait for before."""
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": format_memory(settings.storage)}},
+    }
+    if settings.storage_class is not None:
+        spec["storageClassName"] = settings.storage_class
+    body = _ours("v1", "PersistentVolumeClaim", spec=spec)
+    body["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
+    return body
+
+
+def _policy() -> Manifest:
+    spec = {"podSelector": {"matchLabels": _LABELS}, "policyTypes": ["Ingress"], "ingress": []}
+    return _ours("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def _deployment(
+    settings: RecordingSettings, scheduler: Scheduler, *, image: Any, node_selector: Mapping[str, str]
+) -> Manifest:
+    container = {
+        "name": "recorder",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "muster.replay"],
+        "args": [
+            "record",
+            f"--out={FILE}",
+            f"--scheduler={scheduler}",
+            f"--rotate={ROTATE_MIB}",
+            f"--keep={_kept(settings.storage)}",
+            *(["--with-names"] if settings.names else []),
+        ],
+        # A big cluster's list of jobs is in memory for a moment when the recorder starts.
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "128Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0]}],
+        # The last line that the program prints, where a person looks at the pod.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    pod = {
+        "serviceAccountName": NAME,
+        "priorityClassName": names.OWN_PRIORITY_CLASS,
+        "nodeSelector": dict(node_selector),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            # The volume is root's until it is given to this group.
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationGracePeriodSeconds": 30,
+        "containers": [container],
+        "volumes": [{"name": "recordings", "persistentVolumeClaim": {"claimName": NAME}}],
+    }
+    return _ours(
+        "apps/v1",
+        "Deployment",
+        spec={
+            "replicas": 1,
+            # Two pods must not write one file, and one node holds the volume.
+            "strategy": {"type": "Recreate"},
+            # A recorder that cannot read or write ends within seconds: it has no other sign of trouble.
+            "minReadySeconds": 10,
+            "selector": {"matchLabels": _LABELS},
+            "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+        },
+    )
+
+
+def _kept(storage: Bytes) -> int:
+    return int(storage * _KEPT_SHARE) // MIB
+
+
+def _rule(group: str, *resources: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [*resources], "verbs": _FOLLOW}
+
+
+def _binding() -> dict[str, Any]:
+    return {
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": names.SYSTEM_NAMESPACE}],
+    }
+
+
+def _ours(api_version: str, kind: str, **body: Any) -> Manifest:
+    return manifest(api_version, kind, NAME, namespace=names.SYSTEM_NAMESPACE, **body)

@@ -1,0 +1,99 @@
+"""A stack's word for a recorder becomes objects that read, keep what they read, and do nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.config import parse
+from muster.config.errors import ConfigError
+from muster.config.scaffold import template
+from muster.model.clusters import Provider
+from muster.model.quantities import GIB
+from muster.model.recording import RecordingSettings
+from muster.model.stack import Scheduler, Stack
+from muster.render import recorder
+from muster.render.manifest import Manifest
+
+IMAGE = f"registry.test/gang-admission@sha256:{'ab' * 32}"
+
+
+def stack(*, more: dict[str, Any] | None = None, **said: object) -> Stack:
+    config = yaml.safe_load(template("here", Provider.GKE))["config"]
+    return parse({**config, "muster:recording": said, **(more or {})}, source="x")
+
+
+def refused(**said: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        stack(**said)
+    return [each.path for each in caught.value.violations if each.level == "error"]
+
+
+def objects(scheduler: Scheduler = Scheduler.KUEUE, **said: Any) -> dict[str, Manifest]:
+    settings = stack(**{"enabled": True, **said}).recording
+    found = recorder.objects(settings, scheduler, image=IMAGE, node_selector={"pool": "system"})
+    return {each["kind"]: each for each in found}
+
+
+def test_nothing_is_recorded_unless_the_stack_says_so() -> None:
+    assert stack().recording == RecordingSettings()
+    assert not RecordingSettings().enabled
+
+
+def test_the_keys_of_the_section_are_read() -> None:
+    said = stack(enabled=True, storage="20Gi", storageClass="fast", names=True).recording
+    assert said == RecordingSettings(enabled=True, storage=said.storage, storage_class="fast", names=True)
+    assert said.storage == 20 * GIB
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({"storage": "10 gigabytes"}, "storage"),
+        ({"storage": "100Mi"}, "storage"),
+        ({"names": True}, "names"),
+        ({"keep": "1Gi"}, "keep"),
+        ({"enabled": True, "more": {"muster:gangAdmission": "off"}}, "enabled"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_at_its_key(said: dict[str, Any], path: str) -> None:
+    assert refused(**said) == [f"muster:recording.{path}"]
+
+
+@pytest.mark.parametrize("scheduler", Scheduler)
+def test_the_account_may_list_and_watch_and_nothing_else(scheduler: Scheduler) -> None:
+    rules = objects(scheduler)["ClusterRole"]["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}
+    resources = {resource for rule in rules for resource in rule["resources"]}
+    assert resources.isdisjoint({"secrets", "configmaps"})
+
+
+def test_names_are_written_only_where_they_were_asked_for() -> None:
+    assert "--with-names" not in _container(objects())["args"]
+    assert "--with-names" in _container(objects(names=True))["args"]
+
+
+def test_the_recording_fits_its_volume() -> None:
+    found = objects(storage="10Gi")
+    assert found["PersistentVolumeClaim"]["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    kept = next(each for each in _container(found)["args"] if each.startswith("--keep="))
+    assert int(kept.partition("=")[2]) + 2 * recorder.ROTATE_MIB < 10 * 1024
+
+
+def test_the_old_pod_has_gone_before_a_new_one_writes_the_file() -> None:
+    spec = objects()["Deployment"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_nothing_comes_in_to_its_pod() -> None:
+    found = objects()
+    policy, pods = found["NetworkPolicy"]["spec"], found["Deployment"]["spec"]["template"]["metadata"]
+    assert (policy["policyTypes"], policy["ingress"]) == (["Ingress"], [])
+    assert policy["podSelector"]["matchLabels"] == pods["labels"]
+
+
+def _container(found: dict[str, Manifest]) -> Manifest:
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return dict(container)
