@@ -14,7 +14,7 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, NODES,
 _TYPE: Final = "kubernetes.io/service-account-token"
 _NAMED: Final = "{of}.metadata.?annotations[?'kubernetes.io/service-account.name']"
 _INSTEAD: Final = (
-    f"a pipeline acts as {names.MEMBER_ACCOUNT}: the platform team gives it a token that expires, by "
+    f"A pipeline acts as {names.MEMBER_ACCOUNT}: the platform team gives it a token that expires, by "
     f"kubectl create token {names.MEMBER_ACCOUNT}"
 )
 
