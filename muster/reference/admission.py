@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from muster.model.stack import Stack
@@ -38,6 +38,8 @@ answer in the cluster computed these messages for this stack:
 config:
 {stack}```
 """
+# A part of a message that says what to write and nothing else.
+_FIX: Final = re.compile(r"(?P<before>… )(?:container …: )?(?:remove|set|use|name|mount|ask|no|\w+:) ")
 _OURS: Final = """\
 ## Limits of the controller's own account
 
@@ -63,14 +65,26 @@ def page() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documented:
-    """A policy in force. `answers`: message -> the variants of the stack in which it is given."""
+    """A policy in force. `answers`: message -> the message itself and its parts -> the variants of the stack
+    in which each is given.
+    """
 
     name: str
     purpose: str
     effect: str
     judges: str
     spared: Sequence[str]
-    answers: dict[str, list[str]]
+    answers: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+    def add(self, sentences: Sequence[str], variant: str) -> None:
+        """A message, then the sentences that may be a part of it after an ellipsis."""
+        whole, *parts = sentences
+        known = self.answers.setdefault(whole, {})
+        for each in (whole, *(f"… {part}" for part in parts)):
+            known.setdefault(each, []).append(variant)
+
+    def rows(self) -> list[tuple[str, list[str]]]:
+        return [row for parts in self.answers.values() for row in parts.items()]
 
     @property
     def is_of_our_account(self) -> bool:
@@ -83,7 +97,6 @@ def policies() -> list[Documented]:
     for variant, each in variants().items():
         for policy, mode in in_force(each):
             words = dict(policy.words)
-            listed = [sentence for rule in policy.rules for sentence in _parts(rule.message, words)]
             documented = found.setdefault(
                 policy.name,
                 Documented(
@@ -92,19 +105,11 @@ def policies() -> list[Documented]:
                     effect="warns" if mode is TenancyMode.WARN else "refuses",
                     judges="; ".join(map(_kinds, policy.kinds)),
                     spared=[name for name, _ in policy.unless],
-                    answers={},
                 ),
             )
-            for sentence in listed:
-                documented.answers.setdefault(sentence, []).append(variant)
+            for rule in policy.rules:
+                documented.add(sentences(rule.message, words), variant)
     return [*found.values(), _of_ray(stack())]
-
-
-def _parts(message: str, words: Mapping[str, str]) -> Iterator[str]:
-    """The message, and the sentences that may be a part of it after an ellipsis."""
-    whole, *inner = sentences(message, words)
-    yield whole
-    yield from (f"… {each}" for each in inner)
 
 
 def _of_ray(of: Stack) -> Documented:
@@ -112,19 +117,19 @@ def _of_ray(of: Stack) -> Documented:
     policy, _ = ray.admission(of.ray)
     spec = policy["spec"]
     words = {each["name"]: each["expression"] for each in spec["variables"]}
-    answers: list[str] = []
-    for rule in spec["validations"]:
-        given = rule.get("messageExpression")
-        answers += _parts(given, words) if given else [rule["message"]]
     (kinds,) = spec["matchConstraints"]["resourceRules"]
-    return Documented(
+    found = Documented(
         name=ray.POLICY,
         purpose=ray.PURPOSE,
         effect="refuses; with `muster:ray: {auth: preferred}` warns",
         judges=_resources(kinds["resources"], kinds["operations"]),
         spared=(),
-        answers={each: [KUEUE, KAI] for each in answers},
     )
+    for rule in spec["validations"]:
+        given = rule.get("messageExpression")
+        for variant in (KUEUE, KAI):
+            found.add(sentences(given, words) if given else [rule["message"]], variant)
+    return found
 
 
 def _kinds(kinds: Kinds) -> str:
@@ -143,19 +148,20 @@ def _policy(found: Documented) -> Iterator[str]:
         spared = ", ".join(found.spared).replace("-", " ").replace("kuberay", "KubeRay")
         yield f"- Leaves alone: {spared}"
     yield ""
-    rows = [(*_split(each), _with(where)) for each, where in found.answers.items()]
+    rows = [(*_split(each), _with(where)) for each, where in found.rows()]
     if found.is_of_our_account:
-        yield table(("What it says",), [(each,) for each in found.answers])
+        yield table(("What it says",), [(each,) for each, _ in found.rows()])
     else:
         yield table(("What it says", "What to write", "With"), rows)
 
 
 def _split(message: str) -> tuple[str, str]:
     """A message says what is wrong, and then what to write."""
-    says, separator, rest = (message, "", "")
-    if match := re.search(r"; |\. (?=[A-Z])", message):
-        says, separator, rest = message[: match.start()], match[0], message[match.end() :]
-    return escape(says), escape(rest) if separator else ""
+    if part := _FIX.match(message):
+        return "…", escape(message[part.end("before") :])
+    if middle := re.search(r"; |\. (?=[A-Z])", message):
+        return escape(message[: middle.start()]), escape(message[middle.end() :].rstrip("."))
+    return escape(message), ""
 
 
 def _with(where: Sequence[str]) -> str:

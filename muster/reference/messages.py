@@ -8,7 +8,7 @@ reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 _ELLIPSIS: Final = "…"
@@ -33,7 +33,7 @@ _SHOWN: Final = (
 
 def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
     """The message itself first, then each sentence that may be a part of it."""
-    found = dict.fromkeys(_sentences(expression))
+    found = dict.fromkeys((_text(split(expression, _PLUS)), *_sentences(expression)))
     seen: set[str] = set()
     waiting = _VARIABLE.findall(expression)
     while waiting:
@@ -48,8 +48,9 @@ def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
 def _sentences(expression: str) -> Iterator[str]:
     parts = split(expression, _PLUS)
     if any(_is_literal(part) for part in parts):
-        text = "".join(_shown(part) for part in parts)
-        if len(re.findall(r"\w+ ", text)) > (3 if text.startswith(_ELLIPSIS) else 1):
+        text = _text(parts)
+        fewest = 4 if text.startswith(_ELLIPSIS) else 1
+        if len(re.findall(r"\S \S", text.replace(_ELLIPSIS, ""))) >= fewest:
             yield text
         parts = [part for part in parts if not _is_literal(part)]
     for part in parts:
@@ -58,6 +59,10 @@ def _sentences(expression: str) -> Iterator[str]:
                 # Neither what is compared nor the place of a fault is a sentence.
                 if len(split(each, _COMPARISON)) == 1 and not each.startswith("'path': "):
                     yield from _sentences(split(each, _COLON)[-1])
+
+
+def _text(parts: Sequence[str]) -> str:
+    return "".join(map(_shown, parts)).strip("; ")
 
 
 def _shown(part: str) -> str:
