@@ -29,18 +29,15 @@ def child(
     provider: kubernetes.Provider,
     after: Sequence[pulumi.Resource] | None = None,
     replaced_with: str = "",
-    retained: bool = False,
 ) -> KubernetesObject:
     """The object `body` as a child of `parent`, named after the object and its kind. `replaced_with`: an
-    annotation; when it changes, the object is deleted and created again. `retained`: the object stays in the
-    cluster when the stack no longer has it.
+    annotation; when it changes, the object is deleted and created again.
     """
     name = parent.child_name(f"{body['metadata']['name']}-{body['kind'].lower()}")
     opts = parent.child_options(provider=provider, after=after)
     if replaced_with:
         opts.replace_on_changes = [f'metadata.annotations["{replaced_with}"]']
         opts.delete_before_replace = True
-    opts.retain_on_delete = retained or None
     return KubernetesObject(name, body, opts=opts)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from muster.components.bundle import Bundle, text
 from muster.components.component import Component
 from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject, child
@@ -38,14 +39,17 @@ class Recorder(Component):
             image=image,
             node_selector=context.sizing.node_selector(),
         )
-        before = [
-            child(
-                self,
-                body,
-                provider=context.provider,
-                retained=body["kind"] == "PersistentVolumeClaim",
-            )
-            for body in around
+        # A Bundle applies what may be there already. The Kubernetes provider would refuse to create a volume
+        # that an earlier recorder has left.
+        kept = pulumi.ResourceOptions(retain_on_delete=True)
+        self.volume = Bundle(
+            f"{name}-volume",
+            manifests={recorder.NAME: text([recorder.volume(context.stack.recording)])},
+            opts=pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept),
+        )
+        before: list[pulumi.Resource] = [
+            self.volume,
+            *(child(self, body, provider=context.provider) for body in around),
         ]
         self.deployment: KubernetesObject = child(self, deployment, provider=context.provider, after=before)
         self.register_outputs({})

@@ -28,15 +28,14 @@ _LABELS: Final = {"app.kubernetes.io/name": NAME}
 def objects(
     settings: RecordingSettings, scheduler: Scheduler, *, image: Any, node_selector: Mapping[str, str]
 ) -> list[Manifest]:
-    """In the order in which they are made; the Deployment is the last. `image`: of the controller; in a
-    Pulumi program it may be an output.
+    """What there is besides the volume; the Deployment is the last. `image`: of the controller; in a Pulumi
+    program it may be an output.
     """
     return [
         _ours("v1", "ServiceAccount"),
         manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(scheduler)),
         manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding()),
         _policy(),
-        volume(settings),
         _deployment(settings, scheduler, image=image, node_selector=node_selector),
     ]
 
@@ -53,16 +52,14 @@ def rules(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 
 def volume(settings: RecordingSettings) -> Manifest:
-    """Bound when its pod has a node, where the class says so: there is nothing to wait for before."""
+    """What the recorder writes to."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": format_memory(settings.storage)}},
     }
     if settings.storage_class is not None:
         spec["storageClassName"] = settings.storage_class
-    body = _ours("v1", "PersistentVolumeClaim", spec=spec)
-    body["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
-    return body
+    return _ours("v1", "PersistentVolumeClaim", spec=spec)
 
 
 def _policy() -> Manifest:

@@ -409,19 +409,18 @@ def test_teams_wait_for_a_network_that_enforces_policies_where_the_stack_wants_i
 def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
     stack: Stack, artifacts: Artifacts, program: Program
 ) -> None:
-    volume = "kubernetes:core/v1:PersistentVolumeClaim"
-    assert program.of(volume) == []
+    assert not any("recorder" in each.name for each in program.resources)
     wanted = replace(stack, recording=RecordingSettings(enabled=True))
     found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
     recorder = found.one(DEPLOYMENT, "muster-recorder-deployment")
     pod = recorder.inputs["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == IMAGES["gang-admission"]
-    (claim,) = found.of(volume)
-    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim.inputs["metadata"]["name"]
-    assert claim.is_retained
-    assert found.comes_after(recorder, claim)
+    volume = found.one(BUNDLE, "recorder-volume")
+    assert "PersistentVolumeClaim" in volume.inputs["manifests"]["muster-recorder"]
+    assert volume.is_retained
+    assert found.comes_after(recorder, volume)
     assert found.comes_after(recorder, found.one(RELEASE, "kueue"))
-    ours = [each for each in found.resources if "muster-recorder" in each.name]
+    ours = [each for each in found.resources if "recorder" in each.name]
     registered = Registry(
         tuple(Resource(urn=each.urn, type=each.type, name=each.name, inputs=each.inputs) for each in ours)
     )

@@ -167,13 +167,14 @@ def _deploy(plane: ControlPlane) -> Object:
         "metadata": {"name": OWN_PRIORITY_CLASS},
         "value": 1000,
     }
+    settings = RecordingSettings(enabled=True)
     made = deployed.objects(
-        RecordingSettings(enabled=True),
+        settings,
         Scheduler.KUEUE,
         image=f"registry.test/gang-admission@sha256:{'ab' * 32}",
         node_selector={},
     )
-    bodies: list[Object] = [space, priority, *map(dict, made)]
+    bodies: list[Object] = [space, priority, dict(deployed.volume(settings)), *map(dict, made)]
     for body in bodies:
         plane.apply(body, path_of(body))
     template: Object = made[-1]["spec"]["template"]

@@ -34,7 +34,7 @@ def refused(**said: Any) -> list[str]:
 def objects(scheduler: Scheduler = Scheduler.KUEUE, **said: Any) -> dict[str, Manifest]:
     settings = stack(**{"enabled": True, **said}).recording
     found = recorder.objects(settings, scheduler, image=IMAGE, node_selector={"pool": "system"})
-    return {each["kind"]: each for each in found}
+    return {each["kind"]: each for each in (recorder.volume(settings), *found)}
 
 
 def test_nothing_is_recorded_unless_the_stack_says_so() -> None:
