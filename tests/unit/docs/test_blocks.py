@@ -69,7 +69,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for example, real in (("ml-prod", f"ml-{name}"), ("my-project", "ml-1234"), *ADDRESSES):
             own = own.replace(example, real)
         (folder / f"stacks/Pulumi.{name}.yaml").write_text(own, encoding="utf-8")
-    shutil.copy(ROOT / "examples/gang/rayjob.yaml", folder / "job.yaml")
+    job = (ROOT / "examples/gang/rayjob.yaml").read_text(encoding="utf-8")
+    (folder / "job.yaml").write_text(job.replace("team-a", "vision"), encoding="utf-8")
     (folder / "muster-bundle.tar.gz").touch()
     for words in (
         ("init", "--quiet"),
