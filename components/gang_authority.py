@@ -2,8 +2,8 @@
 
 The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
 in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
-makes pods only where the policy says `onStaggered: hold`. The webhooks read the policy and keep one Secret
-and one webhook configuration, both by name.
+makes pods only where the policy says `onStaggered: hold`, or where placeholders bring the nodes. The webhooks
+read the policy and keep one Secret and one webhook configuration, both by name.
 
 RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
 policies of muster/render/tenancy/policies/controller, so that a stolen token changes no image.
@@ -67,7 +67,7 @@ def _kueue_rules() -> list[Rule]:
 
 def _kai_rules() -> list[Rule]:
     """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
-    that KubeRay creates it again behind the gate.
+    that KubeRay creates it again behind the gate; and placeholders go. An admission policy keeps it to these.
     """
     return [
         _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW]),
@@ -89,7 +89,7 @@ def manager_rules() -> list[Rule]:
 
 
 def placeholder_rules() -> list[Rule]:
-    """In the namespace of placeholders. With Kueue it may delete pods that a policy knows as its own."""
+    """In the namespace of placeholders. It may delete pods that a policy knows as its own."""
     return [_rule("", ["pods"], ["get", "create"]), *event_rules()]
 
 

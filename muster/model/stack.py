@@ -12,7 +12,7 @@ from types import MappingProxyType
 from muster.model import names
 from muster.model.capacity import Gangs
 from muster.model.charts import ChartSource, ImageSource
-from muster.model.clusters import Autoscaler, Cluster, ExistingCluster
+from muster.model.clusters import Autoscaler, Cluster, ExistingCluster, GkeCluster, GkeProvisioner
 from muster.model.gangpolicy import GangPolicy
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
@@ -123,7 +123,7 @@ class Stack:
         """Where gangs ask by placeholders: where the stack says so, and where nodes are made for pods that
         wait and no autoscaler answers a ProvisioningRequest.
         """
-        if self.scheduler is not Scheduler.KUEUE or self.gang_admission.mode is not GangMode.MUSTER:
+        if self.gang_admission.mode is not GangMode.MUSTER:
             return ()
         return tuple(pool for pool in self.pools if self._is_asked_by_placeholders(pool))
 
@@ -135,7 +135,18 @@ class Stack:
         cluster = self.cluster
         if isinstance(cluster, ExistingCluster):
             return cluster.autoscaler is Autoscaler.KARPENTER
-        return not cluster.answers_requests
+        return not (cluster.answers_requests or self.leaves_classes_to_pods)
+
+    @property
+    def leaves_classes_to_pods(self) -> bool:
+        """Whether nodes come for pods that select a ComputeClass, and nothing adds that to them: Kueue does,
+        from its flavors, and KAI has no such place.
+        """
+        cluster = self.cluster
+        has_classes = isinstance(cluster, GkeCluster) and (
+            cluster.autoscaler is GkeProvisioner.COMPUTE_CLASSES
+        )
+        return has_classes and self.scheduler is Scheduler.KAI
 
     @property
     def gang_pools(self) -> tuple[Pool, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from muster.model.capacity import Capacity, Gangs
 from muster.model.pools import Pool
-from muster.model.stack import GangMode, Scheduler, Stack
+from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation
 
 
@@ -31,8 +31,10 @@ def _word(pool: Pool, stack: Stack) -> Iterator[Violation]:
     elif pool.slice_nodes > 1:
         message = f"a slice of {pool.slice_nodes} nodes is bought whole, which placeholders do not ask for."
         yield Violation(path, message, "write `capacity: queued`, or `gangs: none`.")
-    elif stack.scheduler is not Scheduler.KUEUE:
-        message = f"placeholders are asked for by gangs of Kueue, and the scheduler is {stack.scheduler}."
+    elif stack.leaves_classes_to_pods:
+        message = (
+            "with KAI nothing makes pods select the pool's ComputeClass, so GKE makes no nodes for them."
+        )
         yield Violation(path, message, "write `gangs: none`, or `muster:scheduler: kueue`.")
     elif stack.gang_admission.mode is not GangMode.MUSTER:
         mode = stack.gang_admission.mode

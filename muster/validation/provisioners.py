@@ -30,7 +30,7 @@ def provisioner_rules(stack: Stack) -> Iterator[Violation]:
     asked = {pool.name for pool in stack.placeholder_pools}
     for pool in stack.pools:
         if pool.is_gpu and pool.name not in asked and pool.capacity is not Capacity.QUEUED:
-            fix = "nothing, if that is accepted; otherwise use Kueue without `gangs` and `gangAdmission`."
+            fix = "nothing, if that is accepted; otherwise leave out `gangs` and `gangAdmission`."
             yield Violation(f"muster:pools.{pool.name}", NOT_PROMISED, fix, level="warning")
     if not _RELEASE.match(cluster.image_release):
         message = f"{cluster.image_release!r} is no release of Amazon Linux 2023 for EKS."

@@ -27,12 +27,12 @@ class Ours:
     folder: Path
     _running: dict[str, Process] = field(default_factory=dict)
 
-    def start_manager(self, kubeconfig: Path) -> None:
+    def start_manager(self, kubeconfig: Path, *flags: str) -> None:
         """One that asks nobody whether it leads. It reads JSON only."""
         config = self.folder / "manager.json"
         config.write_text(json.dumps(yaml.safe_load(kubeconfig.read_text())))
-        flags = ("--no-leader-elect", "--health-port=0", f"--kubeconfig={config}")
-        self._start("manager", "muster.controller", "manager", *flags)
+        always = ("--no-leader-elect", "--health-port=0", f"--kubeconfig={config}")
+        self._start("manager", "muster.controller", "manager", *always, *flags)
 
     def start_autoscaler(self, kubeconfig: Path) -> None:
         """Ten times as fast as a cloud, and without a machine that it could start."""

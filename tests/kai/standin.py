@@ -58,11 +58,11 @@ class StandIn:
     def _step(self) -> None:
         clusters = self._items(f"/apis/ray.io/v1/namespaces/{self._namespace}/rayclusters")
         self._kuberay(clusters)
-        nodes = make_ready(self._server)
-        pods = self.pods()
-        if not self.paused.is_set():
-            for cluster in clusters:
-                self._place(cluster, pods, nodes)
+        make_ready(self._server)
+        for cluster in clusters if not self.paused.is_set() else ():
+            # Pods first: a node whose placeholder is gone has its taint.
+            running = self._items("/api/v1/pods")
+            self._place(cluster, self.pods(), self._items("/api/v1/nodes"), running)
         self._tell_queues(self.pods())
 
     def pods(self) -> list[Json]:
@@ -111,13 +111,14 @@ class StandIn:
 
     # KAI
 
-    def _place(self, cluster: Json, pods: list[Json], nodes: list[Json]) -> None:
+    def _place(self, cluster: Json, pods: list[Json], nodes: list[Json], running: list[Json]) -> None:
+        """`running`: all pods of the cluster, also those that other schedulers have placed."""
         mine = [pod for group in _groups(cluster) for pod in _of(cluster, pods, group)]
         free = [pod for pod in mine if not pod["spec"].get("schedulingGates")]
         for group, least in _minimum(cluster).items():
             if len(_of(cluster, free, group)) < least:
                 return
-        room = {node["metadata"]["name"]: _room(node, pods) for node in nodes}
+        room = {node["metadata"]["name"]: _room(node, running) for node in nodes}
         places: dict[str, str] = {}
         for pod in free:
             if pod["spec"].get("nodeName"):
@@ -209,13 +210,26 @@ def _name(cluster: Json, group: str, number: int) -> str:
 
 def _room(node: Json, pods: list[Json]) -> Fraction:
     taken = [pod for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"]]
-    return Fraction(str(node["status"]["allocatable"].get(GPU, 0))) - sum(map(gpus, taken), Fraction(0))
+    return Fraction(str(node["status"].get("allocatable", {}).get(GPU, 0))) - sum(
+        map(gpus, taken), Fraction(0)
+    )
 
 
 def _fits(pod: Json, node: Json, room: Fraction) -> bool:
     labels = node["metadata"]["labels"]
     selected = all(labels.get(key) == value for key, value in pod["spec"].get("nodeSelector", {}).items())
-    return selected and room >= gpus(pod)
+    tolerations = pod["spec"].get("tolerations", [])
+    taints = node["spec"].get("taints", [])
+    return selected and room >= gpus(pod) and all(_is_tolerated(taint, tolerations) for taint in taints)
+
+
+def _is_tolerated(taint: Json, tolerations: list[Json]) -> bool:
+    return any(
+        each.get("key") == taint["key"]
+        and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", ""))
+        and each.get("effect", taint["effect"]) == taint["effect"]
+        for each in tolerations
+    )
 
 
 def _path(name: str, queues: dict[str, Json]) -> Iterator[str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, template_name
 from muster.controller.gangs.objects import Placeholder, PodTemplate, ProvisioningRequest
-from muster.controller.gangs.placeholder_sets import PlaceholderSet
+from muster.controller.gangs.placeholder_sets import ASKED, PlaceholderSet, asked
 from muster.controller.gangs.retry import RetryHistory, clamp_to_clock
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
@@ -114,17 +115,20 @@ class Attempt(ABC):
 
     @cached_property
     def written(self) -> Mapping[str, PodTemplate]:
-        """Templates of this attempt that say where its pods may go now, by name."""
-        request_specs = {
-            template_name(self.request_name(spec), number): spec
+        """Templates of this attempt that say where its pods may go now, and how many placeholders they stand
+        for, by name.
+        """
+        wanted = {
+            template_name(self.request_name(spec), number): (spec, _placeholders_of(demand, spec))
             for spec in self.gang.request_specs
-            for number in range(len(spec.demands))
+            for number, demand in enumerate(spec.demands)
         }
-        named = ((each.metadata.name, each) for each in self.templates)
+        named = {each.metadata.name: each for each in self.templates if each.metadata.name in wanted}
         return {
             name: each
-            for name, each in named
-            if name in request_specs and self._is_up_to_date(request_specs[name], each)
+            for name, each in named.items()
+            if self._is_up_to_date(wanted[name][0], each)
+            and each.metadata.annotations.get(ASKED, "") == wanted[name][1]
         }
 
     def _is_up_to_date(self, spec: RequestSpec, item: ProvisioningRequest | PodTemplate) -> bool:
@@ -161,6 +165,11 @@ class Attempt(ABC):
             short=frozenset(pool for pool, is_accepted in waits if is_accepted),
             next_pool=unasked[0].pool if unasked else "",
         )
+
+
+def _placeholders_of(demand: Demand, spec: RequestSpec) -> str:
+    """What its template says of them; empty where a ProvisioningRequest follows."""
+    return asked(demand.count, spec.count) if spec.flavor.by_placeholders else ""
 
 
 def _keeps_nodes(request: ProvisioningRequest) -> bool:

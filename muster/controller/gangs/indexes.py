@@ -1,8 +1,8 @@
 """Indexes of the caches of nodes and pods that both schedulers use."""
 
-from muster.controller.gangs.identity import promised_by
-from muster.controller.gangs.objects import Node, Pod
-from muster.controller.gangs.placeholder_sets import held_for
+from muster.controller.gangs.identity import promised_by, request_of_template
+from muster.controller.gangs.objects import Node, Pod, PodTemplate
+from muster.controller.gangs.placeholder_sets import held_for, is_asked_by_pods
 from muster.controller.kube.resource import Key
 from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 
@@ -26,6 +26,11 @@ def held_of(node: Node) -> list[str]:
     """The placeholder set whose taint it has."""
     name = held_for(node)
     return [name] if name else []
+
+
+def set_of(template: PodTemplate) -> list[str]:
+    """The placeholder set that it asks for."""
+    return [request_of_template(template.metadata.name)] if is_asked_by_pods(template) else []
 
 
 def node_of(pod: Pod) -> list[str]:

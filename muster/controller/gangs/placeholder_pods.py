@@ -38,9 +38,13 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
     demand = pinned_demand(action.spec.demands[index], {}, (toleration_of(action.name),))
     spec = waiting_spec(demand, action.image, max_lifetime=action.max_lifetime)
     spec["priorityClassName"] = PLACEHOLDER_PRIORITY_CLASS
-    spec["tolerations"] += [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GONE_AFTER}
-        for key in _ABSENT
+    # Those that the API server gives to every pod would come first, and the first alone counts.
+    spec["tolerations"] = [
+        *(each for each in spec["tolerations"] if each.get("key") not in _ABSENT),
+        *(
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GONE_AFTER}
+            for key in _ABSENT
+        ),
     ]
     spec.setdefault("affinity", {})["podAntiAffinity"] = _apart(action.name)
     return {

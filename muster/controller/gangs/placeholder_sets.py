@@ -7,7 +7,7 @@ reads the caches, placeholder_pods.py writes the pods.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
@@ -33,6 +33,9 @@ ASKED: Final = f"{GROUP}/placeholders"
 """On a PodTemplate: how many placeholders it stands for, of how many in the set: `4 of 6`."""
 KEPT: Final = f"{GROUP}/kept-annotations"
 """On a PodTemplate: annotations that its pods have of their own, and that ours must not contradict."""
+
+HANDOVER: Final = timedelta(minutes=10)
+"""How long a gang that may start may take to place its pods, before others may have the room."""
 
 _NODEPOOL: Final = "karpenter.sh/nodepool"
 _INITIALIZED: Final = "karpenter.sh/initialized"
@@ -166,6 +169,15 @@ def is_leaving(node: Node) -> bool:
     """It takes no new pod any more, and will not again."""
     is_going = node.spec.unschedulable or node.metadata.deletion_timestamp is not None
     return is_going or any(taint.key in _LEAVING for taint in node.spec.taints)
+
+
+def has_changed(before: Node | None, after: Node | None) -> bool:
+    """Whether this change of a node is one to the placeholders on it."""
+    return before is None or after is None or _facts(before) != _facts(after)
+
+
+def _facts(node: Node) -> tuple[bool, bool, str]:
+    return is_standing(node), is_leaving(node), held_for(node)
 
 
 def _is_over(pod: Placeholder) -> bool:

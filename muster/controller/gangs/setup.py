@@ -3,6 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from muster.controller.gangs.autoscaler_words import (
+    BY_SUBJECT,
+    CLAIM_EVENTS,
+    EVENTS,
+    OF_CLAIMS,
+    OF_PLACEHOLDERS,
+    AutoscalerWords,
+    subject_of,
+)
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
@@ -42,6 +51,19 @@ def gang_controller(
     observer = GangObserver(metrics, observe, clock=utc_now)
     reconcile = observer.around(gangs.reconcile, writes=lambda: gangs.applied)
     return manager.controller(name, reconcile, workers=WORKERS, about=about, queue=queue), gangs, metrics
+
+
+def autoscaler_words(manager: Manager) -> AutoscalerWords | None:
+    """None where the manager may not read Events. Those decide nothing: no start waits for them, and a
+    cluster that refuses them stops no gang.
+    """
+    if not manager.reads_events:
+        return None
+    indexes = {BY_SUBJECT: subject_of}
+    return AutoscalerWords(
+        manager.informer(EVENTS, selection=OF_PLACEHOLDERS, indexes=indexes, is_needed=False),
+        manager.informer(CLAIM_EVENTS, selection=OF_CLAIMS, indexes=indexes, is_needed=False),
+    )
 
 
 def policy_controller(

@@ -13,9 +13,13 @@ from typing import Final
 
 import structlog
 
+from muster.controller.gangs.objects import Node
+from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.reconciler import D, Hooks, S, T
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
+from muster.controller.runtime.informer import Informer
 
 REASON: Final = "ControllerRemoved"
 REMOVED: Final = "the gang-admission controller has been removed"
@@ -79,11 +83,11 @@ def on_shutdown(
     gangs: Callable[[], Iterable[Key]],
     conditions: Callable[[], Iterable[Awaitable[None]]],
     clock: Callable[[], datetime],
-    nodes: Callable[[], Iterable[Key]] = tuple,
-    release_node: Callable[[Key], Awaitable[None]] | None = None,
+    nodes: Informer[Node],
+    taints: NodeTaints,
 ) -> ShutdownHandler:
     """`decide` is a scheduler's last decision about a gang; `conditions` are the writes of those that all
-    users see.
+    users see; `nodes` lose our taint.
     """
 
     async def announce() -> None:
@@ -94,6 +98,14 @@ def on_shutdown(
             snapshot = hooks.load(target, now=clock())
             await hooks.apply(decide(snapshot), snapshot)
 
+    def held() -> Iterable[Key]:
+        return [node.key for node in nodes.store if held_for(node)]
+
+    async def release_node(key: Key) -> None:
+        node = nodes.get(key)
+        if node and (name := held_for(node)):
+            await taints.release(key.name, name=name)
+
     return ShutdownHandler(
-        announce=announce, gangs=gangs, release_gang=release_gang, nodes=nodes, release_node=release_node
+        announce=announce, gangs=gangs, release_gang=release_gang, nodes=held, release_node=release_node
     )

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
+from muster.controller.gangs.actions import (
+    CreateRequest,
+    CreateTemplates,
+    Delete,
+    EmitEvent,
+    HoldNode,
+)
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.turn_order import TurnPosition
@@ -31,7 +37,8 @@ class Ungate:
 class DeleteUnbound:
     """Delete a released pod that no node has: its gate cannot come back, but KubeRay makes it again, gated.
 
-    `request` is what it was to consume; empty for a pod that nothing was asked for.
+    `request` is what it was to consume; empty where that decides nothing: nothing was asked for, or its time
+    is over.
     """
 
     pod: GatedPod
@@ -47,7 +54,16 @@ class PatchAnnotations:
     status: str
 
 
-Action = CreateTemplates | CreateRequest | Delete | Ungate | DeleteUnbound | PatchAnnotations | EmitEvent
+Action = (
+    CreateTemplates
+    | CreateRequest
+    | HoldNode
+    | Delete
+    | Ungate
+    | DeleteUnbound
+    | PatchAnnotations
+    | EmitEvent
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,12 @@ here: KAI evicts what falls below its minimum, and KubeRay creates the pods agai
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from muster.controller.gangs.actions import EmitEvent, HoldNode, deletions
+from muster.controller.gangs.actions import Delete, EmitEvent, deletions
 from muster.controller.gangs.assembly import (
     AttemptFailed,
     CreateNext,
@@ -39,12 +39,15 @@ from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import is_due, recheck_at
-from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.identity import ATTEMPT, promised_by
+from muster.controller.gangs.lease import format_time
+from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
-from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history
+from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
-from muster.controller.kai.labels import SIZE, STATUS, is_gated
+from muster.controller.kai.labels import HANDED_OVER, SIZE, STATUS, handed_over_at, is_gated
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
 from muster.controller.kai.progress import (
@@ -60,8 +63,8 @@ from muster.controller.kai.progress import (
 )
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
-from muster.model.gangpolicy import GangPolicy
-from muster.model.names import CONSUME_ANNOTATION, KAI_QUEUE_LABEL
+from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
 """A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
@@ -72,7 +75,11 @@ deleted the others, too, if it evicts the gang (its client makes 50 calls a seco
 def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     """The decision for this scene. Deterministic, and quiet where everything is as it should be."""
     if cluster_snapshot.is_finished:
-        return Decision(actions=deletions(cluster_snapshot.requests, cluster_snapshot.templates))
+        return Decision(
+            actions=deletions(
+                cluster_snapshot.requests, cluster_snapshot.templates, cluster_snapshot.placeholders
+            )
+        )
     try:
         batch_snapshots = cluster_snapshot.batch_snapshots
     except ValueError as error:
@@ -95,7 +102,13 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
             *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
-        requeue_at=min((decision.requeue_at for decision in decisions if decision.requeue_at), default=None),
+        requeue_at=min(
+            (
+                *(decision.requeue_at for decision in decisions if decision.requeue_at),
+                *_handover_ends(cluster_snapshot),
+            ),
+            default=None,
+        ),
         waits_for_nodes=any(decision.waits_for_nodes for decision in decisions),
         begins=next((decision.begins for decision in decisions if decision.begins), None),
         shortfalls=tuple(each for decision in decisions for each in decision.shortfalls),
@@ -139,16 +152,38 @@ def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterat
             if pod.metadata.annotations.get(ATTEMPT) not in kept
         ]
         request = present.get(name)
-        found = loss(request, admitted=False) if request else None
-        if not stranded or (request is not None and found is None):
+        what = _lost(request, stranded, now=cluster_snapshot.now) if stranded else ""
+        if not what:
             continue
-        what = found or "its ProvisioningRequest is gone"
-        yield from (DeleteUnbound(pod=pod, request=name) for pod in stranded)
+        # What a set has asked for is there for as long as its pods.
+        asked = "" if isinstance(request, PlaceholderSet) else name
+        yield from (DeleteUnbound(pod=pod, request=asked) for pod in stranded)
         yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
             message=f"{what}. {len(stranded)} pods that no node has yet go back behind the gate.",
         )
+
+
+def _lost(request: ProvisioningRequest | None, stranded: Sequence[GatedPod], *, now: datetime) -> str:
+    """Why these pods have passed in vain; empty while they have not."""
+    if request is None:
+        return "what they were to consume is gone"
+    if isinstance(request, PlaceholderSet) and _handover_end(stranded) <= now:
+        return f"KAI has placed them on no node within {format_duration(HANDOVER)}"
+    return str(loss(request, admitted=False) or "")
+
+
+def _handover_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    """Until when nodes are kept for pods that have passed and have none."""
+    for request in cluster_snapshot.requests:
+        stranded = cluster_snapshot.stranded(request.metadata.name)
+        if stranded and isinstance(request, PlaceholderSet):
+            yield max(_handover_end(stranded), cluster_snapshot.now)
+
+
+def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
+    return max(handed_over_at(pod) for pod in stranded) + HANDOVER
 
 
 # What waits
@@ -253,13 +288,7 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
             return _release_and_retry(snapshot, policy, failure)
         case CreateNext(actions=creates, limit=limit):
             return Decision(
-                # No pool of KAI's is asked by placeholders.
-                actions=(
-                    *delete_outdated(snapshot),
-                    *(each for each in creates if not isinstance(each, HoldNode)),
-                ),
-                requeue_at=limit.at,
-                begins=snapshot,
+                actions=(*delete_outdated(snapshot), *creates), requeue_at=limit.at, begins=snapshot
             )
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
             note = _note(snapshot, next_history, event.message)
@@ -282,7 +311,17 @@ def _pass(
     # Where the API server's clock is ahead of ours, it would wait as long as that.
     if snapshot.batch.refills and made <= snapshot.now < made + SETTLED_AFTER:
         return Decision(actions=deletes, requeue_at=made + SETTLED_AFTER)
-    return Decision(actions=(*deletes, *_ungate_all(snapshot, claims)), begins=snapshot)
+    return Decision(
+        actions=(*deletes, *_without_placeholders(snapshot), *_ungate_all(snapshot, claims)), begins=snapshot
+    )
+
+
+def _without_placeholders(snapshot: BatchSnapshot) -> tuple[Delete, ...]:
+    """They go first: a pod that KAI finds no room for beside its own placeholder would bring another node.
+    The taint keeps the nodes meanwhile.
+    """
+    sets = (each for each in snapshot.current.values() if isinstance(each, PlaceholderSet))
+    return deletions((), (), (pod for each in sets for pod in each.pods))
 
 
 def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
@@ -291,16 +330,16 @@ def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     failed = [found for request in snapshot.attempted if (found := loss(request, admitted=False))]
     if not request_specs:
         return Decision(actions=tuple(_ungate_all(snapshot, {})))
-    if failed or not snapshot.is_provisioned:
+    if failed or not snapshot.keeps_capacity:
         return _abort_ungating(snapshot, policy, failed)
     claims = pod_claims(capacity_claims_of(snapshot.gang, snapshot.current))
-    return Decision(actions=tuple(_ungate_all(snapshot, claims)))
+    return Decision(actions=(*_without_placeholders(snapshot), *_ungate_all(snapshot, claims)))
 
 
 def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Loss]) -> Decision:
-    what = str(failed[0]) if failed else "a ProvisioningRequest of it is gone"
+    what = str(failed[0]) if failed else "what it has asked for is gone"
     deletions_unbound = tuple(
-        DeleteUnbound(pod=pod, request=pod.metadata.annotations.get(CONSUME_ANNOTATION, ""))
+        DeleteUnbound(pod=pod, request=promised_by(pod.metadata.annotations))
         for pod in snapshot.batch.ungated
         if not pod.spec.node_name
     )
@@ -322,7 +361,10 @@ def _ungate_all(snapshot: BatchSnapshot, claims: Mapping[str, PodClaim]) -> Iter
         has_status = pod is leader or STATUS in pod.metadata.annotations
         annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
         annotations |= {STATUS: format_ungated(snapshot.gang)} if has_status else {}
-        yield _ungate(pod, demand, claims.get(demand.pod_set) if demand else None, annotations)
+        claim = claims.get(demand.pod_set) if demand else None
+        if claim and PLACED_ANNOTATION in claim.annotations:
+            annotations |= {HANDED_OVER: format_time(truncate_seconds(snapshot.now))}
+        yield _ungate(pod, demand, claim, annotations)
     yield EmitEvent(
         kind="Normal",
         reason="GangReady",
@@ -341,7 +383,10 @@ def _ungate(
         pod=pod,
         annotations={**annotations, **(claim.annotations if claim else {})},
         node_selector={key: value for key, value in wanted.items() if key not in pod.spec.node_selector},
-        tolerations=missing_tolerations(demand.flavor, pod.spec.tolerations),
+        tolerations=(
+            *missing_tolerations(demand.flavor, pod.spec.tolerations),
+            *(claim.tolerations if claim else ()),
+        ),
     )
 
 

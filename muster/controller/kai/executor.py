@@ -5,17 +5,28 @@ once. Requests are muster.controller.gangs'; decide.py decides what to do.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
-from muster.controller.gangs.objects import PROVISIONING_REQUEST
+from muster.controller.gangs.actions import (
+    CreateRequest,
+    CreateSet,
+    CreateTemplates,
+    Delete,
+    EmitEvent,
+    HoldNode,
+)
+from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.owner import emit_event
+from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import to_annotations
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import STATUS
 from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster
@@ -34,6 +45,7 @@ class Executor:
 
     def __init__(self, client: Client, *, events: EventRecorder, requests: Requests) -> None:
         self._client, self._events, self._requests = client, events, requests
+        self._taints = NodeTaints(client, remember=partial(requests.remember, NODE))
 
     async def run(
         self, actions: Sequence[Action], *, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
@@ -41,11 +53,14 @@ class Executor:
         """`pod_group_demands`: what the templates that are to be created are made of."""
         for kind, group in groupby(actions, key=type):
             listed = tuple(group)
+            calls = (self._one(action, cluster, pod_group_demands) for action in listed)
             if kind is Ungate:
                 await self._ungate_all([each for each in listed if isinstance(each, Ungate)])
-                continue
-            for action in listed:
-                await self._one(action, cluster, pod_group_demands)
+            elif kind in _INDEPENDENT:
+                await side_by_side(calls)
+            else:
+                for call in calls:
+                    await call
 
     async def _one(
         self, action: Action, cluster: RayCluster, pod_group_demands: Sequence[PodGroupDemand]
@@ -53,6 +68,10 @@ class Executor:
         match action:
             case CreateTemplates():
                 await self._create_templates(cluster, action, pod_group_demands)
+            case CreateSet():
+                await self._requests.create_set(owner_of(cluster), action)
+            case HoldNode(node=node, name=name):
+                await self._taints.hold(node, name=name)
             case CreateRequest():
                 await self._requests.create_request(owner_of(cluster), action)
             case Delete():
@@ -126,8 +145,16 @@ class Executor:
         try:
             found = await self._client.get(PROVISIONING_REQUEST, request)
         except NotFound:
-            return False
+            return await self._is_asked_by_pods(request)
         return loss(found, admitted=False) is None
+
+    async def _is_asked_by_pods(self, request: Key) -> bool:
+        """A placeholder set is there while its templates are."""
+        try:
+            first = Key(request.namespace, template_name(request.name, 0))
+            return is_asked_by_pods(await self._client.get(POD_TEMPLATE, first))
+        except NotFound:
+            return False
 
     async def _create_templates(
         self, cluster: RayCluster, action: CreateTemplates, pod_group_demands: Sequence[PodGroupDemand]
@@ -139,3 +166,7 @@ class Executor:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
         await self._requests.create_templates(owner_of(cluster), action, templates)
+
+
+_INDEPENDENT: Final = (HoldNode, Delete)
+"""Writes of which a gang has one for each of its pods, and which do not depend on each other."""

@@ -9,16 +9,18 @@ from datetime import datetime
 
 from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.metrics import GangState
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import Belonging
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.labels import CLUSTER_UID, is_bound, is_finished, is_gated, is_released
 from muster.controller.kai.objects import GatedPod, RayCluster
 
 
 def observe(
-    cluster: RayCluster, pods: Iterable[GatedPod], requests: Iterable[ProvisioningRequest], *, now: datetime
+    cluster: RayCluster, pods: Iterable[GatedPod], requests: Iterable[Belonging], *, now: datetime
 ) -> GangObservation | None:
-    """The gang of this cluster, or None: it is over, or none of its pods is there."""
+    """The gang of this cluster, or None: it is over, or none of its pods is there. `requests`: also what
+    stands for those of placeholders.
+    """
     if cluster.metadata.deletion_timestamp:
         return None
     uid = cluster.metadata.uid

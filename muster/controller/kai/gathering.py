@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kai.actions import Decision
@@ -35,6 +36,8 @@ class Gathering(TurnIndex):
         clusters: Informer[RayCluster],
         pods: Informer[GatedPod],
         requests: Informer[ProvisioningRequest],
+        templates: Informer[PodTemplate],
+        placeholders: Informer[Placeholder],
         queues: Informer[Queue],
         priorities: Informer[PriorityClass],
         policy: Callable[[], GangPolicy | None],
@@ -43,6 +46,7 @@ class Gathering(TurnIndex):
     ) -> None:
         super().__init__()
         self._clusters, self._pods, self._requests = clusters, pods, requests
+        self._templates = templates
         self._policy = policy
         self._base_snapshot, self._queue_demand = base_snapshot, queue_demand
         self.ledger = Ledger(queues.store)
@@ -61,7 +65,9 @@ class Gathering(TurnIndex):
         """The policy by which all of this was read."""
         clusters.store.listen(self._cluster_changed)
         pods.store.listen(self._pod_changed)
-        requests.store.listen(self._request_changed)
+        requests.store.listen(self._made_changed)
+        templates.store.listen(self._template_changed)
+        placeholders.store.listen(self._made_changed)
         queues.store.listen(self._queue_changed)
         priorities.store.listen(self._priority_changed)
 
@@ -173,7 +179,13 @@ class Gathering(TurnIndex):
         """Those that KubeRay has put into a queue, as it does where it runs with KAI."""
         self._changed_pods |= {pod.key: None for pod in pods if pod.metadata.labels.get(KAI_QUEUE_LABEL)}
 
-    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+    def _template_changed(self, before: PodTemplate | None, after: PodTemplate | None) -> None:
+        """A placeholder set begins and ends with its templates."""
+        some = after or before
+        if some is not None and is_asked_by_pods(some):
+            self._made_changed(before, after)
+
+    def _made_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         for item in (before, after):
             for key in cluster_of(item) if item else ():
                 if self._clusters.get(key) is not None:
@@ -239,7 +251,11 @@ class Gathering(TurnIndex):
     def _read(self, key: Key, now: datetime) -> Iterator[BatchSnapshot]:
         """Those of its batches that have begun."""
         cluster = self._clusters.get(key)
-        has_begun = self._requests.store.by_index(BY_CLUSTER, key) or self._pods.store.by_index(RELEASED, key)
+        has_begun = (
+            self._requests.store.by_index(BY_CLUSTER, key)
+            or self._pods.store.by_index(RELEASED, key)
+            or any(map(is_asked_by_pods, self._templates.store.by_index(BY_CLUSTER, key)))
+        )
         if cluster is None or cluster.metadata.deletion_timestamp or not has_begun:
             return
         try:

@@ -1,10 +1,26 @@
-"""By what the caches of gated pods, and of what is written for Ray clusters, are indexed."""
+"""By what the caches of gated pods, of nodes, and of what is written for Ray clusters, are indexed."""
+
+from typing import Any, Final
 
 from muster.controller.gangs.identity import owner_keys
+from muster.controller.gangs.indexes import (
+    BY_ENDING,
+    BY_HELD,
+    BY_NODE,
+    BY_POOL,
+    BY_REQUEST,
+    ending_of,
+    held_of,
+    node_of,
+    pool_of,
+    request_of,
+    set_of,
+)
 from muster.controller.gangs.objects import Belonging
 from muster.controller.kai.labels import CLUSTER_NAME, is_released
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kube.resource import Key
+from muster.controller.runtime.store import IndexFunction
 from muster.model.names import RAY_CLUSTER_LABEL
 
 BY_CLUSTER = "cluster"
@@ -12,7 +28,7 @@ RELEASED = "released"
 
 
 def cluster_of(item: Belonging) -> list[Key]:
-    """The Ray cluster that a request or template was made for; none if it is not one of ours."""
+    """The Ray cluster that a request, template or placeholder was made for; none if it is not one of ours."""
     return owner_keys(item, CLUSTER_NAME)
 
 
@@ -23,3 +39,18 @@ def ray_cluster_of(pod: GatedPod) -> list[Key]:
 
 def released_cluster_of(pod: GatedPod) -> list[Key]:
     return ray_cluster_of(pod) if is_released(pod) else []
+
+
+Indexes = dict[str, IndexFunction[Any]]
+
+OF_REQUESTS: Final[Indexes] = {BY_CLUSTER: cluster_of}
+OF_TEMPLATES: Final[Indexes] = {BY_CLUSTER: cluster_of, BY_REQUEST: set_of}
+OF_PLACEHOLDERS: Final[Indexes] = {BY_CLUSTER: cluster_of, BY_NODE: node_of}
+OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of}
+OF_PODS: Final[Indexes] = {
+    BY_CLUSTER: ray_cluster_of,
+    BY_ENDING: ending_of,
+    BY_NODE: node_of,
+    BY_REQUEST: request_of,
+    RELEASED: released_cluster_of,
+}

@@ -5,9 +5,11 @@ Decides which queue, pool and priority a pod has, in the order in which KAI itse
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.lease import parse_time
 from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
 from muster.model.kai.priorities import NON_PREEMPTIBLE
 from muster.model.names import (
@@ -31,6 +33,8 @@ LEADER: Final = f"{GROUP}/leader"
 """Label of requests: the uid of the pod whose gate goes last."""
 SIZE: Final = f"{GROUP}/pods"
 """Label of requests, annotation of pods that have passed: how many pods their attempt releases."""
+HANDED_OVER: Final = f"{GROUP}/handed-over"
+"""Annotation of pods that run on what placeholders have brought: when their gate was removed."""
 STATUS: Final = f"{GROUP}/gang-status"
 """Annotation of a batch's leader: what a user reads."""
 
@@ -58,6 +62,12 @@ def is_finished(pod: GatedPod) -> bool:
 def is_released(pod: GatedPod) -> bool:
     """We removed its gate, and no node has it yet."""
     return ATTEMPT in pod.metadata.annotations and not (is_gated(pod) or is_bound(pod) or is_finished(pod))
+
+
+def handed_over_at(pod: GatedPod) -> datetime:
+    """When its gate was removed, so that it runs on what placeholders have brought."""
+    noted = parse_time(pod.metadata.annotations.get(HANDED_OVER, ""))
+    return noted or pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
 
 
 def group_of(pod: GatedPod) -> str:

@@ -11,7 +11,7 @@ from msgspec import field
 
 from muster.controller.gangs.objects import Pod, PodSpec, Quantities
 from muster.controller.kube.resource import Object, Partial, Resource
-from muster.model.names import GROUP, JOB_PARAMETER_PREFIX
+from muster.model.names import GROUP, JOB_PARAMETER_PREFIX, UNDISTURBED
 
 
 class Gate(Partial, frozen=True):
@@ -87,15 +87,18 @@ class PriorityClass(Object, frozen=True):
     global_default: bool = False
 
 
+REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
+"""Annotation of a Ray cluster, or of its pods: the level of a topology that they may not leave."""
 POD_ANNOTATIONS = (
     f"{GROUP}/",
     "autoscaling.x-k8s.io/",
     "gpu-fraction",
     "gpu-memory",
+    REQUIRED_PLACEMENT,
 )
 
 GATED_POD = Resource("", "v1", "pods", "Pod", True, GatedPod, annotation_prefixes=POD_ANNOTATIONS)
-WHOLE_POD = Resource("", "v1", "pods", "Pod", True, WholePod, annotation_prefixes=())
+WHOLE_POD = Resource("", "v1", "pods", "Pod", True, WholePod, annotation_prefixes=tuple(UNDISTURBED))
 RAY_CLUSTER = Resource(
     "ray.io",
     "v1",
@@ -103,7 +106,7 @@ RAY_CLUSTER = Resource(
     "RayCluster",
     True,
     RayCluster,
-    annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX),
+    annotation_prefixes=(f"{GROUP}/", JOB_PARAMETER_PREFIX, REQUIRED_PLACEMENT),
 )
 QUEUE = Resource("scheduling.run.ai", "v2", "queues", "Queue", False, Queue, annotation_prefixes=())
 PRIORITY_CLASS = Resource(

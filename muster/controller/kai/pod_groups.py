@@ -16,10 +16,18 @@ from typing import Final
 
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
 from muster.controller.gangs.objects import Toleration
+from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.kai.labels import group_of, pool_of
-from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.controller.kai.objects import REQUIRED_PLACEMENT, GatedPod, RayCluster
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.names import GKE_QUEUED_CLASS, GKE_QUEUED_TAINT_KEY, GPU_RESOURCE, GPU_TAINT_KEY, POOL_LABEL
+from muster.model.names import (
+    GKE_QUEUED_CLASS,
+    GKE_QUEUED_TAINT_KEY,
+    GPU_RESOURCE,
+    GPU_TAINT_KEY,
+    HELD_TAINT_KEY,
+    POOL_LABEL,
+)
 from muster.model.pods import Amounts
 
 FRACTION = "gpu-fraction"
@@ -63,6 +71,7 @@ class _Placed:
     flavor: FlavorPolicy
     needs: PodNeeds
     share: Share | None
+    uncopied: tuple[Uncopied, ...]
 
 
 def pod_group_demands(
@@ -124,8 +133,22 @@ def _place(pod: GatedPod, cluster: RayCluster, policy: GangPolicy) -> _Placed | 
     needs = pod_needs(
         pod.spec, amounts, node_selector=pinned, tolerations=missing_tolerations(flavor, pod.spec.tolerations)
     )
-    needs = replace(needs, node_selector={**own, **pinned})
-    return _Placed(pod=pod, flavor=flavor, needs=needs, share=share(pod, flavor.gpu_memory))
+    # As if its gate were still there: alike pods make one demand while the batch passes.
+    tolerations = tuple(each for each in needs.tolerations if each.key != HELD_TAINT_KEY)
+    needs = replace(needs, node_selector={**own, **pinned}, tolerations=tolerations)
+    return _Placed(
+        pod=pod,
+        flavor=flavor,
+        needs=needs,
+        share=share(pod, flavor.gpu_memory),
+        uncopied=_uncopied(pod, cluster) if flavor.by_placeholders else (),
+    )
+
+
+def _uncopied(pod: GatedPod, cluster: RayCluster) -> tuple[Uncopied, ...]:
+    has_topology = any(REQUIRED_PLACEMENT in each.metadata.annotations for each in (pod, cluster))
+    topology = (Uncopied(field=f"annotation {REQUIRED_PLACEMENT}"),) if has_topology else ()
+    return (*uncopied(pod.spec), *topology)
 
 
 def missing_tolerations(flavor: FlavorPolicy, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
@@ -177,10 +200,18 @@ def _likeness(placed: _Placed) -> Hashable:
 
 
 def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
+    """Where placeholders bring the nodes, a pod without a GPU has one, too: its gang's taint keeps it out of
+    any other room there.
+    """
     first = group[0]
-    managed = any(first.needs.amounts.get(name) for name in policy.managed_resources)
+    wants = any(first.needs.amounts.get(name) for name in policy.managed_resources)
     demand = Demand(
-        pod_set=group_of(first.pod), count=len(group), needs=first.needs, flavor=first.flavor, managed=managed
+        pod_set=group_of(first.pod),
+        count=len(group),
+        needs=first.needs,
+        flavor=first.flavor,
+        managed=wants or first.flavor.by_placeholders,
+        uncopied=_all_uncopied(group),
     )
     return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)
 
@@ -198,8 +229,14 @@ def _packed(group: Sequence[_Placed]) -> PodGroupDemand:
         needs=replace(first.needs, amounts=amounts),
         flavor=first.flavor,
         managed=True,
+        # Pods that share a GPU share its node.
+        uncopied=tuple(replace(found, on_one_node=False) for found in _all_uncopied(group)),
     )
     return PodGroupDemand(demand=demand, pods=tuple(placed.pod for placed in group), is_packed=True)
+
+
+def _all_uncopied(group: Sequence[_Placed]) -> tuple[Uncopied, ...]:
+    return tuple(dict.fromkeys(each for placed in group for each in placed.uncopied))
 
 
 def _largest(group: Sequence[_Placed], count: int) -> dict[str, Fraction]:

@@ -8,38 +8,42 @@ from functools import partial
 from typing import Final
 
 from muster.controller.gangs.gang_state import GangObservation
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    node_of,
-    pool_of,
-    request_of,
-)
 from muster.controller.gangs.kinds import Kinds
-from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST, GangPolicyObject
+from muster.controller.gangs.objects import (
+    NODE,
+    PLACEHOLDER,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    GangPolicyObject,
+)
 from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.setup import gang_controller, policy_controller
+from muster.controller.gangs.setup import autoscaler_words, gang_controller, policy_controller
+from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.gang_state import observe
+from muster.controller.kai.held_nodes import HeldNodes
 from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
-    RELEASED,
+    OF_NODES,
+    OF_PLACEHOLDERS,
+    OF_PODS,
+    OF_REQUESTS,
+    OF_TEMPLATES,
     cluster_of,
     ray_cluster_of,
-    released_cluster_of,
 )
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from muster.controller.kai.shutdown import on_shutdown
+from muster.controller.kai.unused_nodes import unused_cause
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.clock import utc_now
+from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.model import names
@@ -59,12 +63,21 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     view = _view(manager, policies)
     requests = Requests(
         manager.client,
-        caches={GATED_POD: view.pods, PROVISIONING_REQUEST: view.requests, POD_TEMPLATE: view.templates},
+        caches={
+            GATED_POD: view.pods,
+            PROVISIONING_REQUEST: view.requests,
+            POD_TEMPLATE: view.templates,
+            PLACEHOLDER: view.placeholders,
+            NODE: view.nodes,
+        },
     )
     executor = Executor(manager.client, events=manager.events, requests=requests)
     hooks = RayClusterHooks(view, executor, requests)
-    manager.on_uninstall(on_shutdown(manager.client, policy_objects, view, hooks, clock=utc_now))
-    controller, gangs, _ = gang_controller(
+    taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
+    manager.on_uninstall(
+        on_shutdown(manager.client, policy_objects, view, hooks, taints=taints, clock=utc_now)
+    )
+    controller, gangs, metrics = gang_controller(
         manager,
         "kai-gangs",
         hooks,
@@ -78,10 +91,31 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     controller.watches(view.pods, ray_cluster_of)
     controller.watches(view.requests, cluster_of)
     controller.watches(view.templates, cluster_of)
+    controller.watches(view.placeholders, cluster_of)
     controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
+    controller.watches_transitions(view.nodes, view.clusters_placed_on)
     controller.reads(view.queues)
     controller.watches(view.priorities, partial(_waiting, view))
     controller.watches(policy_objects, partial(_waiting, view))
+    if view.words:
+        controller.hears(view.words.pods, view.clusters_spoken_of)
+    _held_nodes(manager, view, taints)
+    unused = UnusedNodes(
+        nodes=view.nodes,
+        cause=partial(unused_cause, view),
+        metrics=metrics,
+        counts=manager.leads,
+        clock=utc_now,
+    )
+    view.placeholders.store.listen(unused.changed)
+
+
+def _held_nodes(manager: Manager, view: View, taints: NodeTaints) -> None:
+    held = HeldNodes(view, taints, clock=utc_now)
+    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
+    controller.watches(view.nodes, held.of_node)
+    controller.watches(view.templates, held.of_template)
+    controller.watches_transitions(view.pods, held.of_pod)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:
@@ -89,7 +123,7 @@ def _observe(view: View, key: Key) -> GangObservation | None:
     if cluster is None:
         return None
     pods = view.pods.store.by_index(BY_CLUSTER, key)
-    return observe(cluster, pods, view.requests.store.by_index(BY_CLUSTER, key), now=utc_now())
+    return observe(cluster, pods, view.asks_of(key), now=utc_now())
 
 
 def _waiting(view: View, _: object) -> list[Key]:
@@ -100,21 +134,13 @@ def _waiting(view: View, _: object) -> list[Key]:
 def _view(manager: Manager, policies: Policies) -> View:
     return View(
         clusters=manager.informer(RAY_CLUSTER),
-        pods=manager.informer(
-            GATED_POD,
-            selection=LIVE,
-            indexes={
-                BY_CLUSTER: ray_cluster_of,
-                BY_ENDING: ending_of,
-                BY_NODE: node_of,
-                BY_REQUEST: request_of,
-                RELEASED: released_cluster_of,
-            },
-        ),
-        requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes={BY_CLUSTER: cluster_of}),
-        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes={BY_CLUSTER: cluster_of}),
-        nodes=manager.informer(NODE, indexes={BY_POOL: pool_of}),
+        pods=manager.informer(GATED_POD, selection=LIVE, indexes=OF_PODS),
+        requests=manager.informer(PROVISIONING_REQUEST, selection=OURS, indexes=OF_REQUESTS),
+        templates=manager.informer(POD_TEMPLATE, selection=OURS, indexes=OF_TEMPLATES),
+        placeholders=manager.informer(PLACEHOLDER, selection=OURS, indexes=OF_PLACEHOLDERS),
+        nodes=manager.informer(NODE, indexes=OF_NODES),
         queues=manager.informer(QUEUE),
         priorities=manager.informer(PRIORITY_CLASS),
         policy=lambda: policies.accepted(names.GANG_POLICY),
+        words=autoscaler_words(manager),
     )

@@ -10,16 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.actions import EmitEvent, deletions
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import GANG_POLICY, Condition, GangPolicyObject
 from muster.controller.gangs.policies import ACCEPTED, apply_condition
 from muster.controller.gangs.shutdown import REASON, REMOVED, ShutdownHandler
 from muster.controller.gangs.shutdown import on_shutdown as handler
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.decide import finish, set_status
 from muster.controller.kai.hooks import RayClusterHooks
-from muster.controller.kai.indexes import ray_cluster_of
+from muster.controller.kai.indexes import cluster_of, ray_cluster_of
 from muster.controller.kai.labels import is_gated
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kai.view import View
@@ -37,11 +38,13 @@ _FIX: Final = (
 def shutdown_actions(snapshot: ClusterSnapshot) -> tuple[Action, ...]:
     """The last writes for this cluster."""
     if snapshot.is_finished:
-        return ()
+        return deletions((), (), snapshot.placeholders)
     try:
-        return tuple(action for batch in snapshot.batch_snapshots for action in _release(batch))
+        batches = snapshot.batch_snapshots
     except ValueError:
         return ()  # It makes no batches: it holds nothing, and its status says why.
+    _, _, stray = snapshot.unneeded(kept={each.batch.attempt for each in batches})
+    return (*deletions((), (), stray), *(action for batch in batches for action in _release(batch)))
 
 
 def _release(snapshot: BatchSnapshot) -> tuple[Action, ...]:
@@ -58,6 +61,7 @@ def on_shutdown(
     view: View,
     hooks: RayClusterHooks,
     *,
+    taints: NodeTaints,
     clock: Callable[[], datetime],
 ) -> ShutdownHandler:
     def conditions() -> Iterable[Awaitable[None]]:
@@ -65,9 +69,12 @@ def on_shutdown(
         return (apply_condition(client, GANG_POLICY, each, removed, now=clock()) for each in policies.store)
 
     def gangs() -> Iterable[Key]:
-        return {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
+        waiting = {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
+        return waiting | {key for pod in view.placeholders.store for key in cluster_of(pod)}
 
     def last(snapshot: ClusterSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))
 
-    return handler(hooks, last, gangs=gangs, conditions=conditions, clock=clock)
+    return handler(
+        hooks, last, gangs=gangs, conditions=conditions, clock=clock, nodes=view.nodes, taints=taints
+    )

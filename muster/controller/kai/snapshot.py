@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from muster.controller.gangs.attempt import Attempt
-from muster.controller.gangs.identity import ATTEMPT, digest, request_name, request_of_template
+from muster.controller.gangs.identity import ATTEMPT, digest, promised_by, request_name, request_of_template
 from muster.controller.gangs.limits import subject_of
-from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
+from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
@@ -32,13 +33,14 @@ from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_size, pod_group_demands
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
 from muster.model.gangpolicy import GangPolicy, KaiPolicy
-from muster.model.names import CONSUME_ANNOTATION
 from muster.model.quantities import read_count
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSnapshot:
-    """One Ray cluster. `pods` are its live ones; `requests` and `templates` all that carry its uid."""
+    """One Ray cluster. `pods` are its live ones; `requests`, `templates` and `placeholders` all that carry
+    its uid.
+    """
 
     cluster: RayCluster
     now: datetime
@@ -46,6 +48,7 @@ class ClusterSnapshot:
     pods: tuple[GatedPod, ...] = ()
     requests: tuple[ProvisioningRequest, ...] = ()
     templates: tuple[PodTemplate, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
     ending: tuple[GatedPod, ...] = ()
     """Pods of whatever cluster that were deleted and still have their nodes."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class ClusterSnapshot:
             policy=self.policy,
             requests=tuple(item for item in self.requests if _attempt(item) == batch.attempt),
             templates=tuple(item for item in self.templates if _attempt(item) == batch.attempt),
+            placeholders=tuple(item for item in self.placeholders if _attempt(item) == batch.attempt),
             surroundings=self.surroundings,
         )
         sizes = [item.metadata.labels.get(SIZE, "") for item in snapshot.requests]
@@ -104,15 +108,17 @@ class ClusterSnapshot:
         """The pods that have passed, by the request that they consume."""
         found: dict[str, list[GatedPod]] = {}
         for pod in self.pods:
-            name = pod.metadata.annotations.get(CONSUME_ANNOTATION, "")
+            name = promised_by(pod.metadata.annotations)
             if name and not is_gated(pod):
                 found.setdefault(name, []).append(pod)
         return {name: tuple(pods) for name, pods in found.items()}
 
-    def unneeded(self, *, kept: set[str]) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
+    def unneeded(
+        self, *, kept: set[str]
+    ) -> tuple[list[ProvisioningRequest], list[PodTemplate], list[Placeholder]]:
         """What belongs to no waiting attempt (`kept`) and what no pod that has passed consumes.
 
-        A template goes with its request: it owns it.
+        A template goes with its request: it owns it, or it is what a placeholder set is known by.
         """
         past = [item for item in self.requests if _attempt(item) not in kept]
         in_use = {item.metadata.name for item in past} & self.released.keys()
@@ -123,6 +129,7 @@ class ClusterSnapshot:
                 for item in self.templates
                 if _attempt(item) not in kept and request_of_template(item.metadata.name) not in in_use
             ],
+            [item for item in self.placeholders if _attempt(item) not in kept],
         )
 
     @property
@@ -237,6 +244,18 @@ class BatchSnapshot(Attempt):
         return self._queue_demands(self.batch.pods)
 
     @property
+    def keeps_capacity(self) -> bool:
+        """While it passes: nothing that was promised to it is gone. Its placeholders go before its gates, and
+        the taint keeps their nodes.
+        """
+        asked = [self.current.get(spec.shape) for spec in self.gang.request_specs]
+        return all(
+            request is not None
+            and (isinstance(request, PlaceholderSet) or request.status.holds("Provisioned"))
+            for request in asked
+        )
+
+    @property
     def reserved_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds of its queues before its pods are released: nothing until it requests. Once it has
         begun to pass, the rest of it precedes all others. Raises ValueError.
@@ -290,5 +309,5 @@ def queue_demand(
     )
 
 
-def _attempt(item: ProvisioningRequest | PodTemplate) -> str:
+def _attempt(item: Belonging) -> str:
     return item.metadata.labels.get(ATTEMPT, "")

@@ -15,6 +15,7 @@ from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
 from muster.controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
+from muster.model.names import UNDISTURBED
 from muster.model.pods import Amounts
 
 # What belongs to one pod of many, or that a template may not carry beside its class.
@@ -35,7 +36,8 @@ def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:
         spec.pop("initContainers", None)
         spec["containers"] = [_packed(spec["containers"][0], group_demand.demand.needs.amounts)]
     fill_requests(spec)
-    return {"metadata": {"labels": dict(pod.metadata.labels)}, "spec": spec}
+    own = {key: value for key, value in pod.metadata.annotations.items() if key in UNDISTURBED}
+    return {"metadata": {"labels": dict(pod.metadata.labels), "annotations": own}, "spec": spec}
 
 
 def _packed(container: Json, amounts: Amounts) -> Json:

@@ -4,20 +4,29 @@ Nodes, pods of others and other gangs are read only when the decision can depend
 nothing, decides nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
 from muster.controller.gangs.capacity_claims import unused_claims
 from muster.controller.gangs.ending import in_the_way, recheck_at
-from muster.controller.gangs.indexes import BY_ENDING, BY_POOL, BY_REQUEST, request_of
-from muster.controller.gangs.objects import Belonging, Node, Pod, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.indexes import BY_ENDING, BY_NODE, BY_POOL, BY_REQUEST, request_of
+from muster.controller.gangs.objects import (
+    Belonging,
+    Node,
+    Placeholder,
+    Pod,
+    PodTemplate,
+    ProvisioningRequest,
+)
+from muster.controller.gangs.placeholder_sets import has_changed, is_asked_by_pods, sets_of
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kai.gathering import Gathering
-from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, cluster_of, ray_cluster_of
 from muster.controller.kai.labels import CLUSTER_UID, is_finished, is_gated
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
@@ -26,6 +35,7 @@ from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import PLACEHOLDER_NAMESPACE
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -36,10 +46,12 @@ class View:
     pods: Informer[GatedPod]
     requests: Informer[ProvisioningRequest]
     templates: Informer[PodTemplate]
+    placeholders: Informer[Placeholder]
     nodes: Informer[Node]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
+    words: AutoscalerWords | None = None
     gathering: Gathering = field(init=False)
     usage: NodeUsage[GatedPod] = field(init=False)
 
@@ -49,6 +61,8 @@ class View:
             clusters=self.clusters,
             pods=self.pods,
             requests=self.requests,
+            templates=self.templates,
+            placeholders=self.placeholders,
             queues=self.queues,
             priorities=self.priorities,
             policy=self.policy,
@@ -74,14 +88,36 @@ class View:
         items: list[Belonging] = [
             *self.requests.store.by_index(BY_CLUSTER, key),
             *self.templates.store.by_index(BY_CLUSTER, key),
+            *self.placeholders.store.by_index(BY_CLUSTER, key),
         ]
         foreign = (item for item in items if _made_for(item) != uid)
         return [item for item in foreign if not item.metadata.deletion_timestamp]
 
+    def clusters_placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The Ray clusters that have a placeholder on this node, when it is another node to them."""
+        node = after or before
+        if node is None or not has_changed(before, after):
+            return ()
+        pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
+        return {key for pod in pods for key in cluster_of(pod)}
+
+    def clusters_spoken_of(self, said: Said) -> Iterable[Key]:
+        """The Ray cluster whose placeholder an Event is about."""
+        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
+        return cluster_of(pod) if pod else ()
+
+    def asks_of(self, key: Key) -> list[Belonging]:
+        """What stands for its requests: those, and the templates of its placeholders."""
+        templates = self.templates.store.by_index(BY_CLUSTER, key)
+        return [*self.requests.store.by_index(BY_CLUSTER, key), *filter(is_asked_by_pods, templates)]
+
     def _base_snapshot(self, cluster: RayCluster, now: datetime) -> ClusterSnapshot:
         uid, key = cluster.metadata.uid, cluster.key
         requests = self.requests.store.by_index(BY_CLUSTER, key)
-        templates = self.templates.store.by_index(BY_CLUSTER, key)
+        made = self.templates.store.by_index(BY_CLUSTER, key)
+        templates = tuple(item for item in made if _made_for(item) == uid)
+        kept = self.placeholders.store.by_index(BY_CLUSTER, key)
+        placeholders = tuple(item for item in kept if _made_for(item) == uid)
         return ClusterSnapshot(
             cluster=cluster,
             now=now,
@@ -91,8 +127,17 @@ class View:
                 for pod in self.pods.store.by_index(BY_CLUSTER, key)
                 if not is_finished(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
             ),
-            requests=tuple(item for item in requests if _made_for(item) == uid),
-            templates=tuple(item for item in templates if _made_for(item) == uid),
+            requests=(
+                *(item for item in requests if _made_for(item) == uid),
+                *sets_of(
+                    templates,
+                    placeholders,
+                    node=lambda name: self.nodes.get(Key("", name)),
+                    why=self.words.why if self.words else lambda _: "",
+                ),
+            ),
+            templates=templates,
+            placeholders=placeholders,
             priorities=self._classes(),
             ledger=self.gathering.ledger,
             line=self.gathering.line,
@@ -120,7 +165,12 @@ class View:
         provisioned = [each for each in asked if each.gang.request_specs and each.is_provisioned]
         if not provisioned:
             return around
-        pools = {group.demand.flavor.name for each in provisioned for group in each.pod_group_demands}
+        pools = {
+            group.demand.flavor.name
+            for each in provisioned
+            for group in each.pod_group_demands
+            if not group.demand.flavor.by_placeholders
+        }
         nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
         claims, used = (
             tuple(self._claims(snapshot, provisioned)),
@@ -130,13 +180,13 @@ class View:
 
     def _claims(self, snapshot: ClusterSnapshot, mine: list[BatchSnapshot]) -> Iterator[PodDemand]:
         """Room on nodes that others were promised first and have not taken yet. A lease with nodes of its own
-        needs no protection.
+        needs no protection, nor do nodes with placeholders or our taint.
         """
         shared = {
             spec.pool
             for each in mine
             for spec in each.gang.request_specs
-            if not spec.flavor.node_selector_from_details
+            if not (spec.flavor.node_selector_from_details or spec.flavor.by_placeholders)
         }
         rank = max(_rank(each) for each in mine)
         gathering = self.gathering.batches.items() if shared else ()

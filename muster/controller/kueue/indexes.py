@@ -7,7 +7,7 @@ is not read.
 from datetime import datetime
 from typing import Any, Final
 
-from muster.controller.gangs.identity import owner_keys, request_of_template
+from muster.controller.gangs.identity import owner_keys
 from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_HELD,
@@ -21,6 +21,7 @@ from muster.controller.gangs.indexes import (
     node_of,
     pool_of,
     request_of,
+    set_of,
 )
 from muster.controller.gangs.objects import Belonging, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
@@ -42,11 +43,6 @@ BY_MINUTE = "minute"
 def workload_of(item: Belonging) -> list[Key]:
     """The Workload that a request, template or placeholder was made for; none if it is not one of ours."""
     return owner_keys(item, OWNING_WORKLOAD)
-
-
-def set_of(template: PodTemplate) -> list[str]:
-    """The placeholder set that it asks for."""
-    return [request_of_template(template.metadata.name)] if is_asked_by_pods(template) else []
 
 
 def pools_asked(template: PodTemplate) -> list[str]:

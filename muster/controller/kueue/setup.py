@@ -9,15 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from muster.controller.gangs.autoscaler_words import (
-    BY_SUBJECT,
-    CLAIM_EVENTS,
-    EVENTS,
-    AutoscalerWords,
-    subject_of,
-)
-from muster.controller.gangs.autoscaler_words import OF_CLAIMS as EVENTS_OF_CLAIMS
-from muster.controller.gangs.autoscaler_words import OF_PLACEHOLDERS as EVENTS_OF_PLACEHOLDERS
 from muster.controller.gangs.gang_state import GangObservation
 from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.kinds import Kinds
@@ -35,8 +26,9 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import RETRY_AT
-from muster.controller.gangs.setup import gang_controller, policy_controller
+from muster.controller.gangs.setup import autoscaler_words, gang_controller, policy_controller
 from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
@@ -67,7 +59,7 @@ from muster.controller.kueue.objects import (
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.shutdown import on_shutdown
-from muster.controller.kueue.unused_nodes import UnusedNodes
+from muster.controller.kueue.unused_nodes import unused_cause
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.clock import utc_now
@@ -134,7 +126,13 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     )
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
-    unused = UnusedNodes(view=view, metrics=metrics, counts=manager.leads, clock=utc_now)
+    unused = UnusedNodes(
+        nodes=view.nodes,
+        cause=partial(unused_cause, view),
+        metrics=metrics,
+        counts=manager.leads,
+        clock=utc_now,
+    )
     view.placeholders.store.listen(unused.changed)
     waiting = partial(_waiting, view)
     controller.watches(view.workloads, view.keys_concerned)
@@ -217,15 +215,6 @@ def _policies(manager: Manager, inputs: _Inputs) -> None:
     controller.watches(inputs.flavors, lambda _: [item.key for item in inputs.policy_objects.store])
 
 
-def _words(manager: Manager) -> AutoscalerWords:
-    """Events decide nothing: no start waits for them, and a cluster that refuses them stops no gang."""
-    indexes = {BY_SUBJECT: subject_of}
-    return AutoscalerWords(
-        manager.informer(EVENTS, selection=EVENTS_OF_PLACEHOLDERS, indexes=indexes, is_needed=False),
-        manager.informer(CLAIM_EVENTS, selection=EVENTS_OF_CLAIMS, indexes=indexes, is_needed=False),
-    )
-
-
 def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
     return View(
         workloads=manager.informer(WORKLOAD, indexes=OF_WORKLOADS, on_event=pending.on_event),
@@ -236,7 +225,7 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
         pods=manager.informer(POD, selection=RUNNING, indexes=OF_PODS),
         flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
-        words=_words(manager) if manager.reads_events else None,
+        words=autoscaler_words(manager),
         checks=Checks(inputs.checks, inputs.policies),
     )
 

@@ -14,7 +14,6 @@ from typing import Final
 from muster.controller.gangs.actions import EmitEvent, deletions
 from muster.controller.gangs.assembly import delete_all
 from muster.controller.gangs.objects import Condition
-from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.policies import apply_condition
 from muster.controller.gangs.shutdown import REASON, REMOVED, ShutdownHandler
 from muster.controller.gangs.shutdown import on_shutdown as handler
@@ -73,20 +72,12 @@ def on_shutdown(
     def last(snapshot: WorkloadSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))
 
-    def kept() -> Iterable[Key]:
-        return [node.key for node in view.nodes.store if held_for(node)]
-
-    async def release_node(key: Key) -> None:
-        node = view.nodes.get(key)
-        if node and (name := held_for(node)):
-            await taints.release(key.name, name=name)
-
     return handler(
         hooks,
         last,
         gangs=gangs,
         conditions=conditions,
         clock=clock,
-        nodes=kept,
-        release_node=release_node,
+        nodes=view.nodes,
+        taints=taints,
     )

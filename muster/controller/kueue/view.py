@@ -33,7 +33,7 @@ from muster.controller.gangs.objects import (
     ProvisioningRequest,
 )
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_outage
-from muster.controller.gangs.placeholder_sets import held_for, is_leaving, is_standing, sets_of
+from muster.controller.gangs.placeholder_sets import has_changed, sets_of
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.usage import NodeUsage, less
@@ -199,7 +199,7 @@ class View:
     def workloads_placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The Workloads that have a placeholder on this node, when it is another node to them."""
         node = after or before
-        if node is None or (before and after and _to_placeholders(before) == _to_placeholders(after)):
+        if node is None or not has_changed(before, after):
             return ()
         pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
         return {key for pod in pods for key in workload_of(pod)}
@@ -353,10 +353,6 @@ class View:
     def _ending(self, snapshot: WorkloadSnapshot) -> Iterator[Pod]:
         pods = self.pods.store.by_index(BY_ENDING, BY_ENDING)
         return in_the_way(snapshot.gang, ((pod, self.nodes.get(Key("", pod.spec.node_name))) for pod in pods))
-
-
-def _to_placeholders(node: Node) -> tuple[bool, bool, str]:
-    return is_standing(node), is_leaving(node), held_for(node)
 
 
 def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:

@@ -24,17 +24,15 @@ from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy, Ka
 from muster.model.names import (
     CLASS_ANNOTATION,
     CONSUME_ANNOTATION,
-    GANG_GATE,
     GKE_LEASE_DETAIL,
     GKE_LEASE_LABEL,
     GKE_QUEUED_CLASS,
-    GPU_RESOURCE,
-    POOL_LABEL,
     SYSTEM_NAMESPACE,
     TEAM_LABEL,
 )
 from muster.model.stack import Scheduler
 from tests.integration.accounts import limits
+from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster, worker_group
 from tests.integration.ours import Ours
 from tests.integration.rights import forbidden
 from tests.kai.definitions import ours
@@ -88,26 +86,6 @@ _KINDS = {
     "Role": f"{_RBAC}/namespaces/{names.NAMESPACE}/roles",
     "RoleBinding": f"{_RBAC}/namespaces/{names.NAMESPACE}/rolebindings",
 }
-# Ray's own kind, cut to what is told apart here; KubeRay's definition has a million bytes.
-_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_RAY_CLUSTERS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "rayclusters.ray.io"},
-    "spec": {
-        "group": "ray.io",
-        "scope": "Namespaced",
-        "names": {"kind": "RayCluster", "plural": "rayclusters", "singular": "raycluster"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANYTHING}}},
-            }
-        ],
-    },
-}
 
 
 @dataclass
@@ -135,19 +113,10 @@ class Stack:
 
     def submit(self, name: str, *, workers: int, fraction: str = "", queue: str = "team-a") -> None:
         """All of its workers are KAI's minimum."""
-        body = {
-            "apiVersion": "ray.io/v1",
-            "kind": "RayCluster",
-            "metadata": {"name": name, "labels": {"kai.scheduler/queue": queue}},
-            "spec": {
-                "headGroupSpec": {"template": _template()},
-                "workerGroupSpecs": [_workers(workers, least=workers, fraction=fraction)],
-            },
-        }
-        self.server.call("POST", self._clusters, body)
+        self.server.call("POST", self._clusters, ray_cluster(name, queue, workers=workers, fraction=fraction))
 
     def grow(self, name: str, workers: int, *, least: int) -> None:
-        body = {"spec": {"workerGroupSpecs": [_workers(workers, least=least)]}}
+        body = {"spec": {"workerGroupSpecs": [worker_group(workers, least=least)]}}
         path, kind = f"{self._clusters}/{name}", "application/merge-patch+json"
         self.server.call("PATCH", path, body, content_type=kind)
 
@@ -188,30 +157,10 @@ class Stack:
         eventually(what, reached, told=lambda: f"told: {self.told()}\n{self.programs.logs()}")
 
 
-def _workers(count: int, *, least: int, fraction: str = "") -> dict[str, Any]:
-    template = _template(fraction)
-    return {"groupName": "workers", "replicas": count, "minReplicas": least, "template": template}
-
-
-def _template(fraction: str = "") -> dict[str, Any]:
-    """A pod of one GPU, or of a part of one, as the webhook leaves it: behind the gate."""
-    requests = {"cpu": "1", "memory": "1Gi"} | ({} if fraction else {GPU_RESOURCE: "1"})
-    limits = {} if fraction else {GPU_RESOURCE: "1"}
-    container = {"name": "ray", "image": "none", "resources": {"requests": requests, "limits": limits}}
-    return {
-        "metadata": {"annotations": {"gpu-fraction": fraction} if fraction else {}},
-        "spec": {
-            "schedulingGates": [{"name": GANG_GATE}],
-            "nodeSelector": {POOL_LABEL: "l4"},
-            "containers": [container],
-        },
-    }
-
-
 @pytest.fixture(scope="module")
 def prepared(api_server: ApiServer) -> Iterator[ApiServer]:
     """The kinds, the rights and the policy of a KAI stack."""
-    api_server.define([*ours().values(), crd(), _RAY_CLUSTERS])
+    api_server.define([*ours().values(), crd(), RAY_CLUSTERS])
     for manifest in manifests.manifests():
         if manifest["metadata"]["name"] == names.POOLS_CONFIG:
             manifest = {**manifest, "data": {names.POOLS_KEY: yaml.safe_dump(_POOLS)}}

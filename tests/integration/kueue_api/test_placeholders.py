@@ -8,6 +8,7 @@ import copy
 import json
 import urllib.error
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from muster.config import load
 from muster.local import envtest
 from muster.model import names
 from tests.integration.accounts import account_kubeconfig, registered
-from tests.integration.kueue_api.autoscaler import PLACEHOLDERS, Autoscaler, scheduler, taint_of
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.works import with_gpu, work
@@ -31,8 +31,17 @@ from tests.integration.kueue_api.world import (
     World,
     is_outside,
 )
+from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
 
 Object = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Cloud(Autoscaler):
+    """With the world that it makes nodes for."""
+
+    world: World
+
 
 _PLACED: Final = STACK.with_name("placeholders.yaml")
 _RIVALS: Final = "rivals"
@@ -48,14 +57,14 @@ def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 apply(made.plane, item)
         apply(made.plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _RIVALS}})
         jobs = envtest.controllers(made.plane, made.programs, ("job-controller",))
-        with scheduler(made), jobs:
+        with scheduler(made.plane, made.programs), jobs:
             yield made
 
 
 @pytest.fixture
-def cloud(_placed: World) -> Iterator[Autoscaler]:
+def cloud(_placed: World) -> Iterator[Cloud]:
     world = _placed
-    yield Autoscaler(world)
+    yield Cloud(world.plane, world=world)
     for item in world.items(JOBS):
         world.delete(f"{JOBS}/{item['metadata']['name']}")
     world.wait_until_empty(JOBS)
@@ -63,11 +72,11 @@ def cloud(_placed: World) -> Iterator[Autoscaler]:
         _force(world, path)
     for path in (WORKLOADS, TEMPLATES, PODS, PLACEHOLDERS):
         world.wait_until_empty(path)
-    for node in Autoscaler(world).nodes():
+    for node in Autoscaler(world.plane).nodes():
         world.delete(f"/api/v1/nodes/{node['metadata']['name']}")
 
 
-def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Autoscaler) -> None:
+def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> None:
     """Rivals of the same shape wait while its nodes come and are handed over."""
     world = cloud.world
     with world.manager("--read-events"):
@@ -96,7 +105,7 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Autoscaler
     assert not on & {each["spec"]["nodeName"] for each in _bound(f"/api/v1/namespaces/{_RIVALS}/pods", world)}
 
 
-def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cloud: Autoscaler) -> None:
+def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cloud: Cloud) -> None:
     world = cloud.world
     cloud.stock["l4"] = 2
     with world.policy(provisionTimeout="12s", retry={"base": "10m", "max": "10m"}), world.manager():
@@ -111,7 +120,7 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
     assert not any(map(taint_of, cloud.nodes()))
 
 
-def test_the_next_leader_goes_on_and_sweeps(cloud: Autoscaler) -> None:
+def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     """Killed while it waits, killed with the taints set, and the job deleted while no manager leads."""
     world = cloud.world
     with world.manager(name="first"):
@@ -142,7 +151,7 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Autoscaler) -> None:
         wait_for("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
 
 
-def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Autoscaler) -> None:
+def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Cloud) -> None:
     world = cloud.world
     with world.manager():
         for name in ("early", "late"):
@@ -160,7 +169,7 @@ def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(
         assert len(cloud.nodes()) == 3
 
 
-def _until(cloud: Autoscaler, what: str, reached: Callable[[], Any]) -> Any:
+def _until(cloud: Cloud, what: str, reached: Callable[[], Any]) -> Any:
     def look() -> Any:
         cloud.step()
         return reached()
@@ -251,7 +260,7 @@ def _placeholder(**spec: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
 
 
-def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(cloud: Autoscaler) -> None:
+def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(cloud: Cloud) -> None:
     world = cloud.world
     assert _attack(world, "POST", PLACEHOLDERS, _placeholder()) == 200
     for path in (PODS, "/api/v1/namespaces/kube-system/pods"):
@@ -266,9 +275,9 @@ def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(clou
         assert _attack(world, "POST", PLACEHOLDERS, _placeholder(**spec)) == 403, spec
 
 
-def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Autoscaler) -> None:
+def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Cloud) -> None:
     world, merge = cloud.world, "application/merge-patch+json"
-    world._node("l4-attacked", "l4")
+    make_node(world.plane, "l4-attacked", "l4")
     path = "/api/v1/nodes/l4-attacked"
     before = world.plane.call("GET", path)["spec"]["taints"]
     ours = {"key": names.HELD_TAINT_KEY, "value": "muster-1", "effect": "NoSchedule"}

@@ -27,6 +27,7 @@ from muster.model.stack import Stack
 from muster.render import gang, queuetree
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.pod_autoscaler import make_node
 from tests.integration.rights import forbidden
 from tests.unit.model.kueue_files import rendered
 
@@ -44,7 +45,6 @@ JOBS: Final = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayclusters"
 POLICY: Final = f"/apis/{names.API_VERSION}/{names.GANG_POLICY_PLURAL}/{names.GANG_POLICY}"
 MERGE: Final = "application/merge-patch+json"
-_GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 _TOLERATED: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -64,7 +64,7 @@ class World:
         apply(self.plane, json.loads(json.dumps(queuetree.tree(self.ours))))
         for item in rendered(self.ours):
             apply(self.plane, item)
-        self._node("cpu-0", "cpu")
+        make_node(self.plane, "cpu-0", "cpu")
 
     @contextmanager
     def policy(self, **fields: object) -> Iterator[None]:
@@ -266,13 +266,13 @@ class World:
         spec = self.plane.call("GET", f"{TEMPLATES}/{template}")["template"]["spec"]
         pool = spec["nodeSelector"][names.POOL_LABEL]
         for number in range(count):
-            self._node(f"{name[-12:]}-{number}", pool, lease=name)
+            make_node(self.plane, f"{name[-12:]}-{number}", pool, lease=name)
         self.answer(request, "Provisioned", details={names.GKE_LEASE_DETAIL: name})
 
     @contextmanager
     def shared_node(self, name: str, pool: str) -> Iterator[None]:
         """One that belongs to no request, until the block ends."""
-        self._node(name, pool)
+        make_node(self.plane, name, pool)
         try:
             yield
         finally:
@@ -283,24 +283,6 @@ class World:
         self.submit(name, pool)
         self.provision(wait_for(f"{name} has asked", partial(self.asked, name))[0])
         self.wait_until_runs(name)
-
-    def _node(self, name: str, pool: str, *, lease: str = "") -> None:
-        labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
-        spec = {"taints": [_GPU_TAINT] if pool != "cpu" else []}
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
-            "spec": spec,
-        }
-        apply(self.plane, node)
-        size = {"cpu": "4", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": "1"}
-        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "said by a test"}
-        status = {"status": {"capacity": size, "allocatable": size, "conditions": [ready]}}
-        path = f"{path_of(node)}/status"
-        self.plane.call("PATCH", path, status, content_type="application/strategic-merge-patch+json")
-        # A new node is tainted until a controller that is not here has seen it.
-        self.plane.call("PATCH", path_of(node), {"spec": spec}, content_type=MERGE)
 
 
 def pod(pool: str) -> Object:

@@ -1,31 +1,23 @@
-"""A cluster on paper whose pool l4 gets nodes for pods that wait, as from Karpenter, and whose pool h100
-answers ProvisioningRequests. Rivals take any node that is not kept.
+"""A cluster on paper whose pool l4 gets nodes for pods that wait, and whose pool h100 answers
+ProvisioningRequests.
 """
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
-from muster.controller.gangs.actions import CreateSet, CreateTemplates, Delete, HoldNode
-from muster.controller.gangs.identity import promised_by, request_of_template, template_name
-from muster.controller.gangs.objects import Node, Placeholder, Pod, PodTemplate, Taint
-from muster.controller.gangs.placeholder_sets import ASKED, PlaceholderSet, asked, held_for, sets_of
-from muster.controller.gangs.placeholders import named
-from muster.controller.gangs.templates import POOL
+from muster.controller.gangs.identity import promised_by, request_of_template
+from muster.controller.gangs.objects import Pod
+from muster.controller.gangs.placeholder_sets import ASKED, PlaceholderSet, held_for, sets_of
 from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.actions import Decision
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.model.names import (
-    HELD_TAINT_KEY,
-    PLACED_ANNOTATION,
-    PLACEHOLDER_CLASS,
-    PLACEHOLDER_NAMESPACE,
-    POOL_LABEL,
-    WORKLOAD_UID_LABEL,
-)
+from muster.model.names import PLACED_ANNOTATION, PLACEHOLDER_CLASS, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import NOTHING, POLICY, World, pod_spec
-from tests.unit.gangs.paper import flavor_policy, node
+from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.placed_paper import PlacedPaper
 
 replace = msgspec.structs.replace
 
@@ -46,50 +38,13 @@ PLACED = dataclasses.replace(
 
 
 @dataclass
-class PlacedWorld(World):
-    pool_of_set: dict[str, str] = field(default_factory=dict)
-
-    # The API server
-
-    def write(self, name: str, action: object) -> None:
-        match action:
-            case CreateTemplates(request=request, spec=spec, labels=labels) if spec.flavor.by_placeholders:
-                for number, demand in enumerate(spec.demands):
-                    key = template_name(request, number)
-                    notes = {ASKED: asked(demand.count, spec.count), POOL: spec.pool, "pool": spec.pool}
-                    meta = replace(self.meta(key, labels), annotations=notes)
-                    self.templates.setdefault(key, PodTemplate(metadata=meta))
-            case CreateSet(name=request, spec=spec, labels=labels):
-                self.pool_of_set[request] = spec.pool
-                for key, _ in named(request, spec):
-                    meta = replace(self.meta(key, labels), namespace=PLACEHOLDER_NAMESPACE)
-                    self.placeholders.setdefault(key, Placeholder(metadata=meta, spec=pod_spec(1)))
-            case HoldNode(node=where, name=request):
-                if held := self.nodes.get(where):
-                    self._taint(held, request)
-            case Delete(kind="Pod", name=key) if key in self.placeholders:
-                del self.placeholders[key]
-            case _:
-                super().write(name, action)
-
-    def _taint(self, held: Node, request: str) -> None:
-        others = [each for each in held.spec.taints if each.key != HELD_TAINT_KEY]
-        own = [Taint(key=HELD_TAINT_KEY, effect="NoSchedule", value=request)] if request else []
-        spec = replace(held.spec, taints=(*others, *own))
-        self.nodes[held.metadata.name] = replace(held, spec=spec)
-
+class PlacedWorld(PlacedPaper[Decision], World):
     def _plain(self, name: str) -> WorkloadSnapshot:
         plain = super()._plain(name)
         sets = sets_of(plain.templates, plain.placeholders, node=self.nodes.get)
         return dataclasses.replace(plain, requests=(*plain.requests, *sets))
 
-    def sweep(self) -> None:
-        """As held_nodes.py does it."""
-        for held in list(self.nodes.values()):
-            if (request := held_for(held)) and not self._is_held(request):
-                self._taint(held, "")
-
-    def _is_held(self, request: str) -> bool:
+    def is_held(self, request: str) -> bool:
         own = [each for key, each in self.templates.items() if request_of_template(key) == request]
         if not own:
             return False
@@ -100,6 +55,13 @@ class PlacedWorld(World):
         placed = sum(promised_by(pod.metadata.annotations) == request for pod in self.pods.values())
         wanted = sum(int(each.metadata.annotations[ASKED].split(" ")[0]) for each in own)
         return not owner.status.holds("Admitted") or placed < wanted
+
+    def places(self) -> Iterator[str]:
+        return (pod.spec.node_name for pod in self.pods.values())
+
+    def lose_pods(self, node: str) -> None:
+        for key in [key for key, pod in self.pods.items() if pod.spec.node_name == node]:
+            del self.pods[key]
 
     # Oracles
 
@@ -126,51 +88,6 @@ class PlacedWorld(World):
         waiting = (name for name in self.workloads if self._plain(name).is_provisioning)
         return [name for name in waiting if all(self._pools(name))]
 
-    # The cloud
-
-    def cloud(self) -> None:
-        super().cloud()
-        taken = set(self._taken())
-        for key, held in list(self.nodes.items()):
-            if held.metadata.labels[POOL_LABEL] == "l4" and key not in taken:
-                del self.nodes[key]
-        # The first of each gang, then the second of each: every one of them gets a part.
-        for key, waiting in sorted(self.placeholders.items(), key=lambda item: item[0].rpartition("-")[::-1]):
-            if waiting.spec.node_name not in self.nodes:
-                self._give(key, waiting)
-
-    def _give(self, key: str, waiting: Placeholder) -> None:
-        if (free := self._free("", "l4")) is not None:
-            self.placeholders[key] = replace(waiting, spec=replace(waiting.spec, node_name=free))
-
-    def _free(self, tolerated: str, pool: str) -> str | None:
-        """A node that no pod has, or a new one."""
-        taken = set(self._taken())
-        for key, held in sorted(self.nodes.items()):
-            fits = held.metadata.labels[POOL_LABEL] == pool and held.status.holds("Ready")
-            if fits and key not in taken and held_for(held) in ("", tolerated):
-                return key
-        if self.free(pool) <= 0:
-            return None
-        key = f"{pool}-{next(self._numbers)}"
-        self.nodes[key] = node(key, pool)
-        return key
-
-    def _taken(self) -> Iterator[str]:
-        yield from (pod.spec.node_name for pod in (*self.pods.values(), *self.placeholders.values()))
-
-    def take_away(self, node: str) -> None:
-        """With what is on it, as the cluster's own controllers do it."""
-        del self.nodes[node]
-        for pods in (self.placeholders, self.pods):
-            for key in [key for key, pod in pods.items() if pod.spec.node_name == node]:
-                del pods[key]
-
-    def rival(self) -> None:
-        if (free := self._free("", "l4")) is not None:
-            key = f"rival-{next(self._numbers)}"
-            self.pods[key] = Pod(metadata=ObjectMeta(name=key), spec=replace(pod_spec(1), node_name=free))
-
     # Jobs
 
     def _bind(
@@ -183,7 +100,7 @@ class PlacedWorld(World):
         if bound is not None and bound.spec.node_name in self.nodes:
             return True
         self.pods.pop(key, None)
-        free = self._free(request, self.pool_of_set[request])
+        free = self.free_node(request, self.pool_of_set[request])
         if free is None:
             return False
         meta = ObjectMeta(name=key, namespace="team-a", annotations=dict(annotations), labels=dict(labels))

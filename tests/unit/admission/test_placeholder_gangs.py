@@ -34,7 +34,7 @@ def tick(world: PlacedWorld) -> None:
     world.sweep()
     assert world.circles() == []
     for held in world.nodes.values():
-        assert not (held_for(held) and not world._is_held(held_for(held)))
+        assert not (held_for(held) and not world.is_held(held_for(held)))
 
 
 def test_a_gang_waits_for_the_last_node_and_then_runs_on_what_was_kept_for_it() -> None:

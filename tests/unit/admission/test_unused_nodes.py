@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import Condition, Placeholder, PlaceholderStatus
 from muster.controller.gangs.retry import LAST_FAILURE
+from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.templates import OWNING_WORKLOAD
-from muster.controller.kueue.unused_nodes import UnusedNodes
+from muster.controller.kueue.unused_nodes import unused_cause
 from muster.controller.runtime.metrics import Metrics
 from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import pod_spec, replace, workload
@@ -54,8 +56,10 @@ def test_only_a_gang_that_started_has_used_them(state: str, reason: str, seconds
         conditions = with_condition((), "Admitted", "True", START)
         held = replace(held, status=replace(held.status, conditions=conditions))
     registry = Metrics().registry
+    view = view_of(PLACED, workloads=[] if state == "deleted" else [held], nodes=[node("l4-1", "l4")])
     unused = UnusedNodes(
-        view=view_of(PLACED, workloads=[] if state == "deleted" else [held], nodes=[node("l4-1", "l4")]),
+        nodes=view.nodes,
+        cause=partial(unused_cause, view),
         metrics=GangMetrics(registry),
         counts=lambda: True,
         clock=lambda: START + timedelta(minutes=1),

@@ -6,7 +6,8 @@ the cloud take their steps between. Nothing here shares code with the programs t
 """
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
@@ -29,6 +30,7 @@ from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import used_by
+from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
@@ -51,7 +53,14 @@ from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, RetryPolicy
-from muster.model.names import CONSUME_ANNOTATION, GANG_GATE, GKE_LEASE_LABEL, GPU_RESOURCE, POOL_LABEL
+from muster.model.names import (
+    CONSUME_ANNOTATION,
+    GANG_GATE,
+    GKE_LEASE_LABEL,
+    GPU_RESOURCE,
+    HELD_TAINT_KEY,
+    POOL_LABEL,
+)
 from tests.unit.gangs.paper import GPU_TAINT, Paper, flavor_policy, node, size_of
 
 TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule", value="true"))
@@ -233,7 +242,7 @@ class World(Paper[Decision]):
     def write(self, name: str, action: object) -> None:
         match action:
             case Ungate(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
-                self._check_standing(pod, str(notes.get(CONSUME_ANNOTATION, "")))
+                self.check_standing(pod, notes)
                 self._patch(pod, notes, selector=selector, added=added, lift=True)
             case PatchAnnotations(pod=pod, history=history, status=status):
                 self._patch(pod, {**to_annotations(history), STATUS: status})
@@ -243,12 +252,12 @@ class World(Paper[Decision]):
                 super().write(name, action)
         self.most_requested = max(self.most_requested, self.requested())
 
-    def _check_standing(self, pod: GatedPod, name: str) -> None:
+    def check_standing(self, pod: GatedPod, notes: Mapping[str, str]) -> None:
         """The oracle: no gate goes before everything that its attempt asked for is provisioned and stands."""
         flavor = self.policy.flavor(pod.spec.node_selector[POOL_LABEL])
         if flavor is None or not flavor.provisioning_class_name:
             return
-        attempt = self.requests[name].metadata.labels[ATTEMPT]
+        attempt = self.requests[notes[CONSUME_ANNOTATION]].metadata.labels[ATTEMPT]
         siblings = {
             key: item for key, item in self.requests.items() if item.metadata.labels[ATTEMPT] == attempt
         }
@@ -257,7 +266,7 @@ class World(Paper[Decision]):
             standing = [
                 each
                 for each in self.nodes.values()
-                if each.metadata.labels[GKE_LEASE_LABEL] == f"lease-{key}" and each.status.holds("Ready")
+                if each.metadata.labels.get(GKE_LEASE_LABEL) == f"lease-{key}" and each.status.holds("Ready")
             ]
             assert len(standing) >= size_of(item)
 
@@ -326,7 +335,7 @@ class World(Paper[Decision]):
             free = [pod for pod in mine if pod.metadata.labels["ray.io/group"] == group and not is_gated(pod)]
             if len(free) < least:
                 return
-        room = {key: self._room(key) for key in self.nodes}
+        room = {key: self.room(key) for key in self.nodes}
         placed: dict[str, str] = {}
         for pod in mine:
             if is_gated(pod) or pod.spec.node_name:
@@ -337,20 +346,35 @@ class World(Paper[Decision]):
             elif where is not None:
                 room[where] -= self._gpus(pod)
                 placed[pod.metadata.name] = where
+        if not self._is_enough(name, mine, placed):
+            return
         for key, where in placed.items():
             pod = self.pods[key]
             self.pods[key] = replace(
                 pod, spec=replace(pod.spec, node_name=where), status=PodStatus(phase="Running")
             )
 
-    def _fits(self, pod: GatedPod, key: str, room: Fraction) -> bool:
-        labels = self.nodes[key].metadata.labels
-        fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
-        tolerated = {each.key for each in pod.spec.tolerations}
-        assert not fits or {taint.key for taint in TAINTS} <= tolerated, "sent where it may not run"
-        return fits and room >= self._gpus(pod)
+    def _is_enough(self, name: str, mine: Iterable[GatedPod], placed: Collection[str]) -> bool:
+        """Whether the minimum of every group has a node with these."""
+        on = Counter(
+            pod.metadata.labels["ray.io/group"]
+            for pod in mine
+            if pod.spec.node_name or pod.metadata.name in placed
+        )
+        groups = self.groups[name].items()
+        return all(on[group] >= (shape.minimum or shape.replicas) * shape.hosts for group, shape in groups)
 
-    def _room(self, key: str) -> Fraction:
+    def _fits(self, pod: GatedPod, key: str, room: Fraction) -> bool:
+        held = self.nodes[key]
+        labels = held.metadata.labels
+        fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
+        own = {taint.key for taint in held.spec.taints if taint.key != HELD_TAINT_KEY}
+        assert not fits or own <= {each.key for each in pod.spec.tolerations}, "sent where it may not run"
+        kept = [taint for taint in held.spec.taints if taint.key == HELD_TAINT_KEY]
+        may_enter = all(is_tolerated(taint, pod.spec.tolerations) for taint in kept)
+        return fits and may_enter and held.status.holds("Ready") and room >= self._gpus(pod)
+
+    def room(self, key: str) -> Fraction:
         return 1 - sum(
             (self._gpus(pod) for pod in self.pods.values() if pod.spec.node_name == key), Fraction(0)
         )

@@ -44,7 +44,8 @@ def test_a_pod_that_nothing_was_asked_for_goes_back_with_the_others_of_its_batch
     async def scenario() -> None:
         async with FakeApiServer().running() as server, server.client() as client:
             made = server.put("pods", {"metadata": {"name": "x", "namespace": "a"}})
-            hands = Executor(client, events=cast(EventRecorder, None), requests=cast(Requests, None))
+            requests = cast(Requests, SimpleNamespace(remember=lambda resource, obj: obj))
+            hands = Executor(client, events=cast(EventRecorder, None), requests=requests)
             recall = DeleteUnbound(pod=msgspec.convert(made, GatedPod), request="")
             await hands.run([recall], cluster=RayCluster(), pod_group_demands=())
             assert server.objects == {}

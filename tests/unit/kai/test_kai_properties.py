@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.kai.labels import is_gated
-from tests.unit.kai.kai_world import POLICY, Group, World, queue
+from tests.unit.kai.kai_world import Group, World, queue
+from tests.unit.kai.placed_kai_world import PlacedWorld
 
 GANGS = st.fixed_dictionaries(
     {
@@ -21,13 +23,21 @@ GANGS = st.fixed_dictionaries(
     }
 )
 FAULTS = st.lists(
-    st.tuples(st.integers(0, 30), st.sampled_from(["fail", "expire", "revoke", "crash", "kill-node", "lag"])),
+    st.tuples(
+        st.integers(0, 30),
+        st.sampled_from(
+            ["fail", "expire", "revoke", "crash", "kill-node", "lag", "evict", "rival"],
+        ),
+    ),
     max_size=6,
 )
 
 
-def world(quotas: tuple[int, int, int]) -> World:
-    made = World(stock={"l4": 3, "h100": 2}, policy=POLICY)
+WORLDS = pytest.mark.parametrize("kind", [World, PlacedWorld], ids=["requests", "placeholders"])
+
+
+def world(kind: type[World], quotas: tuple[int, int, int]) -> World:
+    made = kind(stock={"l4": 3, "h100": 2})
     department, first, second = quotas
     made.queues = {
         "dep": queue("dep", quota=department),
@@ -50,10 +60,11 @@ def strike(here: World, fault: str) -> None:
         case "crash":
             here.crash_after = here.writes + 2
         case "kill-node" if here.nodes:
-            node = next(iter(here.nodes))
-            del here.nodes[node]
-            for name in [name for name, pod in here.pods.items() if pod.spec.node_name == node]:
-                del here.pods[name]
+            here.take_away(next(iter(here.nodes)))
+        case "evict" if isinstance(here, PlacedWorld) and here.placeholders:
+            del here.placeholders[min(here.placeholders)]
+        case "rival" if isinstance(here, PlacedWorld):
+            here.rival()
         case "lag":
             here.schedules = not here.schedules
 
@@ -63,6 +74,7 @@ def assert_within_room(here: World) -> None:
         assert here.promised(name) <= held.spec.resources.gpu.quota, f"queue {name} gives more than it has"
 
 
+@WORLDS
 @settings(deadline=None, max_examples=20)
 @given(
     gangs=st.lists(GANGS, min_size=1, max_size=4),
@@ -70,9 +82,12 @@ def assert_within_room(here: World) -> None:
     faults=FAULTS,
 )
 def test_queues_keep_their_room_and_gangs_pass_whole_whatever_happens(
-    gangs: list[dict[str, object]], quotas: tuple[int, int, int], faults: list[tuple[int, str]]
+    kind: type[World],
+    gangs: list[dict[str, object]],
+    quotas: tuple[int, int, int],
+    faults: list[tuple[int, str]],
 ) -> None:
-    here = world(quotas)
+    here = world(kind, quotas)
     for number, gang in enumerate(gangs):
         here.submit(f"gang-{number}", dict(gang["groups"]), queue=str(gang["queue"]))  # type: ignore[call-overload]
     for minute in range(32):
@@ -83,20 +98,21 @@ def test_queues_keep_their_room_and_gangs_pass_whole_whatever_happens(
         assert_within_room(here)
 
 
+@WORLDS
 @settings(deadline=None, max_examples=10)
 @given(gangs=st.lists(GANGS, min_size=2, max_size=4), faults=FAULTS)
 def test_gangs_that_fit_alone_all_run_in_the_end_and_none_blocks_another_with_half(
-    gangs: list[dict[str, object]], faults: list[tuple[int, str]]
+    kind: type[World], gangs: list[dict[str, object]], faults: list[tuple[int, str]]
 ) -> None:
     """Stock holds any one gang and not any two: whoever held a part and waited would block for ever."""
-    here = world((5, 5, 5))
+    here = world(kind, (5, 5, 5))
     here.stock = {"l4": 3, "h100": 2}
     started: dict[str, int] = {}
     for number, gang in enumerate(gangs):
         here.submit(f"gang-{number}", dict(gang["groups"]), queue=str(gang["queue"]))  # type: ignore[call-overload]
     for minute in range(900):
         for at, fault in faults:
-            if at == minute and fault != "lag":
+            if at == minute and fault not in ("lag", "rival"):
                 strike(here, fault)
         here.tick()
         for name in list(here.clusters):

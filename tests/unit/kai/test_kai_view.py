@@ -1,30 +1,12 @@
 """What is known about a Ray cluster, read from caches."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
 
-from muster.controller.gangs.indexes import (
-    BY_ENDING,
-    BY_NODE,
-    BY_POOL,
-    BY_REQUEST,
-    ending_of,
-    node_of,
-    pool_of,
-    request_of,
-)
-from muster.controller.gangs.objects import NODE, POD_TEMPLATE, PROVISIONING_REQUEST
+from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.decide import decide
-from muster.controller.kai.indexes import (
-    BY_CLUSTER,
-    RELEASED,
-    cluster_of,
-    ray_cluster_of,
-    released_cluster_of,
-)
+from muster.controller.kai.indexes import OF_NODES, OF_PLACEHOLDERS, OF_PODS, OF_REQUESTS, OF_TEMPLATES
 from muster.controller.kai.labels import CLUSTER_NAME
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from muster.controller.kai.queue_capacity import QueueDemand
@@ -42,19 +24,13 @@ def view_of(here: World) -> View:
         replace(item, metadata=replace(item.metadata, annotations={CLUSTER_NAME: "a"}))
         for item in here.requests.values()
     ]
-    indexes: dict[str, Callable[[Any], Iterable[Any]]] = {
-        BY_CLUSTER: ray_cluster_of,
-        BY_ENDING: ending_of,
-        BY_NODE: node_of,
-        BY_REQUEST: request_of,
-        RELEASED: released_cluster_of,
-    }
     return View(
         clusters=cached(RAY_CLUSTER, here.clusters.values()),
-        pods=cached(GATED_POD, here.pods.values(), **indexes),
-        requests=cached(PROVISIONING_REQUEST, named, **{BY_CLUSTER: cluster_of}),
-        templates=cached(POD_TEMPLATE, [], **{BY_CLUSTER: cluster_of}),
-        nodes=cached(NODE, here.nodes.values(), **{BY_POOL: pool_of}),
+        pods=cached(GATED_POD, here.pods.values(), **OF_PODS),
+        requests=cached(PROVISIONING_REQUEST, named, **OF_REQUESTS),
+        templates=cached(POD_TEMPLATE, [], **OF_TEMPLATES),
+        placeholders=cached(PLACEHOLDER, [], **OF_PLACEHOLDERS),
+        nodes=cached(NODE, here.nodes.values(), **OF_NODES),
         queues=cached(QUEUE, here.queues.values()),
         priorities=cached(PRIORITY_CLASS, PRIORITIES.values()),
         policy=lambda: here.policy,

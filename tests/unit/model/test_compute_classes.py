@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from muster.model.capacity import Capacity, Reservation
+from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import GkeProvisioner, GpuDriver
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
 from muster.model.promises import BY_PLACEHOLDERS, gang_promise
 from muster.model.sharing import GpuSharing, Sharing
-from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.render import gang
 from muster.render.compute_classes import compute_class
 from muster.render.kueue.flavors import flavors
 from muster.validation import check
+from muster.validation.gangs import gang_word_rules
 from tests.unit.model.model_stacks import GKE
 
 CLUSTER = replace(GKE, autoscaler=GkeProvisioner.COMPUTE_CLASSES, zones=("us-central1-a", "us-central1-c"))
@@ -104,6 +105,16 @@ def test_gangs_ask_by_placeholders() -> None:
     assert gang_promise(some) == BY_PLACEHOLDERS
     classes = {each.name: each.provisioning_class_name for each in gang.gang_policy(some).flavors}
     assert classes == {"cpu": "", "l4": "placeholders.muster.dev", "a100": "placeholders.muster.dev"}
+
+
+def test_with_kai_nothing_makes_pods_select_the_class_and_placeholders_are_refused() -> None:
+    some = replace(stack(L4), scheduler=Scheduler.KAI)
+    assert some.placeholder_pools == ()
+    assert found(some)["muster:pools.l4"] == "warning"
+    asked = replace(some, pools=(CPU, replace(L4, gangs=Gangs.PLACEHOLDERS)))
+    (refusal,) = gang_word_rules(asked)
+    assert refusal.path == "muster:pools.l4.gangs"
+    assert "ComputeClass" in refusal.message
 
 
 def test_sound_pools_break_no_rule() -> None:

@@ -19,7 +19,7 @@ from muster.model.nodes import Image, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.promises import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.model.sharing import GpuSharing, Sharing
-from muster.model.stack import GangAdmission, GangMode, Stack
+from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.render import karpenter
 from muster.validation import check
 from tests.unit.model.openapi_check import mistakes
@@ -207,7 +207,8 @@ def test_gangs_ask_by_placeholders_where_no_request_is_answered() -> None:
     off = GangAdmission(mode=GangMode.OFF)
     for cluster in (KARPENTER, AUTO):
         assert not cluster.answers_requests
-        assert stack(cluster, T4).placeholder_pools == (T4,)
+        for scheduler in Scheduler:
+            assert replace(stack(cluster, T4), scheduler=scheduler).placeholder_pools == (T4,)
         assert gang_promise(stack(cluster, T4)) == BY_PLACEHOLDERS
         assert gang_promise(replace(stack(cluster, T4), gang_admission=off)) == NOT_PROMISED
     assert GROUPS.answers_requests

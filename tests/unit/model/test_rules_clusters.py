@@ -227,7 +227,9 @@ def test_karpenter_promises_a_gang_by_placeholders_or_not() -> None:
     karpenter = replace(EXISTING, autoscaler=Autoscaler.KARPENTER)
     pool = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None)
     assert found(karpenter, pool) == {}
-    assert gang_promise(Stack(cluster=karpenter, pools=(CPU, pool), departments=())) == BY_PLACEHOLDERS
+    for scheduler in Scheduler:
+        stack = Stack(cluster=karpenter, pools=(CPU, pool), departments=(), scheduler=scheduler)
+        assert gang_promise(stack) == BY_PLACEHOLDERS
     without = replace(pool, gangs=Gangs.NONE)
     assert found(karpenter, without) == {"muster:cluster.autoscaler": "error"}
     assert found(karpenter, pool, gangs=OFF) == {"muster:cluster.autoscaler": "warning"}
@@ -240,7 +242,6 @@ def test_karpenter_promises_a_gang_by_placeholders_or_not() -> None:
     ("changes", "stack"),
     [
         ({"capacity": Capacity.QUEUED}, {}),
-        ({}, {"scheduler": Scheduler.KAI}),
         ({}, {"gang_admission": OFF}),
     ],
 )
@@ -250,6 +251,14 @@ def test_placeholders_are_refused_where_nobody_makes_them(
     pool = replace(L4, **{"capacity": Capacity.ON_DEMAND, "gangs": Gangs.PLACEHOLDERS, **changes})
     plain = Stack(cluster=EXISTING, pools=(CPU, pool), departments=(), **stack)
     assert [each.path for each in gang_word_rules(plain)] == ["muster:pools.l4.gangs"]
+
+
+@pytest.mark.parametrize("scheduler", Scheduler)
+def test_placeholders_are_accepted_on_any_autoscaler_with_either_scheduler(scheduler: Scheduler) -> None:
+    pool = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None, gangs=Gangs.PLACEHOLDERS)
+    plain = Stack(cluster=EXISTING, pools=(CPU, pool), departments=(), scheduler=scheduler)
+    assert gang_word_rules(plain) == []
+    assert plain.placeholder_pools == (pool,)
 
 
 @pytest.mark.parametrize("autoscaler", [Autoscaler.KARPENTER, Autoscaler.NONE])

@@ -16,7 +16,17 @@ from muster.render.tenancy.policies.who import owned_by_ray, quoted
 _GATE: Final = f"gate.name == '{names.GANG_GATE}'"
 _STAMPED: Final = quoted(("schedulingGates", "nodeSelector", "tolerations"))
 _TAINTS: Final = quoted((names.GPU_TAINT_KEY, names.GKE_QUEUED_TAINT_KEY))
-_CLAIMS: Final = quoted((names.CONSUME_ANNOTATION, names.CLASS_ANNOTATION))
+# Of the taint on the nodes of the set that the pod is promised, once its gate goes.
+_HELD: Final = " && ".join(
+    (
+        f"each.?key.orValue('') == '{names.HELD_TAINT_KEY}'",
+        "each.?operator.orValue('Equal') == 'Equal'",
+        "each.?effect.orValue('') == 'NoSchedule'",
+        f"each.?value.orValue('').startsWith('{names.OWN_PREFIX}')",
+        f"each.?value.orValue('') == object.metadata.?annotations[?'{names.PLACED_ANNOTATION}'].orValue('')",
+        f"!variables.gates.exists(gate, {_GATE})",
+    )
+)
 _UNBOUND: Final = "oldObject.spec.?nodeName.orValue('') == ''"
 # Kueue's gate has the name of the annotation that makes a job elastic (ElasticJobSchedulingGate of 0.19.2).
 # What is deleted would wait behind it for ever, with a claim that is not its PodSet's any more.
@@ -50,19 +60,28 @@ def pods(stack: Stack) -> Policy:
             ("gates", "object == null ? [] : object.spec.?schedulingGates.orValue([])"),
         ),
         rules=(
-            *(_update(), _metadata(), _delete(stack)),
+            *(_update(stack), _metadata(stack), _delete(stack)),
             *((_placeholder(stack),) if gang.makes_pods(stack) else ()),
         ),
     )
 
 
-def _update() -> Rule:
+def _hands_over(stack: Stack) -> bool:
+    """Whether gated pods get what placeholders have brought. With Kueue the templates of jobs do."""
+    return stack.scheduler is Scheduler.KAI and bool(stack.placeholder_pools)
+
+
+def _update(stack: Stack) -> Rule:
     rest = same_but("object.spec", "oldObject.spec", free=f"key in {_STAMPED}")
     lifted = f"variables.gatesBefore.filter(gate, !({_GATE}))"
     tolerations = "{of}.spec.?tolerations.orValue([])"
+    held, of_a_set = (
+        f" || ({_HELD})",
+        f", and of {names.HELD_TAINT_KEY} for the set in {names.PLACED_ANNOTATION}",
+    )
     added = (
         f"{tolerations.format(of='object')}.all(each, each in {tolerations.format(of='oldObject')} || "
-        f"each.?key.orValue('') in {_TAINTS})"
+        f"each.?key.orValue('') in {_TAINTS}{held if _hands_over(stack) else ''})"
     )
     return Rule(
         holds=f"request.operation != 'UPDATE' || (variables.isOfTeam && "
@@ -70,12 +89,14 @@ def _update() -> Rule:
         f"(variables.gates == variables.gatesBefore || variables.gates == {lifted}) && {added})",
         message="'of pods this account changes those of teams that wait behind "
         f"{names.GANG_GATE}: this gate, nodeSelector, and tolerations of the taints "
-        f"{names.GPU_TAINT_KEY} and {names.GKE_QUEUED_TAINT_KEY}'",
+        f"{names.GPU_TAINT_KEY} and {names.GKE_QUEUED_TAINT_KEY}{of_a_set if _hands_over(stack) else ''}'",
     )
 
 
-def _metadata() -> Rule:
-    free = f"(key.startsWith('{names.GROUP}/') || key in {_CLAIMS})"
+def _metadata(stack: Stack) -> Rule:
+    claims = [names.CONSUME_ANNOTATION, names.CLASS_ANNOTATION]
+    claims += names.UNDISTURBED if _hands_over(stack) else []
+    free = f"(key.startsWith('{names.GROUP}/') || key in {quoted(claims)})"
     return Rule(
         holds=f"request.operation != 'UPDATE' || ({same_metadata('object', 'oldObject', free=free)})",
         message="'this account writes its own annotations of a pod and nothing else of its metadata'",
@@ -86,6 +107,8 @@ def _delete(stack: Stack) -> Rule:
     ray = owned_by_ray("oldObject", kinds=("RayCluster",))
     if stack.scheduler is Scheduler.KAI:
         own, what = "false", "pods of Ray clusters that no node has yet"
+        if stack.placeholder_pools:
+            own, what = _OF_A_SET.format(of="oldObject"), f"its placeholders, and {what}"
     else:
         own = f"({_own('oldObject')}) || {_OF_A_SET.format(of='oldObject')}"
         ray = f"{ray} && {_NEVER_STARTED}"

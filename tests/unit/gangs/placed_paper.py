@@ -1,0 +1,126 @@
+"""A pool on paper, l4, whose nodes come for pods that wait, as from Karpenter. Rivals take any node that is
+not kept, and a node without a pod goes at once.
+
+What a pod of a gang is, and when its scheduler places it, is each world's own.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from muster.controller.gangs.actions import CreateSet, CreateTemplates, Delete, HoldNode
+from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.objects import Node, Placeholder, PodSpec, PodTemplate, Taint
+from muster.controller.gangs.placeholder_sets import ASKED, asked, held_for
+from muster.controller.gangs.placeholders import named
+from muster.controller.gangs.templates import POOL
+from muster.model.names import GKE_LEASE_LABEL, HELD_TAINT_KEY, PLACEHOLDER_NAMESPACE, POOL_LABEL
+from tests.unit.gangs.paper import D, Paper, node
+
+replace = msgspec.structs.replace
+
+
+@dataclass
+class PlacedPaper(Paper[D]):
+    placeholders: dict[str, Placeholder] = field(default_factory=dict)
+    pool_of_set: dict[str, str] = field(default_factory=dict)
+    rivals: dict[str, str] = field(default_factory=dict)
+    """Pods of others, and their nodes."""
+
+    @abstractmethod
+    def is_held(self, request: str) -> bool:
+        """Whether nodes keep the taint of this set."""
+
+    @abstractmethod
+    def places(self) -> Iterator[str]:
+        """The nodes of the gangs' pods."""
+
+    @abstractmethod
+    def lose_pods(self, node: str) -> None:
+        """Those that are on this node."""
+
+    # The API server
+
+    def write(self, name: str, action: object) -> None:
+        match action:
+            case CreateTemplates(request=request, spec=spec, labels=labels) if spec.flavor.by_placeholders:
+                for number, demand in enumerate(spec.demands):
+                    key = template_name(request, number)
+                    notes = {ASKED: asked(demand.count, spec.count), POOL: spec.pool, "pool": spec.pool}
+                    meta = replace(self.meta(key, labels), annotations=notes)
+                    self.templates.setdefault(key, PodTemplate(metadata=meta))
+            case CreateSet(name=request, spec=spec, labels=labels):
+                self.pool_of_set[request] = spec.pool
+                for key, _ in named(request, spec):
+                    meta = replace(self.meta(key, labels), namespace=PLACEHOLDER_NAMESPACE)
+                    self.placeholders.setdefault(key, Placeholder(metadata=meta, spec=PodSpec()))
+            case HoldNode(node=where, name=request):
+                if held := self.nodes.get(where):
+                    self._taint(held, request)
+            case Delete(kind="Pod", name=key) if key in self.placeholders:
+                del self.placeholders[key]
+            case _:
+                super().write(name, action)
+
+    def _taint(self, held: Node, request: str) -> None:
+        others = [each for each in held.spec.taints if each.key != HELD_TAINT_KEY]
+        own = [Taint(key=HELD_TAINT_KEY, effect="NoSchedule", value=request)] if request else []
+        spec = replace(held.spec, taints=(*others, *own))
+        self.nodes[held.metadata.name] = replace(held, spec=spec)
+
+    def sweep(self) -> None:
+        """As held_nodes.py does it."""
+        for held in list(self.nodes.values()):
+            if (request := held_for(held)) and not self.is_held(request):
+                self._taint(held, "")
+
+    # The cloud
+
+    def cloud(self) -> None:
+        super().cloud()
+        taken = set(self._taken())
+        for key, held in list(self.nodes.items()):
+            labels = held.metadata.labels
+            if labels[POOL_LABEL] == "l4" and GKE_LEASE_LABEL not in labels and key not in taken:
+                del self.nodes[key]
+        # The first of each gang, then the second of each: every one of them gets a part.
+        for key, waiting in sorted(self.placeholders.items(), key=lambda item: item[0].rpartition("-")[::-1]):
+            if waiting.spec.node_name not in self.nodes:
+                self._give(key, waiting)
+
+    def _give(self, key: str, waiting: Placeholder) -> None:
+        if (free := self.free_node("", "l4")) is not None:
+            self.placeholders[key] = replace(waiting, spec=replace(waiting.spec, node_name=free))
+
+    def free_node(self, tolerated: str, pool: str) -> str | None:
+        """A node that no pod has, or a new one."""
+        taken = set(self._taken())
+        for key, held in sorted(self.nodes.items()):
+            fits = held.metadata.labels[POOL_LABEL] == pool and held.status.holds("Ready")
+            if fits and key not in taken and held_for(held) in ("", tolerated):
+                return key
+        if self.free(pool) <= 0:
+            return None
+        key = f"{pool}-{next(self._numbers)}"
+        self.nodes[key] = node(key, pool)
+        return key
+
+    def _taken(self) -> Iterator[str]:
+        yield from self.places()
+        yield from self.rivals.values()
+        yield from (pod.spec.node_name for pod in self.placeholders.values())
+
+    def take_away(self, node: str) -> None:
+        """With what is on it, as the cluster's own controllers do it."""
+        self.nodes.pop(node, None)
+        for key in [key for key, pod in self.placeholders.items() if pod.spec.node_name == node]:
+            del self.placeholders[key]
+        for key in [key for key, where in self.rivals.items() if where == node]:
+            del self.rivals[key]
+        self.lose_pods(node)
+
+    def rival(self) -> None:
+        if (free := self.free_node("", "l4")) is not None:
+            self.rivals[f"rival-{next(self._numbers)}"] = free

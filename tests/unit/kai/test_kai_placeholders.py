@@ -1,0 +1,337 @@
+"""KAI gangs of a pool whose nodes come for pods that wait, on paper."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace as changed
+from datetime import timedelta
+
+import pytest
+
+from muster.controller.gangs.actions import CreateSet, EmitEvent
+from muster.controller.gangs.identity import request_of_placeholder
+from muster.controller.gangs.objects import Placeholder, Toleration
+from muster.controller.gangs.placeholder_pods import pods
+from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
+from muster.controller.gangs.retry import LAST_FAILURE
+from muster.controller.kai.actions import DeleteUnbound, Ungate
+from muster.controller.kai.labels import HANDED_OVER, is_gated
+from muster.controller.kai.objects import REQUIRED_PLACEMENT
+from muster.controller.kai.shutdown import shutdown_actions
+from muster.controller.kai.templates import owner_of
+from muster.controller.kai.unused_nodes import unused_cause
+from muster.model.gangpolicy import GangPolicy, RetryPolicy
+from muster.model.names import HELD_TAINT_KEY, PLACED_ANNOTATION, UNDISTURBED
+from tests.unit.gangs.paper import Crash
+from tests.unit.kai.kai_world import POLICY, Group, queue, replace
+from tests.unit.kai.placed_kai_world import PLACED, PlacedWorld, view_of
+
+PAIR = {"headgroup": Group("l4"), "workers": Group("l4", 2)}
+RARELY = changed(PLACED, retry=RetryPolicy(base=timedelta(hours=2), max=timedelta(hours=2)))
+
+
+def world(**settings: object) -> PlacedWorld:
+    made = PlacedWorld(**settings)  # type: ignore[arg-type]  # the test's own keywords
+    made.queues = {"team-a": queue("team-a", quota=9)}
+    return made
+
+
+def run(here: PlacedWorld, minutes: int) -> None:
+    for _ in range(minutes):
+        here.tick()
+
+
+def tainted(here: PlacedWorld) -> list[str]:
+    return [key for key, node in here.nodes.items() if held_for(node)]
+
+
+def ready_to_pass(**settings: object) -> PlacedWorld:
+    """Every placeholder has a tainted node, and no gate is gone."""
+    here = world(**settings)
+    here.submit("a", PAIR)
+    here.kuberay()
+    here.settle()
+    here.cloud()
+    while not here.decided("a").actions or not any(
+        isinstance(each, Ungate) for each in here.decided("a").actions
+    ):
+        here.reconcile("a")
+    return here
+
+
+def test_a_gang_waits_behind_its_gate_for_the_last_node_and_runs_on_what_was_kept_for_it() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 3)
+    here.still()
+    assert here.gated("a") == 3
+    assert "2 of 3 l4 nodes" in here.status("a")
+    assert not tainted(here), "others may use nodes that are not all there"
+    here.stock["l4"] = 3
+    here.cloud()
+    here.settle()
+    assert len(tainted(here)) == 3
+    assert not here.placeholders
+    for pod in here.of("a"):
+        notes, (own,) = pod.metadata.annotations, set(map(held_for, here.nodes.values()))
+        assert notes[PLACED_ANNOTATION] == own
+        assert UNDISTURBED.items() <= notes.items()
+        assert [each.value for each in pod.spec.tolerations if each.key == HELD_TAINT_KEY] == [own]
+    here.rival()
+    here.kai()
+    here.settle()
+    assert here.running("a") == 3
+    assert not tainted(here), "others may have what is left of the nodes"
+    here.end("a")
+    here.settle()
+    assert not here.templates
+
+
+def test_with_stock_for_a_part_no_gate_goes_and_everything_is_given_back_at_the_deadline() -> None:
+    here = world(stock={"l4": 2, "h100": 0}, policy=RARELY)
+    here.submit("a", PAIR)
+    run(here, 33)
+    assert here.gated("a") == 3
+    assert not here.placeholders
+    assert not here.templates
+    assert not here.nodes
+    assert any("2 of 3 l4 nodes" in pod.metadata.annotations.get(LAST_FAILURE, "") for pod in here.of("a"))
+
+
+def test_of_two_gangs_with_capacity_for_one_each_runs_whole_in_its_turn() -> None:
+    here = world(stock={"l4": 0, "h100": 0})
+    for name in ("a", "b"):
+        here.submit(name, PAIR)
+    run(here, 1)
+    here.stock["l4"] = 4
+    run(here, 4)
+    first = next(name for name in ("a", "b") if here.running(name))
+    other = {"a": "b", "b": "a"}[first]
+    assert here.running(first) == 3
+    assert here.gated(other) == 3
+    here.end(first)
+    run(here, 5)
+    assert here.running(other) == 3
+
+
+def test_a_node_that_is_lost_in_between_is_asked_for_again() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 2)
+    here.take_away(min(here.nodes))
+    here.stock["l4"] = 3
+    run(here, 3)
+    assert here.running("a") == 3
+
+
+def test_a_gang_over_both_kinds_of_pools_passes_when_both_stand() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", {"headgroup": Group("l4"), "small": Group("l4"), "big": Group("h100", 2)})
+    run(here, 5)
+    assert here.gated("a") == 4
+    here.stock["h100"] = 2
+    run(here, 5)
+    assert here.running("a") == 4
+
+
+def test_a_head_without_a_gpu_in_such_a_pool_has_a_placeholder_too() -> None:
+    """The taint of its own gang would keep it out of any room there."""
+    here = world()
+    here.submit("a", PAIR)
+    here.kuberay()
+    head = next(pod for pod in here.of("a") if "headgroup" in pod.metadata.name)
+    (container,) = head.spec.containers
+    plain = replace(container, resources=replace(container.resources, requests={"cpu": "1"}))
+    here.pods[head.metadata.name] = replace(head, spec=replace(head.spec, containers=(plain,)))
+    here.settle()
+    assert len(here.placeholders) == 3
+    run(here, 3)
+    assert here.running("a") == 3
+
+
+def test_a_cluster_that_grows_gets_its_further_nodes_in_the_same_way() -> None:
+    here = world()
+    here.submit("a", {"headgroup": Group("l4"), "workers": Group("l4", 1, minimum=1)})
+    run(here, 4)
+    here.resize("a", "workers", 3)
+    run(here, 4)
+    assert here.running("a") == 4
+    assert not tainted(here)
+
+
+def test_a_batch_that_shrinks_while_it_waits_asks_anew_for_what_it_needs_now() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 2)
+    here.resize("a", "workers", 1)
+    for name in [name for name in here.pods if "workers" in name][:1]:
+        del here.pods[name]
+    run(here, 3)
+    assert here.running("a") == 2
+    assert not here.placeholders
+
+
+@pytest.mark.parametrize("policies", [(POLICY, PLACED), (PLACED, POLICY)], ids=["to", "from"])
+def test_a_pool_that_changes_its_way_of_asking_is_asked_in_the_new_one(
+    policies: tuple[GangPolicy, GangPolicy],
+) -> None:
+    before, after = policies
+    here = world(policy=before, stock={"l4": 0, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 2)
+    here.policy = after
+    here.stock["l4"] = 3
+    run(here, 6)
+    assert here.running("a") == 3
+
+
+def test_what_a_topology_requires_of_its_pods_is_refused() -> None:
+    here = world()
+    here.submit("a", PAIR)
+    cluster = here.clusters["a"]
+    notes = {REQUIRED_PLACEMENT: "rack"}
+    here.clusters["a"] = replace(cluster, metadata=replace(cluster.metadata, annotations=notes))
+    run(here, 1)
+    assert f"annotation {REQUIRED_PLACEMENT}" in here.status("a")
+    assert not here.placeholders
+
+
+def test_a_placeholder_leaves_a_lost_node_although_the_pod_that_it_copies_would_stay_longer() -> None:
+    """The API server gives every pod such tolerations, and the first of a key counts alone."""
+    here = world()
+    here.submit("a", PAIR)
+    here.kuberay()
+    kept = Toleration(key="node.kubernetes.io/unreachable", operator="Exists", effect="NoExecute")
+    for name, pod in here.pods.items():
+        here.pods[name] = replace(pod, spec=replace(pod.spec, tolerations=(kept,)))
+    (action,) = (each for each in here.decided("a").actions if isinstance(each, CreateSet))
+    for body in pods(owner_of(here.clusters["a"]), action):
+        tolerations = [each for each in body["spec"]["tolerations"] if each["key"] == kept.key]
+        assert [each["tolerationSeconds"] for each in tolerations] == [60]
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("cloud_first", [False, True])
+@pytest.mark.parametrize("writes", range(16))
+def test_a_crash_after_each_write_is_finished_by_the_next_leader(writes: int, cloud_first: bool) -> None:
+    """`cloud_first`: the nodes that have no pods go before there is one."""
+    here = world(stock={"l4": 3, "h100": 0})
+    here.submit("a", PAIR)
+    here.kuberay()
+    here.crash_after = writes
+    for _ in range(3):
+        with contextlib.suppress(Crash):
+            for _ in range(8):
+                here.reconcile("a")
+                here.cloud()
+        if cloud_first:
+            here.cloud()
+    run(here, 4)
+    assert here.running("a") == 3
+    assert not here.placeholders
+    assert not tainted(here)
+
+
+def test_a_crash_while_gates_go_leaves_no_pod_beside_its_placeholder() -> None:
+    here = ready_to_pass()
+    here.crash_after = here.writes + 4
+    with contextlib.suppress(Crash):
+        here.reconcile("a")
+    assert here.gated("a") == 2
+    assert not here.placeholders
+    here.settle()
+    assert here.gated("a") == 0
+    here.kai()
+    assert here.running("a") == 3
+
+
+# The handover
+
+
+def test_pods_that_kai_places_nowhere_in_time_go_back_behind_the_gate() -> None:
+    here = ready_to_pass(stock={"l4": 3, "h100": 0})
+    here.reconcile("a")
+    assert here.gated("a") == 0
+    here.stock["l4"] = 2  # A rival has taken one of the nodes that were empty for a moment.
+    here.take_away(min(here.nodes))
+    before = here.decided("a")
+    assert not [each for each in before.actions if isinstance(each, DeleteUnbound)]
+    assert before.requeue_at is not None
+    here.now = before.requeue_at
+    recalled = here.reconcile("a").actions
+    assert len([each for each in recalled if isinstance(each, DeleteUnbound)]) == 3
+    (event,) = (each for each in recalled if isinstance(each, EmitEvent))
+    assert "on no node within 10m" in event.message
+    run(here, 2)
+    assert here.gated("a") == 3, "it waits as a whole again"
+    here.stock["l4"] = 3
+    run(here, 3)
+    assert here.running("a") == 3
+
+
+def test_the_taint_stays_until_every_pod_has_a_node_and_no_longer_than_the_handover() -> None:
+    here = ready_to_pass()
+    here.reconcile("a")
+    here.sweep()
+    assert len(tainted(here)) == 3
+    waits = max(pod.metadata.annotations[HANDED_OVER] for pod in here.of("a"))
+    assert waits == here.now.isoformat().replace("+00:00", "Z")
+    here.now += HANDOVER
+    here.sweep()
+    assert not tainted(here)
+
+
+def test_uninstalling_releases_what_waits_and_finishes_what_passes() -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 2)
+    for action in shutdown_actions(here.snapshot("a")):
+        here.carry_out("a", action)
+    assert not here.placeholders
+    assert not here.templates
+    assert here.gated("a") == 3
+    here = ready_to_pass()
+    here.crash_after = here.writes + 4
+    with contextlib.suppress(Crash):
+        here.reconcile("a")
+    for action in shutdown_actions(here.snapshot("a")):
+        here.carry_out("a", action)
+    assert here.gated("a") == 0
+
+
+def test_only_a_gang_that_passes_has_used_the_nodes_of_its_placeholders() -> None:
+    here = ready_to_pass()
+    (first, *_) = here.placeholders.values()
+    assert unused_cause(view_of(here), _known(here, first.metadata.name)) == ""
+    (node,) = (each for each in here.nodes if each == first.spec.node_name)
+    here._taint(here.nodes[node], "")
+    assert unused_cause(view_of(here), _known(here, first.metadata.name)) == "asked_again"
+    (batch,) = here.snapshot("a").batch_snapshots
+    leader = batch.batch.leader
+    notes = {"muster.dev/tries": "1", LAST_FAILURE: "provisionTimeout of 30m has passed: no node"}
+    here.pods[leader.metadata.name] = replace(leader, metadata=replace(leader.metadata, annotations=notes))
+    cause = unused_cause(view_of(here), _known(here, first.metadata.name))
+    assert cause == "provisionTimeout_passed"
+    placeholder = _known(here, first.metadata.name)
+    here.end("a")
+    assert unused_cause(view_of(here), placeholder) == "gang_gone"
+
+
+def _known(here: PlacedWorld, name: str) -> Placeholder:
+    """The placeholder as the cache has it."""
+    return next(each for each in view_of(here).placeholders.store if each.metadata.name == name)
+
+
+def test_another_gangs_placeholders_are_not_its_own() -> None:
+    here = world(stock={"l4": 6, "h100": 0})
+    for name in ("a", "b"):
+        here.submit(name, PAIR)
+    here.kuberay()
+    here.settle()
+    sets = {request_of_placeholder(name) for name in here.placeholders}
+    assert len(sets) == 2
+    run(here, 3)
+    assert here.running("a") == here.running("b") == 3
+    assert not any(is_gated(pod) for pod in here.pods.values())
