@@ -39,7 +39,10 @@ class Autoscaler:
             elif self.stock[pool]:
                 self.stock[pool] -= 1
                 self._made += 1
-                make_node(self.plane, f"{pool}-{self._made}", pool)
+                self.make_node(f"{pool}-{self._made}", pool)
+
+    def make_node(self, name: str, pool: str) -> None:
+        make_node(self.plane, name, pool)
 
     def _empty(self) -> dict[str, int]:
         used = {pod["spec"].get("nodeName") for pod in self._items("/api/v1/pods")}

@@ -1,0 +1,98 @@
+"""Gangs of kai-prod by placeholders, before the real KAI 0.12.0 and the real scheduler.
+
+The cloud makes a node for each pod that either of them calls unschedulable, as Karpenter does. A node too
+many shows that a pod waited beside its own placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from muster.components.gang_pods import placeholder_priority
+from muster.model import names
+from muster.model.capacity import Capacity, Gangs
+from muster.model.pools import Pool
+from muster.model.stack import Stack
+from muster.render.gang import gang_policy
+from tests import built
+from tests.integration.kueue_api.objects import apply
+from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, scheduler, taint_of
+from tests.integration.real_kai.bodies import POOL, Gang, fake_node
+from tests.integration.real_kai.world import World
+
+_GPU_TAINT = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Cloud(Autoscaler):
+    """Nodes of one GPU, kept alive by KWOK."""
+
+    world: World
+
+    def make_node(self, name: str, pool: str) -> None:
+        body = fake_node(name, 1)
+        self.plane.call("POST", NODES, {**body, "spec": {"taints": [_GPU_TAINT]}})
+
+    def gpu_nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self.nodes() if node["metadata"]["labels"].get(names.POOL_LABEL) == POOL]
+
+    def held(self) -> list[dict[str, Any]]:
+        """Placeholders with a node."""
+        return [pod for pod in self.world.items(PLACEHOLDERS) if pod["spec"].get("nodeName")]
+
+    def until(self, what: str, reached: Callable[[], object]) -> None:
+        def look() -> object:
+            self.step()
+            return reached()
+
+        self.world.eventually(look, what)
+
+
+def _asked_by_pods(pool: Pool) -> Pool:
+    return replace(pool, capacity=Capacity.ON_DEMAND, provisioning_class=None, gangs=Gangs.PLACEHOLDERS)
+
+
+@pytest.fixture
+def cloud(world: World, stack: Stack) -> Iterator[Cloud]:
+    pools = tuple(_asked_by_pods(pool) if pool.name == POOL else pool for pool in stack.pools)
+    policy = replace(gang_policy(replace(stack, pools=pools)), placeholder_image="none")
+    world.govern(policy)
+    for item in (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.PLACEHOLDER_NAMESPACE}},
+        placeholder_priority(),
+    ):
+        apply(world.server, dict(item))
+    with scheduler(world.server, built.programs(("kube-scheduler",))):
+        world.ours.start_manager(world.server.kubeconfig())
+        one = Cloud(world.server, world=world)
+        yield one
+        world.server.call("DELETE", f"{PLACEHOLDERS}?gracePeriodSeconds=0")
+
+
+def test_kai_starts_all_of_a_gang_on_the_nodes_that_placeholders_have_brought(cloud: Cloud) -> None:
+    world = cloud.world
+    cloud.stock[POOL] = 2
+    world.submit("a", queue="training", gang=Gang(workers=3))
+    cloud.until("two placeholders have nodes", lambda: len(cloud.held()) == 2)
+    cloud.until("it says so", lambda: f"2 of 3 {POOL} nodes" in world.told("a"))
+    assert world.gated("a") == 4
+    cloud.stock[POOL] = 9
+    cloud.until("KAI starts all of it", lambda: world.bound("a") == 4)
+    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
+    assert not world.items(PLACEHOLDERS)
+    assert len(cloud.gpu_nodes()) == 3, "no node is bought for a pod that has a placeholder"
+
+
+def test_what_grows_beyond_the_minimum_gets_its_nodes_in_the_same_way(cloud: Cloud) -> None:
+    world = cloud.world
+    cloud.stock[POOL] = 9
+    world.submit("a", queue="training", gang=Gang(workers=2, least=2))
+    cloud.until("the gang runs", lambda: world.bound("a") == 3)
+    world.scale("a", 5)
+    cloud.until("all of it runs", lambda: world.bound("a") == 6)
+    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
+    assert len(cloud.gpu_nodes()) == 5
