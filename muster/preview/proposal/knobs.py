@@ -52,11 +52,13 @@ class Space:
     departments: Mapping[str, tuple[str, ...]]
 
     def bounds(self, knob: Knob, values: Values) -> tuple[int, int]:
-        """The smallest and the greatest amount beside the other values. What is lent is part of a quota."""
+        """The smallest and the greatest amount beside the other values. What is lent is part of a quota, and
+        what is borrowed comes on top of it.
+        """
         size = self.sizes[knob.pool]
-        if knob.key is Key.BORROW:
-            return 0, size
         quota, lend = (Knob(key, knob.owner, knob.pool) for key in (Key.QUOTA, Key.LEND))
+        if knob.key is Key.BORROW:
+            return 0, size - values.get(quota, 0)
         if knob.key is Key.LEND:
             return 0, values.get(quota, size)
         return values.get(lend, 0), size

@@ -49,8 +49,7 @@ def _verdict(found: Proposal) -> str:
         return f"No change of quotas and limits that was tried reaches the goals. {best}"
     if not found.changes:
         return "The stack meets the goals as it is."
-    smaller = "" if not found.stopped else " A smaller one may exist."
-    return f"The smallest change that was found:{smaller}"
+    return f"The smallest change that was found{'; a smaller one may exist' if found.stopped else ''}:"
 
 
 def format_change(change: Change) -> str:

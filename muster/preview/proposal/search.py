@@ -232,21 +232,32 @@ class _Search:
         if len(steps) == 1 and reached.is_met:
             # Bisection found it.
             return
+        is_again = False
         while True:
             before = steps
             for move in sorted(steps, key=lambda each: self.cost({each: steps[each]}), reverse=True):
-                steps = self.without(steps, move, reached)
+                steps = self.with_less(steps, move, reached, is_again=is_again)
             if steps == before or len(steps) < 2:
                 return
+            is_again = True
 
-    def without(self, steps: Steps, move: Move, reached: Score) -> Steps:
+    def with_less(self, steps: Steps, move: Move, reached: Score, *, is_again: bool) -> Steps:
+        """With less of the move, or without it. `is_again`: it was made small before another one was, so one
+        step less shows whether it can be smaller.
+        """
+
         def holds(score: Score | None) -> bool:
             return score is not None and score.shortfall <= reached.shortfall and not score.broken
 
         others = {each: amount for each, amount in steps.items() if each != move}
-        if holds(*self.try_all([others])):
+        most = steps[move]
+        if is_again:
+            most -= self.step(move)
+            if not (most and holds(*self.try_all([_more(others, move, most)]))):
+                return steps
+        elif holds(*self.try_all([others])):
             return others
-        least = self.bisect(others, {move: steps[move]}, holds)
+        least = self.bisect(others, {move: most}, holds)
         return _more(others, move, least[move])
 
 
