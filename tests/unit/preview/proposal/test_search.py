@@ -111,6 +111,14 @@ def test_what_is_to_be_kept_is_kept_and_another_owner_gives() -> None:
     assert answer.values[SPEECH] >= 6
 
 
+def test_an_amount_that_validation_refuses_is_not_the_answer() -> None:
+    class Strict(Cluster):
+        def score(self, values: Values) -> Score | None:
+            return None if values[BORROW] in (12, 13, 14) else Cluster.score(self, values)
+
+    assert changes(found(Strict({BORROW: 1}, goal=9)).values) == {BORROW: 15}
+
+
 def test_two_moves_are_combined_where_one_is_not_enough() -> None:
     """All that the pool has left is 8; 10 more come from two owners who may not give more."""
     cluster = Cluster({VISION: 1}, goal=8 + 8 + 10, kept=4)
