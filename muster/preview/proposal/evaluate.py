@@ -19,7 +19,7 @@ from muster.config.project import parse_document
 from muster.config.stack import examine
 from muster.model.stack import Stack
 from muster.preview.proposal.goals import Goal, Sample
-from muster.preview.proposal.knobs import Values, to_space
+from muster.preview.proposal.knobs import Knob, Values, to_space
 from muster.preview.proposal.search import Score, StoppedError
 from muster.preview.replay.side import Side, to_side
 from muster.replay.assumptions import Assumptions
@@ -77,6 +77,7 @@ class Evaluator:
         self._players = Players()
         self._ends = time.monotonic() + budget.seconds
         self._by_digest: dict[str, Evaluation] = {}
+        self._digests: dict[frozenset[tuple[Knob, int]], str] = {}
         self.space = to_space(subject.stack, StackText(subject.text))
         self.evaluations = 0
 
@@ -115,15 +116,14 @@ class Evaluator:
 
     def evaluation(self, values: Values) -> Evaluation:
         """That of amounts which were replayed."""
-        stack = self.stack(values)
-        assert stack is not None
-        return self._by_digest[_digest(self._side(stack))]
+        return self._by_digest[self._digests[frozenset(values.items())]]
 
     def _score(self, batch: Sequence[Values]) -> list[Score | None]:
         """Of at most as many as are replayed side by side."""
         stacks = [self.stack(values) for values in batch]
         sides = [None if stack is None else self._side(stack) for stack in stacks]
         digests = ["" if side is None else _digest(side) for side in sides]
+        self._digests.update(zip((frozenset(each.items()) for each in batch), digests, strict=True))
         fresh = {
             digest: (values, stack, side)
             for digest, values, stack, side in zip(digests, batch, stacks, sides, strict=True)

@@ -127,3 +127,13 @@ def test_ctrl_c_ends_the_replays_that_run(tmp_path: Path) -> None:
     with pytest.raises(StoppedError, match=INTERRUPTED):
         evaluator([_changed(evaluator, _BORROW, 1)])
     waiting.join(timeout=30)
+
+
+def test_what_was_replayed_is_kept_while_the_project_around_the_file_changes(tmp_path: Path) -> None:
+    evaluator = _evaluator(tmp_path, answers=2)
+    evaluator.base()
+    borrowing = _changed(evaluator, _BORROW, 1)
+    evaluator([borrowing])
+    (tmp_path / "Pulumi.yaml").write_text("name: [broken")
+    assert evaluator.evaluation(borrowing).sample.waits == [700.0]
+    assert "borrow: {l4: 1}" in evaluator.text(borrowing)
