@@ -7,6 +7,7 @@ input and output. Not responsible for which objects and jobs there are, nor for 
 
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -16,6 +17,7 @@ from typing import IO, Any, Final
 
 from muster.errors import ExitCode, MusterError
 from muster.live.snapshot.kueue import parse_amount
+from muster.live.snapshot.workloads import Amounts
 from muster.local.build import everything
 from muster.replay.playback import Playback, PlayedRun
 
@@ -171,13 +173,16 @@ def _document(world: World) -> dict[str, Any]:
 def _read(stream: IO[str]) -> Playback | None:
     """The jobs and the summary; None where the program ended without one."""
     runs: dict[str, Sequence[PlayedRun]] = {}
+    usages: _Usages = {}
     reasons: dict[str, str] = {}
     for line in stream:
         found = json.loads(line)
         if "job" in found:
-            runs[found["job"]] = tuple(_runs(found["runs"] or ()))
+            # Several playbacks of one recording may be kept.
+            job = sys.intern(found["job"])
+            runs[job] = tuple(_runs(found["runs"] or (), usages))
             if why := found.get("why", ""):
-                reasons[found["job"]] = why
+                reasons[job] = why
             continue
         return Playback(
             runs=runs,
@@ -191,17 +196,28 @@ def _read(stream: IO[str]) -> Playback | None:
     return None
 
 
-def _runs(found: Iterable[Mapping[str, Any]]) -> Iterator[PlayedRun]:
+def _runs(found: Iterable[Mapping[str, Any]], usages: "_Usages") -> Iterator[PlayedRun]:
     for each in found:
         yield PlayedRun(
             start=each["start"],
             end=each["end"],
-            usage={
-                flavor: {resource: parse_amount(resource, amount) for resource, amount in amounts.items()}
-                for flavor, amounts in each["usage"].items()
-            },
+            usage=_usage(each["usage"], usages),
             delay=each.get("delay", 0),
             is_evicted=each.get("evicted", False),
             by=each.get("by", ""),
             reason=each.get("reason", ""),
         )
+
+
+_Usages = dict[tuple[tuple[str, tuple[tuple[str, str], ...]], ...], Mapping[str, Amounts]]
+"""Equal usages are one object: most jobs of a month have one of a few shapes."""
+
+
+def _usage(found: Mapping[str, Mapping[str, str]], usages: _Usages) -> Mapping[str, Amounts]:
+    key = tuple((flavor, tuple(amounts.items())) for flavor, amounts in found.items())
+    if key not in usages:
+        usages[key] = {
+            flavor: {resource: parse_amount(resource, amount) for resource, amount in amounts.items()}
+            for flavor, amounts in found.items()
+        }
+    return usages[key]

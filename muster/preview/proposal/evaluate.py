@@ -23,7 +23,7 @@ from muster.preview.proposal.knobs import Knob, Values, to_space
 from muster.preview.proposal.search import Score, StoppedError
 from muster.preview.replay.side import Side, to_side
 from muster.replay.assumptions import Assumptions
-from muster.replay.figures import run_gpus, wait_of
+from muster.replay.figures import Played, run_gpus, wait_of
 from muster.replay.playback import Playback
 from muster.replay.player import PlayerError, Players, play
 from muster.replay.recording import Recording
@@ -77,6 +77,7 @@ class Evaluator:
         self._players = Players()
         self._ends = time.monotonic() + budget.seconds
         self._by_digest: dict[str, Evaluation] = {}
+        self._jobs: Sequence[Played] = ()
         self._digests: dict[frozenset[tuple[Knob, int]], str] = {}
         self.space = to_space(subject.stack, StackText(subject.text))
         self.evaluations = 0
@@ -167,7 +168,9 @@ class Evaluator:
         return why
 
     def _keep(self, values: Values, digest: str, stack: Stack, side: Side, playback: Playback) -> Evaluation:
-        sample = to_sample(side, playback, stack, self._subject.recording)
+        # The jobs are the same in every change, and a month has ten thousand.
+        self._jobs = self._jobs or side.jobs
+        sample = to_sample(self._jobs, playback, stack, self._subject.recording)
         self.evaluations += 1
         self._on_evaluation(self.evaluations, values, sample)
         return self._by_digest.setdefault(digest, Evaluation(stack, playback, sample))
@@ -183,7 +186,7 @@ class Evaluator:
         return to_side(stack, self._subject.recording, self._subject.assumptions)
 
 
-def to_sample(side: Side, playback: Playback, stack: Stack, recording: Recording) -> Sample:
+def to_sample(jobs: Sequence[Played], playback: Playback, stack: Stack, recording: Recording) -> Sample:
     start, end = recording.header.start, recording.header.end
     gpu_seconds = sum(
         run_gpus(run) * max(min(end, playback.end if run.end is None else run.end) - max(run.start, start), 0)
@@ -192,9 +195,9 @@ def to_sample(side: Side, playback: Playback, stack: Stack, recording: Recording
     )
     every = sum(int(pool.max_gpus) for pool in stack.pools) * (end - start)
     return Sample(
-        jobs=side.jobs,
-        waits=[wait_of(job, playback.runs[job.label]) for job in side.jobs],
-        preemptions=[sum(run.is_evicted for run in playback.runs[job.label]) for job in side.jobs],
+        jobs=jobs,
+        waits=[wait_of(job, playback.runs[job.label]) for job in jobs],
+        preemptions=[sum(run.is_evicted for run in playback.runs[job.label]) for job in jobs],
         used=gpu_seconds / every if every else 0.0,
     )
 
