@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from muster.cli.output import note, progress
 from muster.live.snapshot import Snapshot
@@ -21,6 +23,7 @@ from muster.preview.whatif.outcome import Outcome
 from muster.preview.whatif.player import Player
 from muster.preview.whatif.scenario import Clock, Scenario
 from muster.preview.whatif.simulate import TemporaryCluster
+from muster.replay.kai_player import ensure_kai_player
 from muster.replay.player import UnplayableError, ensure_player
 
 
@@ -39,11 +42,38 @@ class Replay:
 def replay(name: str, asked: Replay) -> tuple[Report, object, bool]:
     """The report, its JSON, and whether the scheduler decided everything within the time limit of a side."""
     if Scheduler.KAI in (asked.base.scheduler, asked.head.scheduler):
-        sides = name, asked.base, asked.head, asked.work
-        return kai.to_report(*sides), kai.to_json(*sides), True
+        return _replay_kai(name, asked)
     found = _simulate(name, asked)
     is_settled = found.base.is_settled and found.head.is_settled
     return comparison.to_report(found), comparison.to_json(found), is_settled
+
+
+def _replay_kai(name: str, asked: Replay) -> tuple[Report, object, bool]:
+    if why := kai.why_undecided(asked.base, asked.head, asked.work):
+        return _undecided(name, asked, why)
+    try:
+        with progress():
+            program = ensure_kai_player()
+        decide = partial(kai.simulate, snapshot=asked.work, program=program, seconds=asked.limit)
+        with ThreadPoolExecutor() as sides:
+            before, after = sides.map(decide, (asked.base, asked.head))
+    except UnplayableError as error:
+        return _undecided(name, asked, f"{error.why[0].upper()}{error.why[1:]}.")
+    found = comparison.Comparison(
+        name=name,
+        base=before,
+        head=after,
+        base_stack=asked.base,
+        head_stack=asked.head,
+        scheduler=Scheduler.KAI,
+    )
+    is_settled = before.is_settled and after.is_settled
+    return kai.to_report(found, asked.work), kai.to_json(found, asked.work), is_settled
+
+
+def _undecided(name: str, asked: Replay, why: str) -> tuple[Report, object, bool]:
+    sides = name, asked.base, asked.head, asked.work
+    return kai.undecided_report(*sides, why=why), kai.undecided_json(*sides, why=why), True
 
 
 def _simulate(name: str, asked: Replay) -> comparison.Comparison:

@@ -33,7 +33,7 @@ muster what-if gke-prod --snapshot snapshot.json --duration 2h --duration team-a
 """
 _CODES = {
     ExitCode.DONE: "The comparison was written, whatever its result.",
-    ExitCode.FOUND: "Kueue had not decided everything within --seconds.",
+    ExitCode.FOUND: "The scheduler had not decided everything within --seconds.",
     ExitCode.OUTSIDE: "A cluster could not be read, or a program could not be built or started.",
 }
 
@@ -72,7 +72,7 @@ _CODES = {
     default=600.0,
     show_default=True,
     metavar="N",
-    help="Time limit of each side on a control plane.",
+    help="Time limit of each side on a control plane, and of KAI.",
 )
 @click.option(
     "--markdown", "to_markdown", metavar="OUT", help="Write Markdown; - is standard output, the default."
@@ -94,11 +94,13 @@ def cli(
     to_html: str | None,
     as_json: bool,
 ) -> ExitCode:
-    """Replay running and waiting work against a changed stack in a real Kueue.
+    """Replay running and waiting work against a changed stack in a real Kueue or KAI.
 
-    Loads the queues of the base and of STACK and a snapshot of the Workloads, and lets Kueue's own scheduler
+    Loads the queues of the base and of STACK and a snapshot of the work, and lets the scheduler's own code
     decide: who is admitted, preempted by whom, or still waiting, and why. Admission checks count as
     answered. Nothing is written to your cluster.
+
+    With KAI the pools have their largest size, and jobs never end.
 
     With --duration jobs end, and the wait until each starts is measured.
 
@@ -126,6 +128,8 @@ def cli(
     name = stack_name(existing_stack(stack))
     if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
         raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
+    if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
+        raise InputError("--duration: with KAI no job ends. Fix: leave it out.")
     asked = Replay(base=before, head=after, work=work, durations=lengths, compression=compress, limit=seconds)
     report, record, is_settled = replay(name, asked)
     if to_markdown or not (to_html or as_json):

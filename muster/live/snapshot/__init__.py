@@ -1,6 +1,7 @@
 """A snapshot of a cluster's queues.
 
-    Snapshot                queues, their usage, and every Workload that has not finished
+    Snapshot                queues, their usage, and every Workload that has not finished; of KAI: pod groups
+                            and nodes
     fetch_snapshot(api)     reads one from a cluster, and writes nothing
     load_snapshot(path)     reads one from a file
     format_snapshot(found)  the file's text
@@ -10,6 +11,7 @@ annotation of a pod, and no message of a condition. What is not read cannot leak
 """
 
 from muster.live.snapshot.fetch import fetch_snapshot
+from muster.live.snapshot.pod_groups import GroupPod, Node, PodGroup, SubGroup, Taint
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.record import SnapshotError, format_snapshot, load_snapshot, parse_snapshot
 from muster.live.snapshot.snapshot import Snapshot
@@ -27,13 +29,18 @@ from muster.live.snapshot.workloads import (
 __all__ = [
     "Condition",
     "Expression",
+    "GroupPod",
     "Job",
     "LocalQueue",
+    "Node",
+    "PodGroup",
     "PodSet",
     "Queue",
     "Snapshot",
     "SnapshotError",
     "State",
+    "SubGroup",
+    "Taint",
     "Term",
     "Toleration",
     "Usage",

@@ -1,10 +1,11 @@
-"""Reads a snapshot from a cluster: three lists with Kueue, one with KAI. Nothing is written."""
+"""Reads a snapshot from a cluster: three lists with Kueue, five with KAI. Nothing is written."""
 
 from datetime import UTC, datetime
 from typing import Final
 
 from muster.live.cluster.api import Api
 from muster.live.snapshot import kai, kueue
+from muster.live.snapshot.pod_groups import Node, PodGroup
 from muster.live.snapshot.snapshot import Snapshot
 from muster.live.web import WebError
 from muster.model import names
@@ -12,6 +13,7 @@ from muster.model.stack import Scheduler
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _KAI: Final = "/apis/scheduling.run.ai/v2"
+_FORBIDDEN: Final = 403
 
 
 def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
@@ -45,6 +47,26 @@ def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
             "Fix: use the context of a cluster that Muster manages.",
             status=404,
         ) from None
+    groups, nodes = _fetch_work(api)
     return Snapshot(
-        taken=taken, scheduler=Scheduler.KAI, queues=tuple(sorted(queues, key=lambda each: each.name))
+        taken=taken,
+        scheduler=Scheduler.KAI,
+        queues=tuple(sorted(queues, key=lambda each: each.name)),
+        pod_groups=groups,
+        nodes=nodes,
     )
+
+
+def _fetch_work(api: Api) -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
+    """The pod groups with their pods, and the nodes. None without the right to list one of the kinds."""
+    try:
+        groups = api.list_all("/apis/scheduling.run.ai/v2alpha2/podgroups", kai.to_group)
+        bindings = api.list_all("/apis/scheduling.run.ai/v1alpha2/bindrequests", kai.to_binding)
+        pods = api.list_all("/api/v1/pods", kai.to_pod)
+        nodes = api.list_all("/api/v1/nodes", kai.to_node)
+    except WebError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return None, None
+    placed = kai.with_bindings(pods, dict(bindings))
+    return kai.with_pods(groups, placed), kai.with_room(nodes, placed, groups)

@@ -81,7 +81,7 @@ def parse_workload(found: object) -> Workload:
         priority=number(found, "spec", "priority") or 0,
         priority_class=text(found, "spec", "priorityClassRef", "name"),
         cluster_queue=text(found, "status", "admission", "clusterQueue"),
-        job=_to_job(found),
+        job=parse_job(found),
         conditions=conditions,
     )
 
@@ -104,7 +104,8 @@ def _to_condition(found: Mapping[str, object]) -> Condition:
     )
 
 
-def _to_job(found: object) -> Job | None:
+def parse_job(found: object) -> Job | None:
+    """The owner of an object."""
     owners = items(found, "metadata", "ownerReferences")
     owner = next((each for each in owners if each.get("controller") is True), None)
     return None if owner is None else Job(text(owner, "kind"), text(owner, "name"))

@@ -16,7 +16,7 @@ where it can, otherwise on a temporary control plane.
     outcome.py        the decision about each Workload
     synthetic.py      a snapshot for users who have no cluster yet
     report.py         base and head compared, as a report
-    kai.py            what can be computed for a stack that KAI schedules
+    kai/              the same for a stack that KAI schedules
 
 The user's cluster is never written to, and only the snapshot is read from it.
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.preview.document import (
     Items,
     Report,
@@ -23,6 +23,11 @@ from muster.preview.document import (
 from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 
 _MAX_LISTED: Final = 20
+# A gang of KAI may lose only the pods above its minimum.
+_AFTER_EVICTION: Final = {
+    WorkloadState.ADMITTED: "runs again",
+    WorkloadState.RUNNING: "keeps its other pods",
+}
 # These uids belong to this simulation, so they are of no use to a reader.
 _UIDS: Final = re.compile(r" \(UID: [^)]*\)")
 _REASONS: Final = {
@@ -30,13 +35,18 @@ _REASONS: Final = {
     "InCohortReclamation": "reclaims its own quota",
     "InCohortFairSharing": "has less than its share",
     "InCohortReclaimWhileBorrowing": "reclaims its own quota while it borrows",
+    # Actions of KAI.
+    "preempt": "has priority in the same queue",
+    "reclaim": "reclaims the share of its queue",
+    "consolidation": "needs the place on a node",
+    "stalegangeviction": "lacks pods of its minimum",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Both outcomes. `is_timed`: jobs ended after a duration. `compression`: how many seconds of the jobs'
-    time passed in one real second, None where time jumped or no job ended.
+    time passed in one real second, None where time jumped or no job ended. `scheduler` decided.
     """
 
     name: str
@@ -46,6 +56,16 @@ class Comparison:
     head_stack: Stack
     is_timed: bool = False
     compression: float | None = None
+    scheduler: Scheduler = Scheduler.KUEUE
+
+    @property
+    def decider(self) -> str:
+        return "KAI" if self.scheduler is Scheduler.KAI else "Kueue"
+
+    @property
+    def units(self) -> str:
+        """What is decided about."""
+        return "PodGroups" if self.scheduler is Scheduler.KAI else "Workloads"
 
 
 def to_report(comparison: Comparison) -> Report:
@@ -89,8 +109,9 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     base, head = _count_states(comparison.base), _count_states(comparison.head)
     holding = [side[WorkloadState.RUNNING] + side[WorkloadState.ADMITTED] for side in (head, base)]
     waiting = [side[WorkloadState.PENDING] for side in (head, base)]
+    held = "that run" if comparison.scheduler is Scheduler.KAI else "with quota"
     yield (
-        f"Workloads with quota: {holding[0]} with head, {holding[1]} with base. "
+        f"{comparison.units} {held}: {holding[0]} with head, {holding[1]} with base. "
         f"Pending: {waiting[0]} with head, {waiting[1]} with base.",
     )
     lost = [
@@ -105,9 +126,10 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     for side, outcome in (("base", comparison.base), ("head", comparison.head)):
         if not outcome.is_settled:
             yield (
-                f"Kueue was not done with {side} after {outcome.seconds:.0f} s: the figures are incomplete.",
+                f"{comparison.decider} was not done with {side} after {outcome.seconds:.0f} s: "
+                "the figures are incomplete.",
             )
-        elif outcome.unexplained:
+        elif outcome.unexplained and comparison.scheduler is Scheduler.KUEUE:
             yield (
                 f"Kueue gives no reason for {outcome.unexplained} pending Workloads of {side}: they are "
                 "behind others in a strict queue, or equivalent to one that it considered.",
@@ -212,7 +234,7 @@ def _preempted(comparison: Comparison) -> Iterable[Section]:
     for each in victims[:_MAX_LISTED]:
         reason = _REASONS.get(each.how, each.how)
         by: Text = ("by ", UntrustedText(each.preemptor), ", which ", reason) if each.preemptor else (reason,)
-        then = "runs again" if each.state is WorkloadState.ADMITTED else "waits"
+        then = _AFTER_EVICTION.get(each.state, "waits")
         texts.append((UntrustedText(each.label), " is preempted ", *by, f"; it {then}."))
     if len(victims) > _MAX_LISTED:
         texts.append((f"{len(victims) - _MAX_LISTED} more.",))
@@ -243,5 +265,9 @@ def _waiting(comparison: Comparison) -> Iterable[Section]:
     yield Section(
         "Why work is pending with head",
         1,
-        (Table(("Workloads", "Of", "Reason given by Kueue"), rows, ("Workloads",)),),
+        (
+            Table(
+                (comparison.units, "Of", f"Reason given by {comparison.decider}"), rows, (comparison.units,)
+            ),
+        ),
     )

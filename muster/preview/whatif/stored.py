@@ -6,6 +6,7 @@ without status, so that Kueue decides about it anew.
 
 import json
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ def pending(workload: Workload) -> dict[str, Any]:
             "namespace": workload.namespace,
             "name": workload.name,
             "uid": uid(workload.namespace, workload.name),
-            "creationTimestamp": _time(workload.created),
+            "creationTimestamp": format_time(workload.created),
             "generation": 1,
         },
         "spec": _spec(workload),
@@ -68,14 +69,14 @@ def _spec(workload: Workload) -> dict[str, Any]:
 
 
 def _pod_set(pods: PodSet) -> dict[str, Any]:
-    container = {"name": "work", "image": _IMAGE, "resources": {"requests": _quantities(pods.requests)}}
+    container = {"name": "work", "image": _IMAGE, "resources": {"requests": quantities(pods.requests)}}
     spec: dict[str, Any] = {"containers": [container], "restartPolicy": "Never"}
     if pods.node_selector:
         spec["nodeSelector"] = dict(pods.node_selector)
     if pods.tolerations:
-        spec["tolerations"] = [_toleration(each) for each in pods.tolerations]
+        spec["tolerations"] = [toleration(each) for each in pods.tolerations]
     if pods.terms:
-        required = {"nodeSelectorTerms": [_term(each) for each in pods.terms]}
+        required = {"nodeSelectorTerms": [term(each) for each in pods.terms]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     found = {"name": pods.name, "count": pods.count, "template": {"metadata": {}, "spec": spec}}
     return found if pods.min_count is None else {**found, "minCount": pods.min_count}
@@ -90,7 +91,7 @@ def _status(workload: Workload) -> dict[str, Any]:
             "status": "True",
             "reason": kind,
             "message": "As in the snapshot.",
-            "lastTransitionTime": _time(at),
+            "lastTransitionTime": format_time(at),
         }
         for kind in ("QuotaReserved", "Admitted")
     ]
@@ -99,7 +100,7 @@ def _status(workload: Workload) -> dict[str, Any]:
             "name": each.name,
             "count": each.count if each.assigned is None else each.assigned,
             "flavors": dict(each.flavors),
-            "resourceUsage": _quantities(each.usage),
+            "resourceUsage": quantities(each.usage),
         }
         for each in workload.pod_sets
     ]
@@ -107,16 +108,19 @@ def _status(workload: Workload) -> dict[str, Any]:
     return {"conditions": conditions, "admission": admission}
 
 
-def _quantities(amounts: Any) -> dict[str, str]:
+def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts in the units of a snapshot as Kubernetes writes them."""
     return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in amounts.items()}
 
 
-def _toleration(found: Toleration) -> dict[str, str]:
+def toleration(found: Toleration) -> dict[str, str]:
+    """The toleration of a pod's spec."""
     values = {"key": found.key, "operator": found.operator, "value": found.value, "effect": found.effect}
     return {name: word for name, word in values.items() if word}
 
 
-def _term(found: Term) -> dict[str, Any]:
+def term(found: Term) -> dict[str, Any]:
+    """The term of a node affinity."""
     return {
         "matchExpressions": [
             {
@@ -129,5 +133,6 @@ def _term(found: Term) -> dict[str, Any]:
     }
 
 
-def _time(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
+    """A time as Kubernetes writes it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,26 +1,22 @@
 """The report of a stack with KAI: quota, limit, weight, and which work is never evicted."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from muster import config
-from muster.cli import main
 from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import (
     eviction_changes,
     queue_changes,
     queue_priority_changes,
-    queues_at_limit,
     queues_over_quota,
 )
 from muster.preview.failing import FailOn, failures
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
-from muster.preview.whatif import kai as whatif
 from tests.unit.preview.preview_world import LOCAL, ROOT, diff
 
 KAI = ROOT / "stacks" / "Pulumi.kai-prod.yaml"
@@ -110,46 +106,3 @@ def test_nothing_changes_in_kai_either(base: Stack) -> None:
         *queue_priority_changes(base, base),
         *eviction_changes(base, base),
     ] == []
-
-
-def _holding(**queues: int) -> Snapshot:
-    used = (
-        Queue(name=name, parent="research", usage=(Usage("", "nvidia.com/gpu", amount),))
-        for name, amount in queues.items()
-    )
-    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    return Snapshot(taken=now, scheduler=Scheduler.KAI, queues=tuple(used))
-
-
-def test_what_if_with_kai_lists_overuse_and_decides_nothing(base: Stack, tmp_path: Path) -> None:
-    head = _changed(tmp_path, ("quota: {a10g: 16}", "quota: {a10g: 12}"))
-    text = format_comment(whatif.to_report("kai", base, head, _holding(training=14, notebooks=4)))
-    assert "nothing below is a decision of KAI." in text
-    assert "`training` holds 14 GPUs and has a quota of 12, only with head" in text
-    assert "What only KAI could decide" in text
-    found = whatif.to_json("kai", base, head, _holding(training=14))
-    assert found["decided"] is False
-    assert [each["queue"] for each in found["beyondQuota"]] == ["training"]
-    assert found["beyondQuotaBefore"] == []
-
-
-def test_what_if_with_kai_lists_queues_at_their_limit(base: Stack) -> None:
-    assert [
-        each.queue for each in queues_at_limit(base, _holding(training=32, notebooks=1, research=20))
-    ] == ["training"]
-    text = format_comment(whatif.to_report("kai", base, base, _holding(training=32)))
-    assert "`training` holds 32 GPUs and may hold 32: no more work starts in it." in text
-
-
-def test_what_if_with_kai_refuses_to_judge_by_a_snapshot_of_kueue(base: Stack) -> None:
-    """What Kueue's queues hold is not what KAI's would: "nobody" would be a guess."""
-    other = replace(_holding(training=14), scheduler=Scheduler.KUEUE)
-    text = format_comment(whatif.to_report("kai", base, base, other))
-    assert "The snapshot is not from KAI" in text
-    assert "- None" not in text
-    assert "beyondQuota" not in whatif.to_json("kai", base, base, other)
-
-
-def test_what_if_generates_no_work_for_kai(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["what-if", str(KAI), "--base", str(KAI), "--synthetic", "10+5"]) == 2
-    assert "--synthetic makes up work for Kueue alone.\nFix: --snapshot" in capsys.readouterr().err

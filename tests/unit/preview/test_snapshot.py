@@ -21,7 +21,7 @@ from muster.live.snapshot import (
 from muster.live.web import Web, WebError
 from muster.model.stack import Scheduler
 from tests.unit.preview.http_world import Asked, Reply, serving
-from tests.unit.preview.snapshot_world import SECRET, cluster_queue, local_queue, workload
+from tests.unit.preview.snapshot_world import SECRET, cluster_queue, kai_lists, local_queue, workload
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -105,17 +105,43 @@ def test_a_recorded_snapshot_is_the_one_that_was_taken() -> None:
     assert format_snapshot(parse_snapshot(format_snapshot(found), source="x")) == format_snapshot(found)
 
 
-def test_without_kueue_the_queues_of_kai_are_read() -> None:
-    listed = {"items": [{"metadata": {"name": "q"}, "status": {"allocated": {"nvidia.com/gpu": "3"}}}]}
-
+def test_without_kueue_the_queues_and_the_work_of_kai_are_read() -> None:
     def kai(asked: Asked) -> Reply:
-        return Reply(body=listed) if "scheduling.run.ai" in asked.path else Reply(404)
+        found = kai_lists().get(asked.path.partition("?")[0])
+        return Reply(404) if found is None else Reply(body={"items": found})
 
     with serving(kai) as server:
         found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
     assert found.scheduler is Scheduler.KAI
     assert found.used("q", "", "nvidia.com/gpu") == 3
+    assert found.pod_groups is not None
+    assert found.nodes is not None
+    (group,), (node,) = found.pod_groups, found.nodes
+    assert [(each.name, each.node, each.requests) for each in group.pods] == [
+        ("bound", "n1", {"cpu": 1500, "nvidia.com/gpu": 1}),
+        ("gated", "", {"cpu": 1500, "nvidia.com/gpu": 1}),
+        ("picked", "n1", {"cpu": 1500, "nvidia.com/gpu": 1}),
+    ]
+    assert [each.gates for each in group.pods] == [(), ("muster.dev/gang",), ()]
+    assert (group.queue, group.min_member, group.priority_class) == ("q", 3, "train")
+    assert group.started == datetime(2026, 11, 21, 9, tzinfo=UTC)
+    assert node.room == {"cpu": 7500, "nvidia.com/gpu": 8, "pods": 109}
+    assert SECRET not in format_snapshot(found)
     assert parse_snapshot(format_snapshot(found), source="x") == found
+
+
+def test_without_the_right_to_list_pods_the_queues_of_kai_are_read_all_the_same() -> None:
+    def kai(asked: Asked) -> Reply:
+        path = asked.path.partition("?")[0]
+        if path.endswith("/pods"):
+            return Reply(403)
+        return Reply(body={"items": kai_lists()[path]}) if path in kai_lists() else Reply(404)
+
+    with serving(kai) as server:
+        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
+    assert found.used("q", "", "nvidia.com/gpu") == 3
+    assert found.pod_groups is None
+    assert found.nodes is None
 
 
 def test_a_cluster_without_queues_is_refused() -> None:

@@ -1,0 +1,156 @@
+"""Runs the actions of KAI's own scheduler over a snapshot, round after round, until nothing changes.
+
+The program `kai-player` (muster/local/build/programs) holds KAI 0.12.0. Responsible for its input and
+output. Not responsible for which objects there are (muster/preview/whatif/kai).
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from muster.errors import ExitCode
+from muster.local.build import everything
+from muster.replay.player import Manifest, PlayerError, UnplayableError
+
+PROGRAM: Final = "kai-player"
+VERSION: Final = "0.12.0"
+_UNPLAYABLE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of KAI's schedulers. `args`: flags of its program. `config`: its configuration file; None is KAI's
+    default.
+    """
+
+    args: Sequence[str] = ()
+    config: Manifest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiWorld:
+    """What KAI decides by, at the moment `taken`. The objects are those of the API server.
+
+    `returns`: whether an evicted pod is created again by its owner. `patience`: seconds that pass once
+    nothing changes, so that work is no longer protected by a minimum runtime. `seconds` limits the whole
+    run.
+    """
+
+    taken: datetime
+    shards: Sequence[Shard]
+    queues: Sequence[Manifest]
+    nodes: Sequence[Manifest]
+    pod_groups: Sequence[Manifest]
+    pods: Sequence[Manifest]
+    priority_classes: Sequence[Manifest] = ()
+    topologies: Sequence[Manifest] = ()
+    returns: bool = False
+    patience: int = 0
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiDecision:
+    """About pods of one group. `kind`: allocated, pipelined or evicted. `by`: the group for which they were
+    evicted, "" for none.
+    """
+
+    round: int
+    kind: str
+    action: str
+    group: str
+    pods: tuple[str, ...]
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiGroup:
+    """How a group stands in the end. `running`: pod -> node. `why`: KAI's reason while a pod waits."""
+
+    running: Mapping[str, str]
+    waiting: tuple[str, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiPlayback:
+    """Groups by `namespace/name`. `is_settled` is False where the last round still changed something."""
+
+    rounds: int
+    is_settled: bool
+    decisions: tuple[KaiDecision, ...]
+    groups: Mapping[str, KaiGroup] = field(default_factory=dict)
+    digest: str = ""
+
+
+def ensure_kai_player() -> Path:
+    """The program; it is built the first time, which takes some minutes."""
+    return everything.ensure(programs=(PROGRAM,), assets=())[0][PROGRAM]
+
+
+def play_kai(world: KaiWorld, *, program: Path) -> KaiPlayback:
+    """Play the world. UnplayableError where the player cannot play it as KAI would."""
+    try:
+        done = subprocess.run(
+            [program],
+            input=json.dumps(_document(world)),
+            capture_output=True,
+            text=True,
+            timeout=world.seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PlayerError(
+            f"KAI was not done after {world.seconds:.0f} s. Fix: give it more with --seconds.",
+            exit_code=ExitCode.OUTSIDE,
+        ) from None
+    if done.returncode == _UNPLAYABLE:
+        raise UnplayableError(done.stderr.strip())
+    if done.returncode:
+        raise PlayerError(
+            f"The player of KAI ended with code {done.returncode}: {done.stderr.strip()[-600:]}",
+            exit_code=ExitCode.OUTSIDE,
+        )
+    return _read(json.loads(done.stdout))
+
+
+def _document(world: KaiWorld) -> dict[str, Any]:
+    return {
+        "taken": world.taken.isoformat(),
+        "returns": world.returns,
+        "patienceSeconds": world.patience,
+        "shards": [{"args": list(each.args), "config": each.config} for each in world.shards],
+        "nodes": list(world.nodes),
+        "topologies": list(world.topologies),
+        "priorityClasses": list(world.priority_classes),
+        "queues": list(world.queues),
+        "podGroups": list(world.pod_groups),
+        "pods": list(world.pods),
+    }
+
+
+def _read(found: Mapping[str, Any]) -> KaiPlayback:
+    return KaiPlayback(
+        rounds=found["rounds"],
+        is_settled=found["settled"],
+        decisions=tuple(
+            KaiDecision(
+                round=each["round"],
+                kind=each["kind"],
+                action=each["action"],
+                group=each["group"],
+                pods=tuple(each["pods"]),
+                by=each.get("by", ""),
+            )
+            for each in found["decisions"]
+        ),
+        groups={
+            label: KaiGroup(running=each["running"], waiting=tuple(each["waiting"]), why=each.get("why", ""))
+            for label, each in found["groups"].items()
+        },
+        digest=found["digest"],
+    )
