@@ -19,6 +19,8 @@ REQUIREMENTS: Final = DATA / "requirements"
 
 LOCAL_POOLS: Final = PACKAGE / "local" / "pools.yaml"
 """The pools and the stock of the simulated cloud."""
+KARPENTER_POOLS: Final = PACKAGE / "local" / "karpenter-pools.yaml"
+"""The same where Karpenter buys the nodes."""
 
 EXAMPLES: Final = PACKAGE / "local" / "demo" / "examples"
 PROJECT_FILE: Final = "Pulumi.yaml"

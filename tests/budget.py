@@ -102,7 +102,7 @@ SUITES: Final = {
         # On demand (`make test-karpenter`): no other suite needs its program, which takes minutes to compile.
         Suite(
             "karpenter",
-            300,
+            900,
             (
                 (*_PYTHON, "muster", "local", "build", "--only", "karpenter"),
                 _pytest("karpenter", *_PLAIN),

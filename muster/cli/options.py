@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from muster import paths
 from muster.errors import MusterError
+from muster.local.autoscalers import Autoscaler
 
 
 class StackType(click.ParamType[str]):
@@ -60,6 +61,20 @@ programs_option = click.option(
     type=click.Choice(["auto", "download", "build"]),
     help="Download released programs from their publishers, or build them from pinned modules. `auto` "
     "downloads what can be reached. Default: MUSTER_PROGRAMS, or auto; in CI always build.",
+)
+
+
+def _autoscaler(_: click.Context, __: click.Parameter, value: str) -> Autoscaler:
+    return Autoscaler(value)
+
+
+autoscaler_option = click.option(
+    "--autoscaler",
+    type=click.Choice([str(each) for each in Autoscaler]),
+    default=str(Autoscaler.SIMULATED),
+    show_default=True,
+    callback=_autoscaler,
+    help="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
 )
 
 

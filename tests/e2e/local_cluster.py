@@ -181,7 +181,7 @@ def bring_up() -> Muster:
     if STANDING is None:
         run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=2400)
     lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=30)
-    environment = {**here, **_exports(lines)}
+    environment = {**here, **exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
     muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
@@ -201,7 +201,7 @@ def take_down(muster: Muster) -> None:
         )
 
 
-def _exports(lines: str) -> dict[str, str]:
+def exports(lines: str) -> dict[str, str]:
     words = [shlex.split(line) for line in lines.splitlines() if line.startswith("export ")]
     return dict(word[1].split("=", 1) for word in words)
 

@@ -8,7 +8,7 @@ from muster.cloud.doctor.findings import State
 from muster.cloud.doctor.node_pools import check_node_pools
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
-from muster.local.envtest.karpenter import NODE_POOLS, node_pool
+from muster.local.karpenter import NODE_POOLS, node_pool
 from tests.karpenter.world import H100, World
 
 _MERGE = "application/merge-patch+json"

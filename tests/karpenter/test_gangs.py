@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from muster.model import names
 from tests.faults.seeds import seeds
 from tests.karpenter.world import PLACEHOLDERS, PRIORITIES, RIVALS, Witness, World
 
@@ -122,7 +121,7 @@ def test_a_gang_whose_manager_is_killed_at_the_handover_runs_whole(world: World)
     witness = Witness(world, "gang")
     with witness.watching():
         world.gang("gang", _GANG)
-        world.eventually("a node is held", lambda: held(world))
+        world.eventually("a node is held", world.held)
         with world.without_manager():
             world.rival("rival", priority="rival-high")
             world.sells(h100=_GANG + 1)
@@ -170,26 +169,17 @@ def step(world: World, drawn: random.Random) -> None:
 
 
 def state(world: World) -> tuple[object, ...]:
-    return len(world.nodes()), len(bound_placeholders(world)), len(held(world)), world.running("gang")
+    return len(world.nodes()), len(bound_placeholders(world)), len(world.held()), world.running("gang")
 
 
 def left_nothing(world: World) -> None:
     world.eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
-    world.eventually("no node is held any more", lambda: not held(world))
+    world.eventually("no node is held any more", lambda: not world.held())
 
 
 def bound_placeholders(world: World) -> list[str]:
     """Their nodes."""
     return [each["spec"]["nodeName"] for each in world.items(PLACEHOLDERS) if "nodeName" in each["spec"]]
-
-
-def held(world: World) -> list[str]:
-    """Nodes with the taint of a gang."""
-    return [
-        each["metadata"]["name"]
-        for each in world.items("/api/v1/nodes")
-        if any(taint["key"] == names.HELD_TAINT_KEY for taint in each["spec"].get("taints") or ())
-    ]
 
 
 def served(world: World) -> int:

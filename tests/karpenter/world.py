@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,18 +17,10 @@ from typing import Any, Final
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.karpenter import (
-    CRDS,
-    NODE_CLAIMS,
-    NODE_POOLS,
-    InstanceType,
-    boot,
-    define,
-    node_pool,
-    stock,
-)
+from muster.local.envtest.karpenter import boot, define, stock
 from muster.local.envtest.kueue import define as define_kueue
 from muster.local.envtest.process import Process
+from muster.local.karpenter import CRDS, NODE_CLAIMS, NODE_POOLS, InstanceType, node_pool, stock_key
 from muster.model import gangpolicy, names, queuetree
 from muster.model.stack import Scheduler
 from muster.render import kueue
@@ -91,8 +83,8 @@ class World:
         """What it has of each type, in its first zone and nothing in the second; None is without bound."""
         has: dict[str, str | None] = dict(_USUAL)
         for name, count in ((H100, h100), (L4, l4)):
-            has[f"{name}_zone-a"] = None if count is None else str(count)
-            has[f"{name}_zone-b"] = None if count is None else "0"
+            has[stock_key(name, "zone-a")] = None if count is None else str(count)
+            has[stock_key(name, "zone-b")] = None if count is None else "0"
         stock(self.plane, {**has, **{key.replace("_", "-"): word for key, word in words.items()}})
 
     def boots(self, takes: str) -> None:
@@ -182,6 +174,14 @@ class World:
         selector = "karpenter.sh/nodepool"
         return [each["metadata"]["name"] for each in self.items(f"/api/v1/nodes?labelSelector={selector}")]
 
+    def held(self) -> list[str]:
+        """Nodes with the taint of a gang."""
+        return [
+            each["metadata"]["name"]
+            for each in self.items("/api/v1/nodes")
+            if any(taint["key"] == names.HELD_TAINT_KEY for taint in each["spec"].get("taints") or ())
+        ]
+
     def claims(self) -> list[Json]:
         return self.items(NODE_CLAIMS)
 
@@ -223,13 +223,15 @@ class World:
 
 
 @contextmanager
-def world(folder: Path) -> Iterator[World]:
-    """A fresh one, with its queues and NodePools and our manager, until the block ends."""
+def world(folder: Path, *, audit: Sequence[str] = ()) -> Iterator[World]:
+    """A fresh one, with its queues and NodePools and our manager, until the block ends. `audit`: flags of the
+    caller's own audit log, in place of the one about rights.
+    """
     stack = load(STACK)
     programs = envtest.found(*_NEEDED) or built.absent(
         ", ".join(envtest.missing(*_NEEDED)), build="make test-karpenter"
     )
-    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
+    flags = (STRICT_OWNERS, *(audit or audited(folder, Scheduler.KUEUE)))
     with envtest.control_plane(folder, programs, flags=flags) as plane, ExitStack() as held:
         define_kueue(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])

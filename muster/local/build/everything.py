@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import StrEnum
@@ -81,13 +81,19 @@ def chosen_programs(option: str | None = None) -> Programs:
 
 
 def ensure_all(
-    *, cache: Cache | None = None, base: Path | None = None, programs: Programs | None = None
+    *,
+    cache: Cache | None = None,
+    base: Path | None = None,
+    programs: Programs | None = None,
+    on_demand: Collection[str] = (),
 ) -> Artifacts:
     """Make what is missing and verify the rest. Raises LocalClusterError when that is not possible.
 
+    `on_demand`: folders of programs that only some local clusters need.
+
     Ctrl-C ends every child and leaves the caches fit to go on from.
     """
-    run = Run(cache or Cache(), base=base, source=programs)
+    run = Run(cache or Cache(), base=base, source=programs, on_demand=on_demand)
     return run.whole()
 
 
@@ -113,8 +119,16 @@ def ensure(*, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str,
 class Run:
     """One pass over what a local cluster needs: every part is taken from the cache or made."""
 
-    def __init__(self, cache: Cache, *, base: Path | None, source: Programs | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        *,
+        base: Path | None,
+        source: Programs | None = None,
+        on_demand: Collection[str] = (),
+    ) -> None:
         self.cache = cache
+        self.on_demand = on_demand
         self.children = Children()
         self.board = Board()
         self.versions: Versions = load()
@@ -132,7 +146,7 @@ class Run:
             return self._found
 
     def whole(self) -> Artifacts:
-        wanted = [program for program in self.versions.programs.values() if not program.on_demand]
+        wanted = [program for program in self.versions.programs.values() if self._is_needed(program)]
         for program in wanted:
             self.board.add(program.name, program.seconds)
         for name, seconds in _STEPS.items():
@@ -157,6 +171,9 @@ class Run:
             stores=stores,
             path=link_programs(self.cache, chosen),
         )
+
+    def _is_needed(self, each: Program | Asset) -> bool:
+        return not each.on_demand or each.directory.name in self.on_demand
 
     def programs(self, wanted: Sequence[Program]) -> dict[str, Path]:
         """Every program's path: from PATH, from the cache, or freshly built."""
@@ -271,7 +288,7 @@ class Run:
             return {name: self.images.binary(name, programs[name]) for name in BINARY_IMAGES}
 
     def assets(self) -> dict[str, Path]:
-        wanted = {name: asset for name, asset in self.versions.assets.items() if not asset.on_demand}
+        wanted = {name: asset for name, asset in self.versions.assets.items() if self._is_needed(asset)}
         return {name: ensure_asset(self.cache, self.go, asset) for name, asset in wanted.items()}
 
     def stores(self, images: dict[str, Image]) -> dict[str, Path]:

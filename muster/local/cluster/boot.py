@@ -12,15 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from muster.local.autoscalers import Autoscaler
 from muster.local.build.artifacts import Artifacts
 from muster.local.build.cache import cache_root
 from muster.local.cluster import (
     certificates,
     control,
     coredns,
+    karpenter,
     network,
     network_policies,
     readiness_gates,
@@ -43,9 +46,9 @@ from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
 from muster.local.errors import LocalClusterError
+from muster.local.karpenter import PROGRAM as KARPENTER
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
-from muster.paths import LOCAL_POOLS
 
 Step = Callable[[str], None]
 
@@ -65,15 +68,26 @@ _API_PATIENCE: Final = 90
 _NODE_PATIENCE: Final = 60
 
 
-def up(
-    name: str, artifacts: Artifacts, *, step: Step, pools: Path = LOCAL_POOLS, clock_scale: float = 1.0
-) -> LocalCluster:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Where the GPU nodes come from: what is offered, who buys it, and how fast the cloud's time passes."""
+
+    pools: Path
+    autoscaler: Autoscaler
+    clock_scale: float
+
+    @property
+    def has_karpenter(self) -> bool:
+        return self.autoscaler is Autoscaler.KARPENTER
+
+
+def up(name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud) -> LocalCluster:
     """Start a local cluster of that name. The caller checks whether it is up already."""
     with _allocation_lock():
         cluster = named(name, index=_index())
         _make_directories(cluster)
     try:
-        _boot(cluster, artifacts, step=step, pools=pools, clock_scale=clock_scale)
+        _boot(cluster, artifacts, step=step, cloud=cloud)
     except BaseException:
         _keep_logs(cluster)
         teardown.down(cluster, Record.read(cluster.record))
@@ -81,9 +95,7 @@ def up(
     return cluster
 
 
-def _boot(
-    cluster: LocalCluster, artifacts: Artifacts, *, step: Step, pools: Path, clock_scale: float
-) -> None:
+def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Cloud) -> None:
     programs = {program: str(path) for program, path in artifacts.programs.items()}
     artifacts.write(cluster.artifacts)
     step("certificates")
@@ -95,8 +107,12 @@ def _boot(
         *units.control_plane(cluster, pki, programs, kubeconfigs),
         units.network_policies(policies_kubeconfig, programs["kube-network-policies"]),
         units.kwok(kubeconfigs["kwok"], programs["kwok"], artifacts.assets["kwok-stages"]),
-        units.autoscaler(cluster, autoscaler_kubeconfig, clock_scale=clock_scale),
+        units.autoscaler(cluster, autoscaler_kubeconfig, clock_scale=cloud.clock_scale),
     ]
+    if cloud.has_karpenter:
+        path = cluster.run / "karpenter.kubeconfig"
+        _issue_kubeconfig(path, cluster, pki.cluster, user=KARPENTER, groups=("system:masters",))
+        supervised.append(karpenter.unit(cluster, path, artifacts.programs[KARPENTER]))
     record = _start(cluster, supervised, artifacts)
     step("API server")
     readiness_gates.await_api(
@@ -108,7 +124,11 @@ def _boot(
     kubectl = Kubectl(cluster, programs["kubectl"])
     kubectl.apply(network_policies.objects())
     _issue_kubeconfig(policies_kubeconfig, cluster, pki.cluster, user=network_policies.USER)
-    kubectl.apply(autoscaler_manifests.manifests(pools))
+    if cloud.has_karpenter:
+        karpenter.define(kubectl, artifacts)
+    kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
+    if cloud.has_karpenter:
+        karpenter.offer(cluster, cloud.pools)
     kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
     _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)
     step("nodes")

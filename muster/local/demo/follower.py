@@ -6,6 +6,7 @@ still shows in the times of the conditions.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from muster.local.demo.events import (
     pods_of,
 )
 from muster.local.demo.screen import Screen
+from muster.local.simulated_cloud import names
 from muster.paths import EXAMPLES
 
 _INTERVAL: Final = 1.0
@@ -76,6 +78,23 @@ class Follower:
                 self._clear(manifest)
             self._apply(manifest)
         self._screen.say(f"$ kubectl apply -f examples/{file}")
+
+    def say(self, text: str) -> None:
+        """A sentence between the events."""
+        self._screen.say(text)
+
+    def stock(self, **nodes: int) -> None:
+        """Set what the local cluster's cloud has of these pools, as `muster local capacity` does."""
+        change = {"data": {"capacity": json.dumps(nodes)}}
+        self.cluster.patch("ConfigMap", names.FAULTS_CONFIG, change, namespace=names.NAMESPACE)
+        for pool, count in nodes.items():
+            self.say(f"$ muster local capacity {pool} {count}")
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete a job of this story."""
+        self.say(f"$ kubectl -n {self.namespace} delete {kind.lower()} {name}")
+        self._jobs.pop(name, None)
+        self.cluster.delete(kind, name, namespace=self.namespace)
 
     def clean_up(self) -> None:
         """Delete what the story made, the last first."""

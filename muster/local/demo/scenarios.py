@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from muster.local.demo.events import Snapshot, holds, pods_of
+from muster.local.demo.cluster import Object
+from muster.local.demo.events import RETRY_AT, Snapshot, holds, pods_of
 from muster.local.demo.follower import Follower, StoryError
 
 
@@ -62,12 +63,86 @@ def batch(follower: Follower, images: Images, _: str) -> None:
     follower.until("Job primes is complete", lambda now: _complete(now, "primes"))
 
 
+def karpenter(follower: Follower, images: Images, _: str) -> None:
+    """Stock for half of a gang: with no gang check, then with placeholders, then the other half comes."""
+    follower.stock(plain=_HALF, h100=_HALF)
+    follower.say("pool plain has no gang check")
+    _submit(follower, images, pool="plain")
+    follower.until("half of the gang has nodes, the rest is refused", lambda now: _is_torn(follower, now))
+    follower.say(f"{_HALF} of {2 * _HALF} nodes are bought and paid for, and the job cannot run")
+    follower.delete("RayJob", "gang")
+    follower.until("Karpenter releases the nodes", lambda now: not follower.new_nodes(now))
+
+    follower.say("in pool h100 gangs get their nodes by placeholders")
+    _submit(follower, images, pool="h100")
+    follower.until("the check counts the nodes", lambda now: f"{_HALF} of {2 * _HALF}" in _check(now, "gang"))
+    follower.until("the deadline frees its quota", lambda now: _is_released(now, "gang"))
+    follower.until("Karpenter releases the nodes", lambda now: not follower.new_nodes(now))
+    follower.say("no pod of the gang was created; it holds neither quota nor nodes until its next try")
+
+    follower.stock(plain=_HALF, h100=2 * _HALF)
+    follower.until("RayJob gang SUCCEEDED", lambda now: _succeeded(now, "gang"))
+    follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
+
+
+_HALF: Final = 2
+# Karpenter asks for the other nodes again and again, and each time the cloud has none.
+_REFUSALS: Final = 3
+
+
+def _submit(follower: Follower, images: Images, *, pool: str) -> None:
+    follower.apply(
+        "karpenter/rayjob.yaml",
+        images={"RAY_IMAGE": images.ray, "POOL": pool},
+        programs={"gang-train": "gang/train.py"},
+    )
+
+
+def _is_torn(follower: Follower, now: Snapshot) -> bool:
+    job = now.find("RayJob", "gang")
+    workers = [pod for pod in pods_of(now, job) if _is_worker(pod)] if job else []
+    bound = sum("nodeName" in pod["spec"] for pod in workers)
+    events = follower.cluster.all("Event", namespace="default")  # NodeClaims have no namespace
+    refusals = [event for event in events if event.get("reason") == "InsufficientCapacityError"]
+    return len(workers) == 2 * _HALF and bound == _HALF and len(refusals) >= _REFUSALS
+
+
+def _is_worker(pod: Object) -> bool:
+    return (pod["metadata"].get("labels") or {}).get("ray.io/node-type") == "worker"
+
+
+def _check(now: Snapshot, name: str) -> str:
+    """What the gang's admission checks say."""
+    checks = (_workload(now, name).get("status") or {}).get("admissionChecks") or ()
+    return "; ".join(str(check.get("message")) for check in checks)
+
+
+def _is_released(now: Snapshot, name: str) -> bool:
+    """Out of its queue until the next try. A pod of it before that would be half a gang."""
+    job = now.find("RayJob", name)
+    if job and pods_of(now, job):
+        raise StoryError(f"a pod of RayJob {name} was created although its nodes never came together")
+    workload = _workload(now, name)
+    is_out = (workload.get("spec") or {}).get("active") is False
+    return is_out and RETRY_AT in (workload["metadata"].get("annotations") or {})
+
+
+def _workload(now: Snapshot, name: str) -> Object:
+    job = now.find("RayJob", name)
+    return (now.workload_of(job) if job else None) or {}
+
+
 _VICTIMS: Final = {"rayjob": ("RayJob", "dev"), "raycluster": ("RayCluster", "notebook")}
 
 STORIES: Final[Mapping[str, Story]] = {
     "gang": Story("a RayJob over three pools waits, starts as a whole and finishes", "team-a", gang),
     "priority": Story("prod preempts dev, dev resumes from its checkpoint; both finish", "team-b", priority),
     "batch": Story("a plain Job goes through the same queues", "team-c", batch),
+    "karpenter": Story(
+        "with `local up --autoscaler karpenter` and stack local-karpenter: stock for half of a gang",
+        "team-a",
+        karpenter,
+    ),
 }
 VICTIMS: Final = tuple(_VICTIMS)
 

@@ -68,6 +68,13 @@ class AdvertiseGpus:
 
 
 @dataclass(frozen=True, slots=True)
+class SetStock:
+    """Write what Karpenter's cloud has."""
+
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseNode:
     """Cordon, stop the machine, delete the Node object. With `force` whatever still runs there."""
 
@@ -77,4 +84,14 @@ class ReleaseNode:
     why: str
 
 
-Action = RecordHit | SetStatus | DeleteRequest | CreateNode | StartVm | NoteNode | AdvertiseGpus | ReleaseNode
+Action = (
+    RecordHit
+    | SetStatus
+    | DeleteRequest
+    | CreateNode
+    | StartVm
+    | NoteNode
+    | AdvertiseGpus
+    | SetStock
+    | ReleaseNode
+)

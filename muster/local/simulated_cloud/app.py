@@ -13,7 +13,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from muster.local.simulated_cloud import conditions, faults, names, offering
+from muster.local.autoscalers import Autoscaler
+from muster.local.karpenter import CLOUD
+from muster.local.simulated_cloud import conditions, faults, karpenter, names, offering
+from muster.local.simulated_cloud.actions import Action
 from muster.local.simulated_cloud.api import (
     MERGE,
     NODES,
@@ -102,8 +105,8 @@ class World:
     pods: list[Pod]
 
 
-class Autoscaler:
-    """One autoscaler of one local cluster; `run` ends only by cancellation."""
+class SimulatedCloud:
+    """The cloud of one local cluster; `run` ends only by cancellation."""
 
     def __init__(self, api: Api, machines: Machines, *, scale: float) -> None:
         self._api = api
@@ -124,6 +127,7 @@ class Autoscaler:
         self._read_pod: Reader[Pod] = Reader("Pod", parse_pod)
         self._offering = offering.read(scale=scale)
         self._offering_text = ""
+        self._autoscaler = Autoscaler.SIMULATED
         self._faults_version = ""
         self._faults = faults.FaultBook()
         self._complained: set[str] = set()
@@ -177,8 +181,21 @@ class Autoscaler:
         world = self._world()
         if await self._fetched(world.requests):
             world = self._world()
+        await self._executor.carry_out(self._decided(world))
+        return world
+
+    def _decided(self, world: World) -> list[Action]:
         book = faults.FaultBook(self._faults.faults, self._faults.capacity, self._faults.seed)
-        actions = decide(
+        if self._autoscaler is Autoscaler.KARPENTER:
+            cloud = self._config.objects.get(f"{names.NAMESPACE}/{CLOUD}") or {}
+            return karpenter.decide(
+                self._offering,
+                nodes=world.nodes,
+                cloud=cloud.get("data") or {},
+                faults=book,
+                now=time.time(),
+            )
+        return decide(
             self._offering,
             requests=world.requests,
             nodes=world.nodes,
@@ -186,8 +203,6 @@ class Autoscaler:
             faults=book,
             now=time.time(),
         )
-        await self._executor.carry_out(actions)
-        return world
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -252,6 +267,7 @@ class Autoscaler:
             except offering.OfferingError as error:
                 log.error("%s; the pools stay as they were", error)
         self._executor.offering = self._offering
+        self._autoscaler = Autoscaler((pools.get("data") or {}).get(names.AUTOSCALER_KEY, self._autoscaler))
         script = self._config.objects.get(f"{names.NAMESPACE}/{names.FAULTS_CONFIG}") or {}
         version = str((script.get("metadata") or {}).get("resourceVersion") or "")
         if version != self._faults_version:
@@ -294,7 +310,7 @@ class Autoscaler:
             return
         self._ledger.close(node, now=time.time(), scale=self._scale)
         if names.KWOK_ANNOTATION not in (raw["metadata"].get("annotations") or {}):
-            self._executor.start(node.name, self._executor.sweep(node.name))
+            self._executor.start_next(node.name, self._executor.sweep(node.name))
 
     async def _close_lease(self, name: str) -> None:
         raw = self._nodes.objects.get(name)
@@ -351,4 +367,4 @@ def _template_shape(raw: Raw) -> PodShape:
 async def serve(kubeconfig: Path, control: Path, *, scale: float) -> None:
     """Run until cancelled."""
     async with Api(Access.read(kubeconfig)) as api:
-        await Autoscaler(api, Machines(control), scale=scale).run()
+        await SimulatedCloud(api, Machines(control), scale=scale).run()

@@ -16,6 +16,7 @@ from typing import Any, Final
 import aiohttp
 import yaml
 
+from muster.local import karpenter
 from muster.local.simulated_cloud import names, rendering
 from muster.local.simulated_cloud.actions import (
     Action,
@@ -26,6 +27,7 @@ from muster.local.simulated_cloud.actions import (
     RecordHit,
     ReleaseNode,
     SetStatus,
+    SetStock,
     StartVm,
 )
 from muster.local.simulated_cloud.api import JSON_PATCH, MERGE, NODES, PODS, REQUESTS, Api, ApiError
@@ -96,6 +98,21 @@ class Executor:
             return
         self._tasks[key] = asyncio.create_task(self._guarded(key, work))
 
+    def start_next(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work once nothing else runs for the key."""
+        self._tasks[key] = asyncio.create_task(self._after(self._tasks.get(key), key, work))
+
+    async def _after(
+        self, before: asyncio.Task[None] | None, key: str, work: Coroutine[Any, Any, None]
+    ) -> None:
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        await self._guarded(key, work)
+
     # -- one action ----------------------------------------------------------------------------
 
     async def _try(self, action: Action) -> None:
@@ -151,6 +168,12 @@ class Executor:
                 )
                 self._nodes.learn(answer)
                 log.info("node %s: advertises %d GPUs", node, count)
+            case SetStock(data):
+                path = f"/api/v1/namespaces/{names.NAMESPACE}/configmaps/{karpenter.CLOUD}"
+                self._config.learn(
+                    await self._api.call("PATCH", path, {"data": dict(data)}, content_type=MERGE)
+                )
+                log.info("in stock: %s", ", ".join(f"{key} {value}" for key, value in data.items()))
 
     async def _set_status(self, action: SetStatus) -> None:
         request = action.request
@@ -305,3 +328,5 @@ def _subject(action: Action) -> str:
             return f"node {node}"
         case RecordHit(fault):
             return f"fault {fault}"
+        case SetStock():
+            return "stock"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from muster.local.simulated_cloud import names, offering
+from muster.local.autoscalers import Autoscaler
+from muster.local.karpenter import CLOUD
+from muster.local.simulated_cloud import karpenter, names, offering
 from muster.paths import LOCAL_POOLS
 
 Manifest = dict[str, Any]
@@ -13,10 +15,20 @@ Manifest = dict[str, Any]
 _READ = ["get", "list", "watch"]
 
 
-def manifests(pools_file: Path = LOCAL_POOLS) -> list[Manifest]:
+def manifests(
+    pools_file: Path = LOCAL_POOLS, *, autoscaler: Autoscaler = Autoscaler.SIMULATED
+) -> list[Manifest]:
     """The objects in the order in which to apply them. Raises OfferingError for a wrong pools file."""
-    offering.read(pools_file)
-    return [namespace(), service_account(), *rights(), pools(pools_file), faults()]
+    offered = offering.read(pools_file)
+    by_karpenter = karpenter.manifests(offered) if autoscaler is Autoscaler.KARPENTER else []
+    return [
+        namespace(),
+        service_account(),
+        *rights(),
+        pools(pools_file, autoscaler=autoscaler),
+        faults(),
+        *by_karpenter,
+    ]
 
 
 def namespace() -> Manifest:
@@ -38,7 +50,7 @@ def rights() -> list[Manifest]:
         _rule("", ["nodes"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["nodes/status"], ["patch"]),
     ]
-    own = [names.POOLS_CONFIG, names.FAULTS_CONFIG, names.STATUS_CONFIG]
+    own = [names.POOLS_CONFIG, names.FAULTS_CONFIG, names.STATUS_CONFIG, CLOUD]
     local_rules = [
         _rule("", ["configmaps"], ["list", "watch", "create"]),
         {**_rule("", ["configmaps"], ["get", "patch"]), "resourceNames": own},
@@ -70,12 +82,15 @@ def rights() -> list[Manifest]:
     ]
 
 
-def pools(pools_file: Path = LOCAL_POOLS) -> Manifest:
+def pools(pools_file: Path = LOCAL_POOLS, *, autoscaler: Autoscaler = Autoscaler.SIMULATED) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _meta(names.POOLS_CONFIG),
-        "data": {names.POOLS_KEY: pools_file.read_text(encoding="utf-8")},
+        "data": {
+            names.POOLS_KEY: pools_file.read_text(encoding="utf-8"),
+            names.AUTOSCALER_KEY: str(autoscaler),
+        },
     }
 
 

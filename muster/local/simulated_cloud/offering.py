@@ -100,6 +100,7 @@ class Times:
     terminal_ttl: float = 7 * 86400.0
     scale_down: float = 10.0  # cluster-autoscaler waits ten minutes
     scale_down_consumed: float = 30.0
+    unavailable_for: float = 180.0  # Karpenter asks no second time for what was out of stock (on AWS)
     shortest_run: float = 600.0
     longest_run: float = 7 * 86400.0
 
@@ -116,6 +117,7 @@ _TIMES: Final = {
     "terminalTTL": "terminal_ttl",
     "scaleDown": "scale_down",
     "scaleDownConsumed": "scale_down_consumed",
+    "unavailableFor": "unavailable_for",
     "shortestRun": "shortest_run",
     "longestRun": "longest_run",
 }

@@ -14,7 +14,7 @@ from muster.local.simulated_cloud.actions import AdvertiseGpus, NoteNode, Releas
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.inventory import Inventory
 from muster.local.simulated_cloud.objects import Node, Request, VmState
-from muster.local.simulated_cloud.offering import Kind
+from muster.local.simulated_cloud.offering import Kind, Offering
 
 # cluster-autoscaler gives a node this long to become ready (--max-node-provision-time).
 _MAX_PROVISION_TIME: Final = 15 * 60.0
@@ -37,7 +37,7 @@ def serve(inventory: Inventory, node: Node) -> None:
     if node.vm is VmState.REQUESTED:
         _start(inventory, node, request)
     else:
-        _advertise(inventory, node)
+        inventory.actions += advertise(inventory.offering, node)
         _use(inventory, node, request)
 
 
@@ -80,12 +80,13 @@ def _revoked(inventory: Inventory, node: Node, request: Request | None) -> str |
     return None
 
 
-def _advertise(inventory: Inventory, node: Node) -> None:
-    pool = inventory.offering.pools.get(node.pool or "")
+def advertise(offering: Offering, node: Node) -> list[AdvertiseGpus]:
+    """What a device plugin would still have to do on this node. A kubelet that registers forgets GPUs."""
+    pool = offering.pools.get(node.pool or "")
     if pool is None or pool.kind is not Kind.REAL or not (node.ready and node.registered):
-        return
-    if node.advertised.get(names.GPU, 0) != pool.gpus * 1000:
-        inventory.actions.append(AdvertiseGpus(node.name, pool.gpus))
+        return []
+    is_advertised = node.advertised.get(names.GPU, 0) == pool.gpus * 1000
+    return [] if is_advertised else [AdvertiseGpus(node.name, pool.gpus)]
 
 
 def _use(inventory: Inventory, node: Node, request: Request | None) -> None:

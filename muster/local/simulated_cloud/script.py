@@ -19,6 +19,7 @@ import aiohttp
 import yaml
 
 from muster.errors import ExitCode, MusterError
+from muster.local.autoscalers import Autoscaler
 from muster.local.quantities import rfc3339_micro
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.api import MERGE, Access, Api, ApiError
@@ -73,8 +74,11 @@ def add_fault(kubeconfig: Path, fault: Fault) -> tuple[str, str]:
     """Break a pool; the name and the text of the entry."""
 
     async def add(api: Api) -> tuple[str, str]:
+        offered = await _offered(api)
         if fault.pool != ANY_POOL:
-            await _check_pool(api, fault.pool)
+            _check_pool(offered, fault.pool)
+        if offered.get(names.AUTOSCALER_KEY) == Autoscaler.KARPENTER:
+            _check_with_karpenter(fault)
         now = time.time()
         name, text = f"{int(now * 1000)}-{fault.kind}", json.dumps(fault.entry(now=now))
         await _patch(api, {name: text})
@@ -101,7 +105,7 @@ def set_stock(kubeconfig: Path, pool: str, nodes: int) -> None:
     """Set how many nodes of a pool the cloud has."""
 
     async def change(api: Api) -> None:
-        await _check_pool(api, pool)
+        _check_pool(await _offered(api), pool)
         stock = yaml.safe_load((await _data(api)).get("capacity", "{}")) or {}
         await _patch(api, {"capacity": json.dumps({**stock, pool: nodes})})
 
@@ -124,9 +128,21 @@ def _with_api(kubeconfig: Path, work: Callable[[Api], Awaitable[Result]]) -> Res
         raise MusterError(f"{kubeconfig}: {error!r}.", fix=fix, exit_code=ExitCode.OUTSIDE) from None
 
 
-async def _check_pool(api: Api, pool: str) -> None:
-    config = await api.call("GET", f"{_SPACE}/{names.POOLS_CONFIG}")
-    entries = yaml.safe_load((config.get("data") or {}).get(names.POOLS_KEY, "{}")).get("pools") or []
+async def _offered(api: Api) -> Mapping[str, str]:
+    return (await api.call("GET", f"{_SPACE}/{names.POOLS_CONFIG}")).get("data") or {}
+
+
+def _check_with_karpenter(fault: Fault) -> None:
+    """Its cloud sees no requests, only purchases of one node each."""
+    if fault.kind is not FaultKind.STOCK_OUT or fault.count is not None or fault.waits:
+        raise MusterError(
+            f"fault {fault.kind}: this local cluster's nodes are bought by Karpenter.",
+            fix=f"use {FaultKind.STOCK_OUT} with --for and --after alone, or `muster local capacity`.",
+        )
+
+
+def _check_pool(offered: Mapping[str, str], pool: str) -> None:
+    entries = yaml.safe_load(offered.get(names.POOLS_KEY, "{}")).get("pools") or []
     known = [str(entry["name"]) for entry in entries if entry.get("enabled", True)]
     if pool not in known:
         raise MusterError(f"pool {pool!r} is not offered.", fix=f"name one of {', '.join(known)}.")

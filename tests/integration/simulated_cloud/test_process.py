@@ -20,6 +20,8 @@ import pytest
 import yaml
 
 from muster.cli import main
+from muster.local.autoscalers import Autoscaler
+from muster.local.karpenter import CLOUD, stock_key
 from muster.local.simulated_cloud import manifests, names
 from muster.local.simulated_cloud.manifests import Manifest
 from tests.waiting import PATIENCE
@@ -55,17 +57,25 @@ class Supervisor:
     machines: dict[str, dict[str, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     refuses: bool = False
+    starts: asyncio.Event = field(default_factory=asyncio.Event)
+    """No machine runs before it is set."""
+
+    def __post_init__(self) -> None:
+        self.starts.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
-                writer.write(json.dumps(self.answer(json.loads(line))).encode() + b"\n")
+                question = json.loads(line)
+                self.asked.append((question["op"], question.get("name", "")))
+                if question["op"] == "node-up":
+                    await self.starts.wait()
+                writer.write(json.dumps(self.answer(question)).encode() + b"\n")
                 await writer.drain()
         writer.close()
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         name = question.get("name", "")
-        self.asked.append((question["op"], name))
         match question["op"]:
             case "node-up" if self.refuses:
                 return {"ok": False, "error": "no disk"}
@@ -198,6 +208,21 @@ def _with_test_pools(manifest: Manifest) -> Manifest:
     if manifest["metadata"]["name"] != names.POOLS_CONFIG:
         return manifest
     return {**manifest, "data": {names.POOLS_KEY: yaml.safe_dump(yaml.safe_load(_POOLS))}}
+
+
+@pytest.fixture
+def behind_karpenter(prepared: Any) -> Iterator[None]:
+    """The same cloud, of which Karpenter buys the nodes."""
+    pools = f"{_KINDS['ConfigMap']}/{names.POOLS_CONFIG}"
+    stock = f"{_KINDS['ConfigMap']}/{CLOUD}"
+    merge = "application/merge-patch+json"
+    prepared.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CLOUD}}, stock)
+    by_karpenter = {"data": {names.AUTOSCALER_KEY: str(Autoscaler.KARPENTER)}}
+    prepared.call("PATCH", pools, by_karpenter, content_type=merge)
+    yield
+    by_itself = {"data": {names.AUTOSCALER_KEY: str(Autoscaler.SIMULATED)}}
+    prepared.call("PATCH", pools, by_itself, content_type=merge)
+    prepared.call("DELETE", stock)
 
 
 @pytest.fixture
@@ -442,3 +467,71 @@ async def test_a_pools_file_with_a_mistake_changes_nothing(plane: Plane) -> None
 def test_the_kubeconfig_of_the_tests_is_nobody_elses(prepared: Any) -> None:
     assert os.environ.get("KUBECONFIG", "") not in {str(prepared.admin)}
     assert prepared.url.startswith("https://127.0.0.1:")
+
+
+@pytest.mark.usefixtures("behind_karpenter")
+async def test_behind_karpenter_a_node_has_a_machine_for_as_long_as_its_object_is_there(plane: Plane) -> None:
+    async def runs() -> bool:
+        return "l4-x" in plane.supervisor.machines
+
+    async def is_gone() -> bool:
+        return not await runs()
+
+    await plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
+    await plane.eventually(runs, "the machine is started")
+    await _kubelet_registers(plane, "l4-x")
+
+    async def has_gpus() -> bool:
+        (node,) = await plane.nodes()
+        return bool(node["status"]["capacity"].get(names.GPU) == "1")
+
+    await plane.eventually(has_gpus, "its GPU is advertised")
+    await plane.call("DELETE", "/api/v1/nodes/l4-x")
+    await plane.eventually(is_gone, "the machine is stopped")
+
+
+@pytest.mark.usefixtures("behind_karpenter")
+async def test_behind_karpenter_a_machine_that_still_starts_is_stopped_with_its_node(plane: Plane) -> None:
+    plane.supervisor.starts.clear()
+    await plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
+
+    async def is_starting() -> bool:
+        return ("node-up", "l4-x") in plane.supervisor.asked
+
+    async def is_stopped() -> bool:
+        return ("node-down", "l4-x") in plane.supervisor.asked and not plane.supervisor.machines
+
+    await plane.eventually(is_starting, "the machine is being started")
+    await plane.call("DELETE", "/api/v1/nodes/l4-x")
+    plane.supervisor.starts.set()
+    await plane.eventually(is_stopped, "the machine is stopped once it runs")
+
+
+@pytest.mark.usefixtures("behind_karpenter")
+async def test_behind_karpenter_the_same_commands_change_its_stock(
+    plane: Plane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def command(*argv: str) -> int:
+        return await asyncio.to_thread(main, ["local", *argv, "--kubeconfig", str(plane.api.admin)])
+
+    async def stock_is(count: str) -> None:
+        async def reached() -> bool:
+            found = await plane.call("GET", f"{_KINDS['ConfigMap']}/{CLOUD}")
+            return bool((found.get("data") or {}).get(stock_key("l4", "local")) == count)
+
+        await plane.eventually(reached, f"{count} in stock")
+
+    await stock_is("1")
+    assert await command("capacity", "l4", "3") == 0
+    await stock_is("3")
+    assert await command("fault", "l4", "stock-out") == 0
+    await stock_is("0")
+    assert await command("faults", "clear") == 0
+    await stock_is("3")
+    assert await command("fault", "l4", "delay") == 2
+    assert "bought by Karpenter" in capsys.readouterr().err
+
+
+def _bought_by_karpenter(name: str) -> dict[str, Any]:
+    labels = {names.POOL_LABEL: "l4", "karpenter.sh/nodepool": "l4"}
+    return {"metadata": {"name": name, "labels": labels, "annotations": {names.VM: "requested"}}}

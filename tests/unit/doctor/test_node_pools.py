@@ -8,7 +8,7 @@ from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.node_pools import check_node_pools
 from muster.live.cluster.api import Api
 from muster.live.web import Web, WebError
-from muster.local.envtest.karpenter import node_pool
+from muster.local.karpenter import node_pool
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
 from tests.unit.doctor.test_doctor import stack

@@ -10,7 +10,8 @@ import pytest
 from muster.cli import main
 from muster.local import preflight
 from muster.local.build import bundle
-from muster.local.cluster import health, local_cluster, network_policies
+from muster.local.cluster import health, local_cluster, network_policies, teardown
+from muster.paths import LOCAL_POOLS
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,32 @@ def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFix
 def test_a_name_that_is_none_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "status", "--name", "Bad!"]) == 2
     assert "lower-case letters" in capsys.readouterr().err
+
+
+def test_a_pools_file_that_karpenter_cannot_fill_is_refused_before_anything_is_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pools that are shipped for the simulated cloud answer ProvisioningRequests."""
+    assert main(["local", "up", "--autoscaler", "karpenter", "--pools", str(LOCAL_POOLS)]) == 2
+    assert "pool l4: Karpenter fills only pools" in capsys.readouterr().err
+    broken = tmp_path / "pools.yaml"
+    broken.write_text("pools: none", encoding="utf-8")
+    assert main(["local", "up", "--pools", str(broken)]) == 2
+    assert "must be a mapping with a list `pools`" in capsys.readouterr().err
+
+
+def test_up_with_another_autoscaler_than_the_cluster_that_runs_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = local_cluster.named("one", index=0)
+    cluster.run.mkdir(parents=True)
+    local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
+    report = health.Report("one", health.State.HEALTHY, units={"karpenter": {"pid": 7}})
+    monkeypatch.setattr(teardown, "is_alive", lambda _: True)
+    monkeypatch.setattr(health, "examine", lambda *_: report)
+    assert main(["local", "up", "--name", "one"]) == 3
+    assert "is up with autoscaler karpenter" in capsys.readouterr().err
+    assert main(["local", "up", "--name", "one", "--autoscaler", "karpenter"]) == 0
 
 
 def test_status_names_the_origin_of_every_program(

@@ -11,7 +11,7 @@ import pytest
 
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.api import POD_TEMPLATES, REQUESTS, Access, Api, Raw, Resource
-from muster.local.simulated_cloud.app import Autoscaler
+from muster.local.simulated_cloud.app import SimulatedCloud
 from muster.local.simulated_cloud.machines import Machines
 
 _REQUEST = {
@@ -74,7 +74,7 @@ async def test_a_template_that_no_watch_has_told_of_is_asked_for(
 ) -> None:
     api = Late(templates)
     running = asyncio.create_task(
-        Autoscaler(api, Machines(tmp_path / "no.sock"), scale=1).run(),
+        SimulatedCloud(api, Machines(tmp_path / "no.sock"), scale=1).run(),
     )
     try:
         assert await asyncio.wait_for(api.said, 30) == reasons

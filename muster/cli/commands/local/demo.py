@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from muster.cli.command import command
-from muster.cli.options import name_option, programs_option
+from muster.cli.options import autoscaler_option, name_option, programs_option
 from muster.errors import ExitCode
+from muster.local.autoscalers import Autoscaler
 from muster.local.demo.tour import tour
 
 
 @command(
-    examples="muster local demo\nmake up",
+    examples="muster local demo\nmuster local demo --autoscaler karpenter\nmake up",
     codes={ExitCode.FOUND: "A step failed; its own exit code is returned."},
 )
 @name_option
 @programs_option
-def cli(name: str, *, programs: str | None) -> None:
+@autoscaler_option
+def cli(name: str, *, programs: str | None, autoscaler: Autoscaler) -> None:
     """Start the local cluster, deploy stack `local` with Pulumi, and run the gang example on it.
 
-    Every step is a command that a user could type. The local cluster is left running.
+    With --autoscaler karpenter the stack is `local-karpenter`, and the example a gang of which the cloud has
+    half in stock. Every step is a command that a user could type. The local cluster is left running.
     """
-    tour(name, programs=programs)
+    tour(name, programs=programs, autoscaler=autoscaler)

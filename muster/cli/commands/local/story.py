@@ -39,7 +39,7 @@ _CODES = {
     help="What is preempted in `priority`.",
 )
 @click.option(
-    "--timeout", type=float, default=600, show_default=True, metavar="SECONDS", help="For the whole example."
+    "--timeout", type=float, default=900, show_default=True, metavar="SECONDS", help="For the whole example."
 )
 @json_option
 @click.option("--delete", is_flag=True, help="Delete the finished objects too.")

@@ -10,19 +10,23 @@ import click
 from muster.cli.command import command
 from muster.cli.commands.local.building import building
 from muster.cli.commands.local.living import kubectl
-from muster.cli.options import FILE, name_option, programs_option
+from muster.cli.options import FILE, autoscaler_option, name_option, programs_option
 from muster.cli.output import is_quiet
-from muster.errors import ExitCode
-from muster.local import preflight
+from muster.errors import ExitCode, MusterError
+from muster.local import karpenter, preflight
+from muster.local.autoscalers import Autoscaler
 from muster.local.build import everything
 from muster.local.cluster import boot, health, teardown
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError
-from muster.paths import LOCAL_POOLS
+from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
+from muster.local.simulated_cloud import offering
+from muster.paths import KARPENTER_POOLS, LOCAL_POOLS
 
 _EXAMPLES = """
 muster local up
 muster local up --name second --pools my-pools.yaml --clock-scale 60
+muster local up --autoscaler karpenter
 """
 
 
@@ -31,11 +35,11 @@ muster local up --name second --pools my-pools.yaml --clock-scale 60
 @click.option(
     "--pools",
     type=FILE,
-    default=LOCAL_POOLS,
     show_default="the pools that Muster ships",
     metavar="FILE",
     help="YAML file with the simulated cloud's pools and stock.",
 )
+@autoscaler_option
 @click.option(
     "--clock-scale",
     type=click.FloatRange(min=0, min_open=True),
@@ -45,20 +49,31 @@ muster local up --name second --pools my-pools.yaml --clock-scale 60
     help="Simulated seconds of the cloud in one second.",
 )
 @programs_option
-def cli(name: str, *, pools: Path, clock_scale: float, programs: str | None) -> None:
+def cli(
+    name: str, *, pools: Path | None, autoscaler: Autoscaler, clock_scale: float, programs: str | None
+) -> None:
     """Get what is missing and start the local cluster.
 
     Starts a real Kubernetes: etcd, API server, controllers, scheduler and containerd nodes, without Docker
     and without a virtual machine. It needs Linux and root. GPU nodes appear when the simulated cloud
     provisions them. A cluster that is up already is left as it is.
+
+    With --autoscaler karpenter the real Karpenter buys the GPU nodes from the simulated cloud. Its program
+    takes minutes to compile the first time.
     """
     found = existing(name)
     if found is not None and teardown.is_alive(found[1]):
-        _already_up(found[0])
+        _already_up(found[0], autoscaler)
         return
+    by_karpenter = autoscaler is Autoscaler.KARPENTER
+    offered = pools or (KARPENTER_POOLS if by_karpenter else LOCAL_POOLS)
+    _check_pools(offered, by_karpenter=by_karpenter)
     preflight.check()
     with building():
-        artifacts = everything.ensure_all(programs=everything.chosen_programs(programs))
+        artifacts = everything.ensure_all(
+            programs=everything.chosen_programs(programs),
+            on_demand=(karpenter.PROGRAM,) if by_karpenter else (),
+        )
     begun = time.monotonic()
 
     def step(what: str) -> None:
@@ -67,14 +82,31 @@ def cli(name: str, *, pools: Path, clock_scale: float, programs: str | None) -> 
 
     if not is_quiet():
         click.echo(f"local cluster {name}")
-    cluster = boot.up(name, artifacts, step=step, pools=pools, clock_scale=clock_scale)
+    cloud = boot.Cloud(pools=offered, autoscaler=autoscaler, clock_scale=clock_scale)
+    cluster = boot.up(name, artifacts, step=step, cloud=cloud)
     click.echo(f"  {time.monotonic() - begun:5.1f} s  ready: {cluster.api_url}")
     for note in health.notes(cluster):
         click.echo(f"  note: {note}")
 
 
-def _already_up(cluster: LocalCluster) -> None:
+def _check_pools(file: Path, *, by_karpenter: bool) -> None:
+    try:
+        offered = offering.read(file)
+        if by_karpenter:
+            cloud_of_karpenter.instance_types(offered)
+    except offering.OfferingError as error:
+        fix = "correct the file of --pools."
+        raise MusterError(f"{error}.", fix=fix, exit_code=ExitCode.UNUSABLE) from None
+
+
+def _already_up(cluster: LocalCluster, wanted: Autoscaler) -> None:
     report = health.examine(cluster.name, kubectl(cluster))
+    runs = Autoscaler.KARPENTER if karpenter.PROGRAM in report.units else Autoscaler.SIMULATED
+    if runs is not wanted:
+        where = f"local cluster {cluster.name}"
+        raise LocalClusterError(
+            where, f"is up with autoscaler {runs}", fix=f"use --autoscaler {runs}, or muster local down first"
+        )
     if report.state is not health.State.HEALTHY:
         where = f"local cluster {cluster.name}"
         raise LocalClusterError(where, "; ".join(report.faults), fix="muster local down, then up")

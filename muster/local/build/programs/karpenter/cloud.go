@@ -179,6 +179,7 @@ func (c *cloud) launch(ctx context.Context, claim *v1.NodeClaim, chosen choice) 
 		callOff()
 		return nil, err
 	}
+	rename(made, claim.Name)
 	c.instances[made.Status.ProviderID] = instance{offering: chosen.key(), callOff: callOff}
 	return made, nil
 }

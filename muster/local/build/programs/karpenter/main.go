@@ -13,7 +13,8 @@
 //	  launch: 1s                  how long a purchase takes
 //	  error: Throttling           every purchase fails with this
 //
-// How long an instance boots is in the KWOKNodeClass (nodeRegistrationDelay).
+// How long an instance boots is in the KWOKNodeClass (nodeRegistrationDelay). KWOK keeps the nodes alive, except where
+// the NodePool's template has the annotation localplane.muster.dev/vm: there another program starts a kubelet.
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 		log.FromContext(ctx).Error(err, "the file of instance types cannot be used")
 		os.Exit(2)
 	}
-	bare := newCloud(kwok.NewCloudProvider(ctx, op.GetClient(), types), op.GetAPIReader(), types)
+	bare := newCloud(kwok.NewCloudProvider(ctx, nodes{op.GetClient()}, types), op.GetAPIReader(), types)
 	decorated := overlay.Decorate(bare, op.GetClient(), op.InstanceTypeStore)
 	cluster := state.NewCluster(op.Clock, op.GetClient(), decorated)
 	op.WithControllers(ctx, controllers.NewControllers(
