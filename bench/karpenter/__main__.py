@@ -2,7 +2,7 @@
 
 `python -m bench.karpenter [--rounds 4]` needs the programs that `make test-karpenter` builds. Times are from
 the creation of the job. The cloud boots in no time: they are what Kueue, Muster, Karpenter and the scheduler
-take.
+take. Calls are those of the API server's audit log.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.gangs import machine
-from tests.karpenter.world import World, world
+from bench.gangs import audit, machine
+from bench.karpenter.calls import Span, cost
+from tests.karpenter.world import PLACEHOLDERS, World, world
 
 _GANG: Final = 4
 _GPUS: Final = 8
@@ -34,31 +35,41 @@ def main() -> int:
     rounds = parser.parse_args().rounds
     here = machine.here()
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {here}, load {here.load:.1f}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, world(Path(folder)) as made:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        world(Path(folder), audit=audit.flags(Path(folder))) as made,
+    ):
         took: dict[str, list[float]] = {way: [] for way in _WAYS}
+        spans: dict[str, list[Span]] = {way: [] for way in _WAYS}
         for number in range(rounds + 1):
             for way, pool in _WAYS.items():
-                seconds = _start(made, pool)
+                seconds, span = _start(made, pool)
                 if number:  # the first warms everything up
                     took[way].append(seconds)
+                    spans[way].append(span)
+        with audit.log_of(Path(folder)).open("rb") as log:
+            calls = list(audit.calls(log))
         for way, found in took.items():
             each = ", ".join(f"{one:.2f}" for one in sorted(found))
             print(
                 f"{way}: all {_GANG} run after {statistics.median(found):.2f} s (median of {each})",
                 flush=True,
             )
+            print(f"{way}: {cost(calls, spans[way])}", flush=True)
         _torn(made)
     return 0
 
 
-def _start(made: World, pool: str) -> float:
+def _start(made: World, pool: str) -> tuple[float, Span]:
     made.sells(h100=_GANG)
-    begun = time.monotonic()
+    since, begun = datetime.now(UTC), time.monotonic()
     made.gang("bench", _GANG, pool=pool)
     _until(lambda: made.running("bench") == _GANG)
     took = time.monotonic() - begun
+    _until(lambda: not made.items(PLACEHOLDERS) and not made.held())
+    span = Span(since, datetime.now(UTC))
     made.clear()
-    return took
+    return took, span
 
 
 def _torn(made: World) -> None:
