@@ -1,11 +1,11 @@
 """Measures how well a recording of a real Kueue replays: its order of starts, and its waits.
 
-    python -m bench.recorded --jobs 200 > table.md
+    python -m bench.recorded --jobs 40 > table.md
 
 A bare control plane runs etcd, the API server and Kueue. Jobs of three teams with borrowing and two
-priorities arrive, one a second at most; this program acts as the jobs, which end after their time and give
-their quota back when they are preempted. `muster record` watches. Then the player plays the recording in
-the same queues.
+priorities arrive; this program acts as the jobs, which end after their time and give their quota back when
+they are preempted. Arrivals and ends are four seconds apart. `muster record` watches. Then the player plays
+the recording in the same queues.
 
 Start order: of all pairs of recorded starts in different seconds, the share that the player starts in this
 order or in the same second. A start that only one side has makes all of its pairs wrong. Error of a wait:
@@ -23,8 +23,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import combinations
+from datetime import UTC, datetime, timedelta
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ from muster.preview.whatif import fixtures, stored
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.replay.assumptions import Assumptions
 from muster.replay.playback import Playback
-from muster.replay.player import ensure_player, play
+from muster.replay.player import Entry, World, ensure_player, play
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Recording
 
@@ -54,7 +54,9 @@ _QUOTA: Final = 4
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _MERGE: Final = "application/merge-patch+json"
 _PAUSE: Final = 0.1
-_GRACE: Final = 1.0
+_GRACE: Final = 1
+# Kueue collects for a second what it tries again, and a victim takes a second to go.
+_APART: Final = 4
 # A job that never starts would keep the measurement waiting: all jobs one after the other take less.
 _PATIENCE: Final = 60.0
 
@@ -65,9 +67,9 @@ class PlannedJob:
 
     name: str
     team: str
-    at: float
+    at: int
     gpus: int
-    seconds: float
+    seconds: int
     priority: str
 
 
@@ -87,25 +89,47 @@ class Agreement:
         return statistics.median(share for _, share in self.waits) if self.waits else 0.0
 
 
-def plan(count: int, *, seed: int, longest: int) -> list[PlannedJob]:
-    """Demand is a tenth above what there is, so that jobs wait."""
+def plan(count: int, *, seed: int, longest: int, described: Stack, program: Path) -> list[PlannedJob]:
+    """Jobs whose arrivals and ends are some seconds apart when the player plays them. Times of Kubernetes
+    have whole seconds: a recording does not tell the order of events within one, and the decisions after them
+    may be others.
+    """
     dice = random.Random(seed)  # noqa: S311 - the work of a benchmark
     jobs: list[PlannedJob] = []
-    at = 0.0
-    for number in range(count):
-        gpus, seconds = dice.choice((1, 2, 2, 4, 4, 8)), dice.uniform(longest / 8, longest)
-        jobs.append(
-            PlannedJob(
-                name=f"job-{number:04}",
-                team=dice.choice(_TEAMS),
-                at=at,
-                gpus=gpus,
-                seconds=seconds,
-                priority=dice.choice(("prod", "dev", "dev", "dev")),
-            )
+    tries = 0
+    while len(jobs) < count:
+        tries += 1
+        at = jobs[-1].at + dice.randint(_APART, 2 * _APART + tries) if jobs else 0
+        job = PlannedJob(
+            name=f"job-{len(jobs):04}",
+            team=dice.choice(_TEAMS),
+            at=at,
+            gpus=dice.choice((1, 2, 2, 4, 4, 8)),
+            seconds=dice.randint(longest // 4, longest),
+            priority=dice.choice(("prod", "dev", "dev", "dev")),
         )
-        at += max(1.0, round(gpus * seconds / (1.1 * _QUOTA * len(_TEAMS))))
+        if _is_spaced([*jobs, job], described, program):
+            jobs.append(job)
+            tries = 0
     return jobs
+
+
+def _is_spaced(jobs: Sequence[PlannedJob], described: Stack, program: Path) -> bool:
+    objects = [manifest for batch in fixtures.manifest_batches(described) for _, manifest in batch]
+    world = World(objects=objects, config=fixtures.kueue_configuration(described), grace=_GRACE)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    entries = [
+        Entry(
+            workload=stored.pending(_workload(job, described, start + timedelta(seconds=job.at))),
+            seconds=job.seconds,
+        )
+        for job in jobs
+    ]
+    played = play(world, entries, program=program)
+    runs = (run for found in played.runs.values() for run in found)
+    ends = [run.end for run in runs if run.end is not None and not run.is_evicted]
+    events = sorted([*(int(start.timestamp()) + job.at for job in jobs), *ends])
+    return all(after - before >= _APART for before, after in pairwise(events))
 
 
 def stack() -> Stack:
@@ -208,6 +232,29 @@ def _order(recorded: Mapping[tuple[str, int], float], played: Mapping[tuple[str,
     return right / total if total else 1.0
 
 
+def _workload(job: PlannedJob, described: Stack, created: datetime) -> Workload:
+    values = {each.name: each.value for each in described.priorities}
+    (team,) = (team for _, team in described.teams() if team.name == job.team)
+    (pool,) = (each for each in described.pools if each.name == _POOL)
+    pods = PodSet(
+        name="main",
+        count=1,
+        requests={names.GPU_RESOURCE: job.gpus},
+        node_selector={names.POOL_LABEL: _POOL},
+        tolerations=(Toleration(pool.device_taint, "Exists", "", ""),),
+    )
+    return Workload(
+        namespace=team.namespace,
+        name=job.name,
+        queue=team.local_queue,
+        created=created,
+        pod_sets=(pods,),
+        state=State.PENDING,
+        priority=values[job.priority],
+        priority_class=job.priority,
+    )
+
+
 @dataclass(slots=True)
 class _Actors:
     """What jobs do besides Kueue's part. `ends`: when a running job ends; `releases`: when an evicted one
@@ -235,31 +282,11 @@ class _Actors:
             time.sleep(_PAUSE)
 
     def _submit(self, job: PlannedJob) -> None:
-        values = {each.name: each.value for each in self.described.priorities}
-        (team,) = (team for _, team in self.described.teams() if team.name == job.team)
-        (pool,) = (each for each in self.described.pools if each.name == _POOL)
-        pods = PodSet(
-            name="main",
-            count=1,
-            requests={names.GPU_RESOURCE: job.gpus},
-            node_selector={names.POOL_LABEL: _POOL},
-            tolerations=(Toleration(pool.device_taint, "Exists", "", ""),),
-        )
-        workload = Workload(
-            namespace=team.namespace,
-            name=job.name,
-            queue=team.local_queue,
-            created=datetime.now(UTC),
-            pod_sets=(pods,),
-            state=State.PENDING,
-            priority=values[job.priority],
-            priority_class=job.priority,
-        )
+        workload = _workload(job, self.described, datetime.now(UTC))
         body = stored.pending(workload)
-        body["metadata"] = {"name": job.name, "namespace": team.namespace}
-        self.plane.call(
-            "POST", f"/apis/{names.KUEUE_API_VERSION}/namespaces/{team.namespace}/workloads", body
-        )
+        body["metadata"] = {"name": workload.name, "namespace": workload.namespace}
+        path = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{workload.namespace}/workloads"
+        self.plane.call("POST", path, body)
 
     def _act(self, found: Mapping[str, Any], now: float) -> None:
         name = text(found, "metadata", "name")
@@ -304,8 +331,10 @@ class _Actors:
 
 def main() -> None:
     arguments = _arguments()
-    described, jobs = stack(), plan(arguments.jobs, seed=arguments.seed, longest=arguments.longest)
-    programs, program = envtest.ensure(), ensure_player()
+    described, programs, program = stack(), envtest.ensure(), ensure_player()
+    jobs = plan(
+        arguments.jobs, seed=arguments.seed, longest=arguments.longest, described=described, program=program
+    )
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="muster-recorded-") as folder:
         out = arguments.out or Path(folder) / "recording.jsonl.gz"
@@ -334,7 +363,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=40)
     parser.add_argument("--longest", type=int, default=40, help="seconds that the longest job runs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="keep the recording in this file")

@@ -11,13 +11,14 @@ from bench.recorded import ASSETS, PROGRAMS, compare, kueue, plan, record, stack
 from muster.replay.player import PROGRAM
 from tests import built
 
-_JOBS = 24
+_JOBS = 8
 
 
 def test_a_recording_of_a_real_kueue_replays_in_its_order(tmp_path: Path) -> None:
     program = built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
     programs = built.programs(PROGRAMS, ASSETS)
-    described, jobs = stack(), plan(_JOBS, seed=1, longest=8)
+    described = stack()
+    jobs = plan(_JOBS, seed=1, longest=24, described=described, program=program)
     with kueue(described, programs, tmp_path) as plane:
         recording = record(plane, jobs, described, tmp_path / "recording.jsonl.gz")
     found = compare(recording, described, program=program)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bench.recorded import agreement, plan, release_seconds
+from bench.recorded import agreement, release_seconds
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.playback import Playback, PlayedRun
@@ -69,9 +69,3 @@ def test_preempted_jobs_give_their_quota_back_after_the_median_of_the_recording(
     ]
     assert release_seconds(_recording({"a": runs, "b": [_run(1, ended=50.0)]})) == 30
     assert release_seconds(_recording(_RECORDED)) == 0
-
-
-def test_the_same_seed_plans_the_same_jobs() -> None:
-    assert plan(20, seed=3, longest=40) == plan(20, seed=3, longest=40)
-    arrivals = [job.at for job in plan(20, seed=3, longest=40)]
-    assert len({*arrivals}) == 20
