@@ -46,6 +46,11 @@ def request_of_template(name: str) -> str:
     return name.rpartition("-")[0]
 
 
+def place_of_template(name: str) -> tuple[str, int, str]:
+    """A key to sort templates by: by request, then by number of the PodSet. The tenth follows the ninth."""
+    return request_of_template(name), len(name), name
+
+
 def placeholder_name(request: str, pod_set: int, number: int) -> str:
     return f"{request}-{pod_set}-hold-{number}"
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
-from muster.controller.gangs.identity import request_of_placeholder, request_of_template
+from muster.controller.gangs.identity import place_of_template, request_of_placeholder, request_of_template
 from muster.controller.gangs.objects import (
     Condition,
     Node,
@@ -96,7 +96,9 @@ def sets_of(
     """The sets of one gang that are asked for. One whose templates are not all written is not. `why`: why
     these placeholders have no node.
     """
-    asked = sorted(filter(is_asked_by_pods, templates), key=lambda each: each.metadata.name)
+    asked = sorted(
+        filter(is_asked_by_pods, templates), key=lambda each: place_of_template(each.metadata.name)
+    )
     pods: dict[str, list[Placeholder]] = {}
     for pod in placeholders:
         if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not _is_over(pod):
