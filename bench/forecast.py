@@ -1,43 +1,52 @@
-"""Measures how often a job starts within the interval that `muster why --replay` gives.
+"""Measures how often a job starts within the interval that `muster why` gives.
 
     python -m bench.forecast
+    python -m bench.forecast --simple --quota 88 --runs 20 --days 1 --waiting 15
 
 The trace (bench/traces) has no waits. Kueue plays it once with its real durations; that is what happened.
 At moments of its last two weeks, jobs that wait are forecast from what had happened until then alone. An 80 %
 interval is calibrated where 75 to 85 % of the starts lie in it. Jobs that did not start within the span of a
-forecast count as right where the interval is open.
+forecast count as right where the interval is open. A simple queue in Kueue's place plays both, what happened
+and what may follow, in a small part of the time: the draws of durations and arrivals are the same.
 """
 
 import argparse
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench import simple_queue
 from bench.replay import read_trace, stack
 from muster.model.stack import Stack
-from muster.preview.replay.forecast import Forecast, Settings, forecast
+from muster.preview.replay.forecast import Forecast, Player, Settings, forecast
 from muster.preview.replay.side import to_side
 from muster.replay.figures import NEVER
 from muster.replay.moment import at_moment
-from muster.replay.percentile import percentile
+from muster.replay.percentile import interval, percentile
 from muster.replay.playback import PlayedRun
 from muster.replay.player import ensure_player, play
+from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
+from muster.replay.writer import write_recording
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
 _DAY: Final = 86_400
 _HOUR: Final = 3600
 _RESAMPLED: Final = 2000
+# Multiples of it fill an interval evenly.
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Of how many forecasts the start lies in the interval, before it and after it. `widths` are the seconds
-    of the intervals that have an end.
+    """Of how many forecasts the start lies in the interval, before it and after it. `middle`: in the middle
+    80 % of the futures. `widths` are the seconds of the intervals that have an end.
     """
 
     day: float
@@ -45,6 +54,7 @@ class Moment:
     inside: int
     before: int
     after: int
+    middle: int
     widths: tuple[float, ...]
     seconds: float
 
@@ -55,17 +65,26 @@ class Moment:
 
 def main() -> None:
     arguments = _arguments()
-    trace, program = read_trace(arguments.trace, most=arguments.jobs), ensure_player()
+    trace = read_trace(arguments.trace, most=arguments.jobs)
     teams = sorted({job.team for job in trace.jobs})
     queues = stack(teams, quota=arguments.quota, moved=0)
-    began = time.monotonic()
-    happened = played(trace, queues, program)
-    print(f"<!-- played in {time.monotonic() - began:.0f} s -->", flush=True)
-    settings = Settings(runs=arguments.runs, seconds=arguments.days * _DAY)
+    player: Player = (
+        partial(simple_queue.play, gpus=arguments.quota * len(teams))
+        if arguments.simple
+        else partial(play, program=ensure_player())
+    )
+    kept: Path | None = arguments.happened
+    if kept is not None and kept.exists():
+        happened = load_recording(kept)
+    else:
+        happened = played(trace, queues, player)
+        if kept is not None:
+            write_recording(kept, happened)
+    settings = Settings(runs=arguments.runs, seconds=int(arguments.days * _DAY))
     print("| day | waiting | forecast | in the interval | before it | after it | open | s |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     found: list[Moment] = []
-    for each in measure(happened, queues, program, settings, arguments):
+    for each in measure(happened, queues, player, settings, arguments):
         found.append(each)
         row = (
             f"{each.day:.1f}",
@@ -78,32 +97,39 @@ def main() -> None:
             f"{each.seconds:.0f}",
         )
         print("|", " | ".join(map(str, row)), "|", flush=True)
-    print(f"\n{summary(found)}")
+    print(f"\n{summary(found)}" if found else "no job waited at any moment")
 
 
 def measure(
-    happened: Recording, queues: Stack, program: Path, settings: Settings, arguments: argparse.Namespace
+    happened: Recording, queues: Stack, player: Player, settings: Settings, arguments: argparse.Namespace
 ) -> Iterator[Moment]:
-    """Moments at which nothing waits are left out."""
+    """Spread over the time however many there are. Moments at which nothing waits are left out."""
     dice = random.Random(0)  # noqa: S311 - a sample
     start, arrived = happened.header.start, max(job.created for job in happened.jobs)
     # No job arrives after the trace's end, which a forecast does not know.
     last = arrived - settings.seconds
+    if arguments.last is not None:
+        last = min(last, start + arguments.last * _DAY)
     first = start + arguments.first * _DAY
+    end = time.monotonic() + arguments.minutes * 60
     for number in range(arguments.moments):
-        at = float(int(first + (number + 0.5) / arguments.moments * (last - first)))
+        if time.monotonic() > end:
+            return
+        at = float(int(first + (number * _GOLDEN + 0.5) % 1 * (last - first)))
         began, moment = time.monotonic(), at_moment(happened, at)
         jobs = dice.sample(list(moment.waiting), k=min(arguments.waiting, len(moment.waiting)))
         if not jobs:
             continue
-        found = forecast(queues, happened.header, moment, jobs=jobs, program=program, settings=settings)
+        found = forecast(queues, happened.header, moment, jobs=jobs, player=player, settings=settings)
         sides = Counter(side(each, job) for each, job in zip(found, jobs, strict=True))
+        middle = [_middle(each) for each in found]
         yield Moment(
             day=(at - start) / _DAY,
             waiting=len(moment.waiting),
             inside=sides[0],
             before=sides[-1],
             after=sides[1],
+            middle=sum(side(each, job) == 0 for each, job in zip(middle, jobs, strict=True)),
             widths=tuple(each.latest - each.earliest for each in found if each.latest != NEVER),
             seconds=time.monotonic() - began,
         )
@@ -117,6 +143,11 @@ def side(found: Forecast, job: Job) -> int:
     return (wait > found.latest) - (wait < found.earliest)
 
 
+def _middle(found: Forecast) -> Forecast:
+    earliest, latest = interval(sorted(found.starts), 80)
+    return replace(found, earliest=earliest, latest=latest)
+
+
 def summary(found: Sequence[Moment]) -> str:
     """The coverage. Jobs of one moment share their fate, so its spread is that of resampled moments."""
     dice = random.Random(0)  # noqa: S311 - a sample
@@ -126,7 +157,8 @@ def summary(found: Sequence[Moment]) -> str:
     total, inside = sum(each.forecasts for each in found), sum(each.inside for each in found)
     return (
         f"{inside} of {total} starts, at {len(found)} moments, lie in the 80 % interval: "
-        f"{_coverage(found):.0%} ({low:.0%} to {high:.0%} when moments are drawn anew, 90 %). "
+        f"{_coverage(found):.0%} ({low:.0%} to {high:.0%} when moments are drawn anew, 90 %), "
+        f"{sum(each.middle for each in found) / total:.0%} in the middle 80 % of the futures. "
         f"{total - len(widths)} intervals are open. "
         f"The others are {percentile(widths, 50) / _HOUR:.1f} h wide in the median; one in ten exceeds "
         f"{percentile(widths, 90) / _HOUR:.1f} h."
@@ -137,10 +169,10 @@ def _coverage(found: Sequence[Moment]) -> float:
     return sum(each.inside for each in found) / sum(each.forecasts for each in found)
 
 
-def played(trace: Recording, queues: Stack, program: Path) -> Recording:
+def played(trace: Recording, queues: Stack, player: Player) -> Recording:
     """The trace with the waits and preemptions that it has in these queues."""
     side = to_side(queues, trace)
-    playback = play(side.world, side.entries, program=program)
+    playback = player(side.world, side.entries)
     runs = {label.rpartition("/")[2]: found for label, found in playback.runs.items()}
     return replace(trace, jobs=tuple(_as_played(job, runs[job.id]) for job in trace.jobs))
 
@@ -168,15 +200,21 @@ def _arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--trace", type=Path, default=_TRACE, help="submit_s, team, gpus, duration_s")
-    parser.add_argument("--quota", type=int, default=80, help="GPUs of each team")
+    parser.add_argument("--quota", type=int, default=96, help="GPUs of each team")
     parser.add_argument("--jobs", type=int, help="only the first of the trace")
     parser.add_argument(
         "--first", type=float, default=15, help="the day of the trace from which on moments lie"
     )
-    parser.add_argument("--moments", type=int, default=30, help="equally far from each other")
+    parser.add_argument("--last", type=float, help="the day up to which they lie; default: as late as can be")
+    parser.add_argument("--simple", action="store_true", help="play a simple queue in Kueue's place")
+    parser.add_argument("--moments", type=int, default=30, help="at most so many")
+    parser.add_argument("--minutes", type=float, default=20, help="no moment is begun later")
+    parser.add_argument(
+        "--happened", type=Path, help="file in which the played trace is kept for the next run"
+    )
     parser.add_argument("--waiting", type=int, default=10, help="waiting jobs at each moment, by chance")
     parser.add_argument("--runs", type=int, default=20, help="futures of each moment")
-    parser.add_argument("--days", type=int, default=3, help="how far a future reaches")
+    parser.add_argument("--days", type=float, default=3, help="how far a future reaches")
     return parser.parse_args()
 
 

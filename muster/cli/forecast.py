@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from muster.cli.options import existing_stack
@@ -20,7 +21,7 @@ from muster.preview.replay.alternatives import Prediction, find_sooner
 from muster.preview.replay.forecast import Forecast, Settings, find_waiting, forecast
 from muster.preview.replay.submitted import load_submitted
 from muster.replay.moment import Moment, at_moment, moment_of
-from muster.replay.player import ensure_player
+from muster.replay.player import ensure_player, play
 from muster.replay.reader import load_recording
 from muster.replay.recording import Job, Recording
 
@@ -47,12 +48,12 @@ def predict(asked: Asked) -> Prediction:
     stack, recording = load(existing_stack(asked.stack)), load_recording(asked.recording)
     moment, history = _recorded(recording, asked.at) if asked.api is None else _now(recording, asked.api)
     with progress():
-        program = ensure_player()
+        player = partial(play, program=ensure_player())
 
     def of(job: Job, moment: Moment, runs: int) -> Forecast:
         settings = replace(asked.settings, runs=runs)
         return forecast(
-            stack, recording.header, moment, history=history, jobs=[job], program=program, settings=settings
+            stack, recording.header, moment, history=history, jobs=[job], player=player, settings=settings
         )[0]
 
     def submitted_with(job: Job, runs: int) -> Forecast:
