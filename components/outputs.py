@@ -38,7 +38,7 @@ STACK: Final[Outputs] = MappingProxyType(
 MADE_CLUSTER: Final[Outputs] = MappingProxyType(
     {
         "imageRepository": Output(
-            "`host/path` to which `make image push` pushes the controller's image, without tag or digest."
+            "`host/path` to which `muster image push` pushes the controller's image, without tag or digest."
         )
     }
 )

@@ -61,7 +61,7 @@ RULES: Final = (
         why="A tag can be moved to another image after the review.",
         judge=by_digest,
         severity=Severity.HIGH,
-        remediation="write image@sha256:...; `make image push STACK=...` does it for the controller.",
+        remediation="write image@sha256:...; `muster image push STACK` does it for the controller.",
         url="https://kubernetes.io/docs/concepts/containers/images/#image-names",
         thresholds={
             "allowedPrefixes": Threshold([], {"type": "array", "items": {"type": "string"}}),

@@ -79,7 +79,7 @@ def published(stack: Stack, *, name: str) -> Artifacts:
         crds=dict(known.files),
         images=images,
         programs={},
-        fix=f"`make image push STACK={name}` publishes ours; versions.toml lists the others",
+        fix=f"`muster image push {name}` publishes ours; versions.toml lists the others",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -30,6 +31,17 @@ def read(text: str, source: str) -> tuple[Json, ...]:
             f"{source}: there is no object in it.", fix="name a file with a job, such as a RayJob."
         )
     return tuple(found)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of objects; MusterError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise MusterError(
+            f"{path}: cannot be read: {reason}.", fix="name a file with a job, such as a RayJob."
+        ) from error
 
 
 def resource_of(body: Json) -> tuple[str, str, str]:

@@ -32,7 +32,7 @@ def _images(stack: Stack) -> Iterator[Violation]:
         yield Violation(
             "muster:image",
             f"{ours!r} has no digest: a controller with rights over queues has to be exactly one image.",
-            "run `make image push STACK=...`, which publishes it and writes name@sha256:... here.",
+            "run `muster image push STACK`, which publishes it and writes name@sha256:... here.",
         )
     for name, reference in stack.images.pinned.items():
         if not has_digest(reference):

@@ -1,4 +1,4 @@
-"""`make image push` makes the image's repository by the stack's own program, and nothing else of it."""
+"""`muster image push` makes the image's repository by the stack's own program, and nothing else of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_up_without_the_digest_is_refused_with_the_command(provider: Provider, t
     with _workspace(tmp_path, provider) as made:
         refused = made.preview(fails=True)
     assert refused.changes == []
-    assert f"make image push STACK=step-{provider}" in refused.output
+    assert f"muster image push step-{provider}" in refused.output
     assert "Traceback" not in refused.output
 
 

@@ -30,7 +30,7 @@ def repository_of(stack: Stack) -> str:
     if found is None:
         raise PushTargetError(
             "Muster did not make this stack's cluster and knows no registry for it. Name a repository: "
-            "`make image push STACK=... REPOSITORY=host/path`, or --repository host/path."
+            "`muster image push STACK --repository host/path`."
         )
     return found
 

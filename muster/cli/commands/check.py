@@ -63,8 +63,5 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
 
 
 def _read(name: str) -> tuple[manifests.Json, ...]:
-    try:
-        text = sys.stdin.read() if name == STDOUT else Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MusterError(f"{name}: it cannot be read: {error}") from error
+    text = sys.stdin.read() if name == STDOUT else manifests.read_text(Path(name))
     return manifests.read(text, name)

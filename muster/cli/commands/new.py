@@ -45,6 +45,10 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
         (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
         click.echo(f"{folder / SCHEMA} written, by which editors complete and check stack files.")
     click.echo(f"{path} written. Next:")
+    if not (folder.parent / paths.PROJECT_FILE).is_file():
+        click.echo(
+            f"  muster init {folder.parent} --provider {provider} --name {stack}  # there is no project yet"
+        )
     for line in _next(target, stack):
         click.echo(f"  {line}")
 

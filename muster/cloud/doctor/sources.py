@@ -20,7 +20,7 @@ def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     """The image of the gang-admission controller."""
     if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
         return
-    push = f"make image push STACK={name}"
+    push = f"muster image push {name}"
     reference = stack.images.gang_admission
     if reference is None:
         yield failed("image", "the stack has no digest of the controller's image", push)

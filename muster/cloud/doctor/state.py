@@ -49,7 +49,7 @@ def read_backend_url(environment: Mapping[str, str] | None = None) -> str:
 
 def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Whether Pulumi is logged in, to a backend that outlives this machine."""
-    make = f"run `make backend STACK={where.stack}` and the two commands that it prints"
+    make = f"run `muster backend create {where.stack}` and the two commands that it prints"
     if not where.backend:
         yield failed("backend", "Pulumi is not logged in", make)
     elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
@@ -78,7 +78,9 @@ def check_secrets(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Which key encrypts the stack's secrets."""
     written = yaml.safe_load(where.file.read_text(encoding="utf-8")) or {}
     provider = str(written.get("secretsprovider") or "")
-    make = f"run `make backend STACK={where.stack}`, then `pulumi stack change-secrets-provider` with its key"
+    make = (
+        f"run `muster backend create {where.stack}`, then `pulumi stack change-secrets-provider` with its key"
+    )
     if provider.startswith(_KMS):
         yield passed("secrets", provider)
     elif isinstance(cluster, ExistingCluster):

@@ -65,7 +65,7 @@ def _read(path: Path) -> Mapping[str, object]:
         return mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise KubeconfigError(
-            f"{path}: cannot be read: {error.strerror}. Fix: name a kubeconfig that exists."
+            f"{path}: cannot be read: {error.strerror}. Fix: name one by --kubeconfig or KUBECONFIG."
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise KubeconfigError(

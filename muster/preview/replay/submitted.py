@@ -43,7 +43,7 @@ class Submitted:
 def load_submitted(stack: Stack, file: Path, team: str, *, at: float) -> Submitted:
     """The job of a file as its team would submit it at a moment. MusterError where it can start nowhere."""
     admission = Admission(stack, team)
-    bodies = manifests.read(_read(file), str(file))
+    bodies = manifests.read(manifests.read_text(file), str(file))
     found = [(body, groups) for body in map(admission.fixed, bodies) if (groups := demands(admission, body))]
     if len(found) != 1:
         raise MusterError(
@@ -125,10 +125,3 @@ def _pod_set(demand: Demand) -> PodSet:
 
 def _whole(amount: Fraction) -> int:
     return -int(-amount // 1)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MusterError(f"{file}: it cannot be read: {error}") from error

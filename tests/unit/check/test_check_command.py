@@ -433,3 +433,10 @@ def test_a_toleration_of_the_nodes_of_a_waiting_gang_is_refused(
     job.write_text(yaml.safe_dump(body))
     _, out, _ = run(capsys, job, "--stack", placed, "--team", "team-a", "--json")
     assert f"remove the toleration of {HELD_TAINT_KEY}" in out
+
+
+def test_a_file_that_is_missing_is_reported_with_a_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, Path("missing.yaml"), "--stack", LOCAL, "--team", "team-a")
+    assert code == 2
+    assert "missing.yaml: cannot be read: No such file or directory.\nFix: name a file with a job" in err
+    assert "Errno" not in err

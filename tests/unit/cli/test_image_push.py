@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.artifacts.oci.web import UnreachableError, Web
 from muster.cli import main
 from muster.config.scaffold import template
 from muster.model.providers import Provider
@@ -48,3 +49,14 @@ def test_a_repository_that_is_none_is_refused_before_the_build(
 ) -> None:
     assert main(["image", verb, "lab", "--repository", "no-host"]) in (2, 3)
     assert "no-host" in capsys.readouterr().err
+
+
+def test_a_registry_that_does_not_answer_is_reported_before_the_build(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise UnreachableError("registry.example does not answer")
+
+    monkeypatch.setattr(Web, "call", refuse)
+    assert main(["image", "push", "lab", "--repository", "registry.example/muster"]) == 3
+    assert "registry.example does not answer" in capsys.readouterr().err

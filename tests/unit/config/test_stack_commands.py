@@ -74,3 +74,16 @@ def test_json_holds_path_line_message_and_fix(tmp_path: Path, capsys: pytest.Cap
     assert first["line"] == 2
     assert first["level"] == "error"
     assert first["fix"]
+
+
+def test_new_names_the_missing_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["new", "ml", "--provider", "existing", "--folder", str(tmp_path / "stacks")]
+    assert main(argv) == 0
+    assert f"muster init {tmp_path} --provider existing --name ml" in capsys.readouterr().out
+
+
+def test_new_names_no_init_within_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "Pulumi.yaml").touch()
+    argv = ["new", "ml", "--provider", "existing", "--folder", str(tmp_path / "stacks")]
+    assert main(argv) == 0
+    assert "muster init" not in capsys.readouterr().out

@@ -77,7 +77,7 @@ def test_an_archive_that_is_not_what_was_pinned_is_refused(tmp_path: Path) -> No
 
 
 def test_our_image_is_asked_for_with_the_command_that_publishes_it() -> None:
-    with pytest.raises(ArtifactError, match="make image push STACK=here"):
+    with pytest.raises(ArtifactError, match="muster image push here"):
         upstream.resolve_artifacts(stack(), name="here")
     off = stack(gangAdmission={"mode": "off"})
     assert upstream.resolve_artifacts(off, name="here").images.keys() == catalogue().images.keys()
@@ -116,7 +116,7 @@ def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str)
             "muster:charts.digests.kubera",
             "did you mean 'kuberay'",
         ),
-        ({"image": "a/b:latest"}, "muster:image", "make image push"),
+        ({"image": "a/b:latest"}, "muster:image", "muster image push"),
         ({"images": {"kueue": "a/b:1"}}, "muster:images.kueue", "name@sha256"),
         ({"images": {"kueu": f"a@{DIGEST}"}}, "muster:images.kueu", "did you mean 'kueue'"),
         ({"images": {"mirror": "https://a"}}, "muster:images.mirror", "scheme"),

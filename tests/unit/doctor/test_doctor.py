@@ -263,7 +263,7 @@ def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expecte
 
 def test_a_missing_image_is_reported_with_the_command() -> None:
     (found,) = sources.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
-    assert (found.state, found.fix) == (State.FAILED, "make image push STACK=gke-prod")
+    assert (found.state, found.fix) == (State.FAILED, "muster image push gke-prod")
 
 
 def test_an_unreachable_registry_is_reported() -> None:
