@@ -13,8 +13,8 @@ from muster.replay.durations import Kind, Seen
 from muster.replay.kueue import to_job
 from muster.replay.recording import End, Job, Recording, Run
 
-# Jobs that a team creates within these hours are taken to belong together. On the public trace (bench/traces,
-# its first half) they share 0.73 of the variance of their durations, those of a day 0.71, of an hour 0.78.
+# Jobs that a team creates within these hours are taken to belong together: in the public trace (bench/traces)
+# most of the variance of durations lies between such groups, and hardly less between longer or shorter ones.
 _SESSION: Final = 6 * 3600.0
 
 
