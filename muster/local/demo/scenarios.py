@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.local.demo.cluster import Object
-from muster.local.demo.events import RETRY_AT, Snapshot, holds, pods_of
+from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, pods_of
 from muster.local.demo.follower import Follower, StoryError
 
 
@@ -93,7 +93,7 @@ _REFUSALS: Final = 3
 def _submit(follower: Follower, images: Images, *, pool: str) -> None:
     follower.apply(
         "karpenter/rayjob.yaml",
-        images={"RAY_IMAGE": images.ray, "POOL": pool},
+        images={"RAY_IMAGE": images.ray, f"{POOL}: h100": f"{POOL}: {pool}"},
         programs={"gang-train": "gang/train.py"},
     )
 

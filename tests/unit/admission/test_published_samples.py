@@ -26,11 +26,11 @@ _KINDS = ("RayJob", "RayCluster", "RayService", "Job", "CronJob")
 
 
 def _samples() -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Each with the stack beside it, or the local one."""
+    """Each with the stack beside it, or with the local one of its folder's name, or with `local`."""
     found = {}
     for file in sorted(_EXAMPLES.rglob("*.yaml")):
-        beside = file.parent / "stack.yaml"
-        stack = beside if beside.exists() else stack_file("local", start=_EXAMPLES)
+        named = (file.parent / "stack.yaml", stack_file(f"local-{file.parent.name}", start=_EXAMPLES))
+        stack = next((each for each in named if each.exists()), stack_file("local", start=_EXAMPLES))
         if file.name in ("rendered.yaml", "stack.yaml", "before.yaml"):
             continue
         for body in yaml.safe_load_all(file.read_text(encoding="utf-8")):
