@@ -17,6 +17,7 @@ from muster.components.context import PlatformContext
 from muster.components.objects import KubernetesObject, child
 from muster.model import names
 from muster.render.manifest import Manifest, manifest
+from muster.render.restricted import restricted_container
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _LABELS: Final = {"app.kubernetes.io/name": names.AUTOSCALER}
@@ -137,11 +138,7 @@ def deployment(
             "timeoutSeconds": 5,
             "failureThreshold": 5,
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": restricted_container(),
     }
     pod = {
         "serviceAccountName": names.AUTOSCALER,

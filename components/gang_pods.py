@@ -12,6 +12,7 @@ from muster.model.observability import Observability
 from muster.model.priorities import HIGHEST
 from muster.render.manifest import Manifest, manifest
 from muster.render.observability import annotations
+from muster.render.restricted import restricted_container
 
 HEALTH_PORT = 8080
 HEALTH_PORT_NAME = "health"
@@ -128,11 +129,7 @@ def _deployment(
         "startupProbe": _probe("/healthz", period=2, failures=60),
         "livenessProbe": _probe("/healthz", period=10, failures=3),
         "readinessProbe": _probe("/readyz", period=2, failures=3),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": restricted_container(),
     }
     pod = {
         "serviceAccountName": name,

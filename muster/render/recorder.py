@@ -12,6 +12,7 @@ from muster.model.quantities import MIB, Bytes, format_memory
 from muster.model.recording import RecordingSettings
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest, manifest
+from muster.render.restricted import restricted_container
 
 NAME: Final = "muster-recorder"
 FILE: Final = "/recordings/recording.jsonl.gz"
@@ -91,11 +92,7 @@ def _deployment(
         "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0]}],
         # The last line that the program prints, where a person looks at the pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": restricted_container(),
     }
     pod = {
         "serviceAccountName": NAME,

@@ -71,7 +71,7 @@ class Start:
         )
 
     def _assigned(self, running: Running, workload: Workload, queue: str) -> Workload | None:
-        """With what it was given, as far as a recording tells; None where it does not."""
+        """The Workload with the flavors that its job was given; None where the recording does not say which."""
         run, recorded = running.run, running.job.pod_sets
         counts = run.counts or tuple(pods.count for pods in recorded)
         pod_sets: list[PodSet] = []

@@ -12,6 +12,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.render.manifest import Manifest, manifest
 from muster.render.network_probe.program import OPEN_PORT
+from muster.render.restricted import restricted_container
 
 NAME: Final = "network-probe"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
@@ -84,11 +85,7 @@ def job(name: str, *, image: Any, node_selector: Mapping[str, str]) -> Manifest:
         },
         # The last line that the program prints, where a person looks at the pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": restricted_container(),
     }
     pod = {
         "subdomain": name,
