@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import urllib.error
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +13,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from muster.artifacts.resolved import Artifacts
+from muster.components import gang_authority
 from muster.components.bundle import BundleProvider
 from muster.components.context import PlatformContext
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
@@ -34,6 +37,20 @@ def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
     written = plane.kubeconfig(plane.call("POST", path, body)["status"]["token"], name=account)
     written.write_text(json.dumps(yaml.safe_load(written.read_text())))
     return written
+
+
+def attack(
+    plane: ControlPlane, method: str, path: str, body: dict[str, Any], kind: str = "application/json"
+) -> int:
+    """The status that the manager's own token gets for a call that changes nothing (`dryRun`)."""
+    config = json.loads(account_kubeconfig(plane, gang_authority.MANAGER).read_text())
+    thief = copy.copy(plane)
+    thief.token = config["users"][0]["user"]["token"]
+    try:
+        thief.call(method, f"{path}?dryRun=All", body, content_type=kind)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
 
 
 def limits(stack: Stack) -> list[dict[str, Any]]:

@@ -6,9 +6,7 @@ The manager runs with the rights and within the limits that the stack's componen
 
 from __future__ import annotations
 
-import copy
 import json
-import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from muster.model.gangpolicy import crd
 from muster.model.stack import Scheduler
 from muster.render import gang, kai
 from tests import built
-from tests.integration.accounts import RIGHTS, account_kubeconfig, limits, registered
+from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limits, registered
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply
 from tests.integration.ours import Ours
@@ -249,18 +247,6 @@ def _rival(number: int) -> Json:
 # What a stolen token of the account can do
 
 
-def _attack(cloud: Cloud, method: str, path: str, body: Json, kind: str = "application/json") -> int:
-    """The status that the account's own token gets."""
-    config = json.loads(account_kubeconfig(cloud.plane, gang_authority.MANAGER).read_text())
-    thief = copy.copy(cloud.plane)
-    thief.token = config["users"][0]["user"]["token"]
-    try:
-        thief.call(method, f"{path}?dryRun=All", body, content_type=kind)
-    except urllib.error.HTTPError as error:
-        return error.code
-    return 200
-
-
 def test_the_account_gives_a_gated_pod_the_toleration_of_its_own_placeholders_alone(attacked: Cloud) -> None:
     attacked.submit("a", workers=0)
     attacked.until("it waits behind the gate", lambda: len(attacked.gated()) == 1)
@@ -277,7 +263,7 @@ def test_the_account_gives_a_gated_pod_the_toleration_of_its_own_placeholders_al
     def lifted(*added: Json, metadata: Json = placed, gates: tuple[Json, ...] = ()) -> int:
         tolerations = [*pod["spec"]["tolerations"], *added]
         spec: Json = {"schedulingGates": list(gates), "tolerations": tolerations}
-        return _attack(attacked, "PATCH", path, {"metadata": metadata, "spec": spec}, _MERGE)
+        return attack(attacked.plane, "PATCH", path, {"metadata": metadata, "spec": spec}, _MERGE)
 
     assert lifted(own) == 200
     assert lifted(own, gates=({"name": names.GANG_GATE},)) == 403, "while it waits"
@@ -302,18 +288,18 @@ def test_the_account_deletes_its_placeholders_and_no_pod_that_runs(attacked: Clo
     attacked.plane.call("POST", _RIVAL_PODS, _rival(0))
     (placeholder,) = attacked.bound(PLACEHOLDERS)
     name = placeholder["metadata"]["name"]
-    assert _attack(attacked, "DELETE", f"{PLACEHOLDERS}/{name}", {}) == 200
-    assert _attack(attacked, "DELETE", f"{_RIVAL_PODS}/rival-0", {}) == 403
+    assert attack(attacked.plane, "DELETE", f"{PLACEHOLDERS}/{name}", {}) == 200
+    assert attack(attacked.plane, "DELETE", f"{_RIVAL_PODS}/rival-0", {}) == 403
     body = {
         **placeholder,
         "metadata": {"name": "muster-9-0-hold-0", "labels": placeholder["metadata"]["labels"]},
     }
     del body["status"], body["spec"]["nodeName"]
-    assert _attack(attacked, "POST", PLACEHOLDERS, body) == 200
+    assert attack(attacked.plane, "POST", PLACEHOLDERS, body) == 200
     for path in (_PODS, _RIVAL_PODS, "/api/v1/namespaces/kube-system/pods"):
-        assert _attack(attacked, "POST", path, body) == 403, path
+        assert attack(attacked.plane, "POST", path, body) == 403, path
     body["spec"]["hostNetwork"] = True
-    assert _attack(attacked, "POST", PLACEHOLDERS, body) == 403
+    assert attack(attacked.plane, "POST", PLACEHOLDERS, body) == 403
 
 
 def test_the_account_writes_one_taint_of_nodes(attacked: Cloud) -> None:
@@ -321,10 +307,10 @@ def test_the_account_writes_one_taint_of_nodes(attacked: Cloud) -> None:
     path = "/api/v1/nodes/l4-attacked"
     before = attacked.plane.call("GET", path)["spec"]["taints"]
     own = {"key": names.HELD_TAINT_KEY, "value": "muster-1", "effect": "NoSchedule"}
-    assert _attack(attacked, "PATCH", path, {"spec": {"taints": [*before, own]}}, _MERGE) == 200
+    assert attack(attacked.plane, "PATCH", path, {"spec": {"taints": [*before, own]}}, _MERGE) == 200
     for patch in (
         {"spec": {"taints": [own]}},
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {"a": "b"}}},
     ):
-        assert _attack(attacked, "PATCH", path, patch, _MERGE) == 403, patch
+        assert attack(attacked.plane, "PATCH", path, patch, _MERGE) == 403, patch

@@ -4,9 +4,6 @@ that makes a node for each pod that waits, while it has some.
 
 from __future__ import annotations
 
-import copy
-import json
-import urllib.error
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.model import names
-from tests.integration.accounts import account_kubeconfig, registered
+from tests.integration.accounts import attack, registered
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.works import with_gpu, work
@@ -228,18 +224,6 @@ def _rival(number: int) -> Object:
 # What a stolen token of the account can do
 
 
-def _attack(world: World, method: str, path: str, body: Object, kind: str = "application/json") -> int:
-    """The status that the account's own token gets."""
-    config = json.loads(account_kubeconfig(world.plane, gang_authority.MANAGER).read_text())
-    thief = copy.copy(world.plane)
-    thief.token = config["users"][0]["user"]["token"]
-    try:
-        thief.call(method, f"{path}?dryRun=All", body, content_type=kind)
-    except urllib.error.HTTPError as error:
-        return error.code
-    return 200
-
-
 def _placeholder(**spec: Any) -> Object:
     """As the controller makes it."""
     meta = {
@@ -262,9 +246,9 @@ def _placeholder(**spec: Any) -> Object:
 
 def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(cloud: Cloud) -> None:
     world = cloud.world
-    assert _attack(world, "POST", PLACEHOLDERS, _placeholder()) == 200
+    assert attack(world.plane, "POST", PLACEHOLDERS, _placeholder()) == 200
     for path in (PODS, "/api/v1/namespaces/kube-system/pods"):
-        assert _attack(world, "POST", path, _placeholder()) == 403
+        assert attack(world.plane, "POST", path, _placeholder()) == 403
     for spec in (
         {"hostNetwork": True},
         {"nodeName": "cpu-0"},
@@ -272,7 +256,7 @@ def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(clou
         {"containers": [{"name": "placeholder", "image": "any", "command": ["sh"]}]},
         {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
     ):
-        assert _attack(world, "POST", PLACEHOLDERS, _placeholder(**spec)) == 403, spec
+        assert attack(world.plane, "POST", PLACEHOLDERS, _placeholder(**spec)) == 403, spec
 
 
 def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Cloud) -> None:
@@ -281,7 +265,7 @@ def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Cloud) ->
     path = "/api/v1/nodes/l4-attacked"
     before = world.plane.call("GET", path)["spec"]["taints"]
     ours = {"key": names.HELD_TAINT_KEY, "value": "muster-1", "effect": "NoSchedule"}
-    assert _attack(world, "PATCH", path, {"spec": {"taints": [*before, ours]}}, merge) == 200
+    assert attack(world.plane, "PATCH", path, {"spec": {"taints": [*before, ours]}}, merge) == 200
     for patch in (
         {"spec": {"taints": [ours]}},
         {"spec": {"taints": [*before, {**ours, "effect": "NoExecute"}]}},
@@ -290,6 +274,6 @@ def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Cloud) ->
         {"metadata": {"labels": {names.POOL_LABEL: "h100"}}},
         {"metadata": {"annotations": {"a": "b"}}},
     ):
-        assert _attack(world, "PATCH", path, patch, merge) == 403, patch
+        assert attack(world.plane, "PATCH", path, patch, merge) == 403, patch
     status: Object = {"status": {"conditions": []}}
-    assert _attack(world, "PATCH", f"{path}/status", status, merge) == 403
+    assert attack(world.plane, "PATCH", f"{path}/status", status, merge) == 403
