@@ -71,7 +71,7 @@ class Start:
         )
 
     def _assigned(self, running: Running, workload: Workload, queue: str) -> Workload | None:
-        """The Workload with the flavors that its job was given; None where the recording does not say which."""
+        """The Workload with the flavors that its job was given; None where the recording has none."""
         run, recorded = running.run, running.job.pod_sets
         counts = run.counts or tuple(pods.count for pods in recorded)
         pod_sets: list[PodSet] = []
