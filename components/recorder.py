@@ -1,7 +1,7 @@
 """Records the cluster's jobs into a volume, where the stack asks for it (`muster:recording`).
 
 The volume outlives the recorder: a stack that switches recording off, and on again, goes on with the same
-recording.
+recording. A stack with `ephemeral: true` has no such volume.
 """
 
 from dataclasses import dataclass
@@ -39,17 +39,19 @@ class Recorder(Component):
             image=image,
             node_selector=context.sizing.node_selector(),
         )
-        # A Bundle applies what may be there already. The Kubernetes provider would refuse to create a volume
-        # that an earlier recorder has left.
+        before: list[pulumi.Resource] = [child(self, body, provider=context.provider) for body in around]
+        if not context.stack.recording.ephemeral:
+            before.append(self._volume(name, context))
+        self.deployment: KubernetesObject = child(self, deployment, provider=context.provider, after=before)
+        self.register_outputs({})
+
+    def _volume(self, name: str, context: PlatformContext) -> Bundle:
+        """A Bundle applies what may be there already. The Kubernetes provider would refuse to create a volume
+        that an earlier recorder has left.
+        """
         kept = pulumi.ResourceOptions(retain_on_delete=True)
-        self.volume = Bundle(
+        return Bundle(
             f"{name}-volume",
             manifests={recorder.NAME: text([recorder.volume(context.stack.recording)])},
             opts=pulumi.ResourceOptions.merge(self.child_options(provider=context.bundles), kept),
         )
-        before: list[pulumi.Resource] = [
-            self.volume,
-            *(child(self, body, provider=context.provider) for body in around),
-        ]
-        self.deployment: KubernetesObject = child(self, deployment, provider=context.provider, after=before)
-        self.register_outputs({})

@@ -11,6 +11,7 @@ def parse_recording(section: Section) -> RecordingSettings:
         enabled=section.flag("enabled", known.enabled),
         storage=_storage(section, known.storage),
         storage_class=section.text("storageClass"),
+        ephemeral=section.flag("ephemeral", known.ephemeral),
         names=section.flag("names", known.names),
     )
     section.close()

@@ -14,10 +14,12 @@ _STORAGE: Final = Bytes(10 * GIB)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingSettings:
     """`storage` is the size of the volume; the oldest parts of the recording are deleted before it is full.
-    `storage_class` None takes the cluster's default. `names`: names of jobs are recorded, too.
+    `storage_class` None takes the cluster's default. `ephemeral`: the volume is one of the pod, and ends with
+    it. `names`: names of jobs are recorded, too.
     """
 
     enabled: bool = False
     storage: Bytes = _STORAGE
     storage_class: str | None = None
+    ephemeral: bool = False
     names: bool = False

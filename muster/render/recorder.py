@@ -53,7 +53,7 @@ def rules(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 
 def volume(settings: RecordingSettings) -> Manifest:
-    """What the recorder writes to."""
+    """What the recorder writes to, unless that is to end with its pod."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": format_memory(settings.storage)}},
@@ -108,7 +108,7 @@ def _deployment(
         },
         "terminationGracePeriodSeconds": 30,
         "containers": [container],
-        "volumes": [{"name": "recordings", "persistentVolumeClaim": {"claimName": NAME}}],
+        "volumes": [{"name": "recordings", **_source(settings)}],
     }
     return _ours(
         "apps/v1",
@@ -123,6 +123,12 @@ def _deployment(
             "template": {"metadata": {"labels": _LABELS}, "spec": pod},
         },
     )
+
+
+def _source(settings: RecordingSettings) -> dict[str, Any]:
+    if settings.ephemeral:
+        return {"emptyDir": {"sizeLimit": format_memory(settings.storage)}}
+    return {"persistentVolumeClaim": {"claimName": NAME}}
 
 
 def _kept(storage: Bytes) -> int:

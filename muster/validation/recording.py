@@ -17,7 +17,14 @@ def recording_rules(stack: Stack) -> Iterator[Violation]:
             "its pod has the image of Muster's controller, which this stack does not install.",
             "remove it and run `muster record` elsewhere, or write `muster:gangAdmission: {mode: muster}`.",
         )
-    if not wanted.enabled and wanted.names:
+    for key, is_set in (("ephemeral", wanted.ephemeral), ("names", wanted.names)):
+        if is_set and not wanted.enabled:
+            yield Violation(
+                f"{_PATH}.{key}", "is set, but nothing is recorded.", "write `enabled: true`, or remove it."
+            )
+    if wanted.ephemeral and wanted.storage_class is not None:
         yield Violation(
-            f"{_PATH}.names", "is set, but nothing is recorded.", "write `enabled: true`, or remove it."
+            f"{_PATH}.storageClass",
+            "names the StorageClass of a volume that `ephemeral: true` leaves out.",
+            "remove one of the two.",
         )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
+from muster.model.names import SYSTEM_NAMESPACE
+from muster.render import recorder
+from muster.replay.reader import load_recording
+from muster.replay.recording import End, Job
 from tests.e2e.local_cluster import Muster
 from tests.project import Project, install_requirements, project, run
 
@@ -36,22 +40,41 @@ def test_project_of_the_wheel_deploys_a_change_and_runs_the_gang(
     # The checkout deployed this state. The program of the project finds nothing to change in it.
     pulumi("preview", "--expect-no-changes")
 
-    _weigh(stack, "weight: 2,", "weight: 3,")
+    before = stack.read_text(encoding="utf-8")
+    stack.write_text(_changed(before), encoding="utf-8")
     try:
         pulumi("up", "--yes", "--skip-preview")
         assert _weight(muster) == "3"
         told = outside(installed.muster, "local", "story", "gang", "--json")
         assert json.loads(told.splitlines()[-1])["result"] == "succeeded"
+        copy = installed.folder / "recording.jsonl.gz"
+        copy.write_bytes(_recording(muster))
+        assert any(_has_run(job) for job in load_recording(copy).jobs)
     finally:
-        _weigh(stack, "weight: 3,", "weight: 2,")
+        stack.write_text(before, encoding="utf-8")
         pulumi("up", "--yes", "--skip-preview")
     assert _weight(muster) == "2"
 
 
-def _weigh(stack: Path, before: str, after: str) -> None:
-    text = stack.read_text(encoding="utf-8")
+def _changed(text: str) -> str:
+    """Another weight, and a recorder, which the local cluster has no StorageClass for."""
+    before, after = "  muster:scheduler: kueue\n", "  muster:recording: {enabled: true, ephemeral: true}\n"
+    assert "weight: 2," in text
     assert before in text
-    stack.write_text(text.replace(before, after), encoding="utf-8")
+    return text.replace("weight: 2,", "weight: 3,").replace(before, before + after)
+
+
+def _recording(muster: Muster) -> bytes:
+    """The copy that a person takes out of the recorder's pod."""
+    command = ["kubectl", "exec", "--namespace", SYSTEM_NAMESPACE, f"deployment/{recorder.NAME}", "--"]
+    command += ["python3", "-m", "muster.replay", "print"]
+    return subprocess.run(
+        command, env=muster.environment, check=True, timeout=60, stdout=subprocess.PIPE
+    ).stdout
+
+
+def _has_run(job: Job) -> bool:
+    return job.outcome is End.FINISHED and any(run.admitted for run in job.runs)
 
 
 def _weight(muster: Muster) -> str:

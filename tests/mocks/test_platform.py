@@ -426,3 +426,13 @@ def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
     )
     findings = [each for rule in RULES for each in rule.judge(Case(registered, rule.settings({}), wanted))]
     assert [each for each in findings if each.urn in {one.urn for one in ours}] == []
+
+
+def test_a_recording_that_ends_with_its_pod_claims_no_volume(stack: Stack, artifacts: Artifacts) -> None:
+    wanted = replace(stack, recording=RecordingSettings(enabled=True, ephemeral=True))
+    found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))
+    volumes = found.one(DEPLOYMENT, "muster-recorder-deployment").inputs["spec"]["template"]["spec"][
+        "volumes"
+    ]
+    assert [each["emptyDir"]["sizeLimit"] for each in volumes] == ["10Gi"]
+    assert not any(each.name == "recorder-volume" for each in found.resources)

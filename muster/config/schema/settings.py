@@ -294,6 +294,12 @@ def recording() -> Schema:
                 otherwise="the cluster's own default",
                 example="standard-rwo",
             ),
+            "ephemeral": key(
+                "Whether the recording lies on the pod's node and is lost with the pod: for clusters without "
+                "a StorageClass.",
+                flag(),
+                default=known.ephemeral,
+            ),
             "names": key(
                 "Whether names of jobs, and of the nodes that they select, are recorded.",
                 flag(),

@@ -54,6 +54,8 @@ def test_the_keys_of_the_section_are_read() -> None:
         ({"storage": "10 gigabytes"}, "storage"),
         ({"storage": "100Mi"}, "storage"),
         ({"names": True}, "names"),
+        ({"ephemeral": True}, "ephemeral"),
+        ({"enabled": True, "ephemeral": True, "storageClass": "fast"}, "storageClass"),
         ({"keep": "1Gi"}, "keep"),
         ({"enabled": True, "more": {"muster:gangAdmission": "off"}}, "enabled"),
     ],
@@ -80,6 +82,13 @@ def test_the_recording_fits_its_volume() -> None:
     assert found["PersistentVolumeClaim"]["spec"]["resources"]["requests"]["storage"] == "10Gi"
     kept = next(each for each in _container(found)["args"] if each.startswith("--keep="))
     assert int(kept.partition("=")[2]) + 2 * recorder.ROTATE_MIB < 10 * 1024
+
+
+def test_an_ephemeral_recording_needs_no_claim_and_is_as_large() -> None:
+    (volume,) = objects(ephemeral=True, storage="2Gi")["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert volume == {"name": "recordings", "emptyDir": {"sizeLimit": "2Gi"}}
+    (volume,) = objects()["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert volume == {"name": "recordings", "persistentVolumeClaim": {"claimName": recorder.NAME}}
 
 
 def test_the_old_pod_has_gone_before_a_new_one_writes_the_file() -> None:
