@@ -23,16 +23,17 @@ from typing import Final
 
 from bench import simple_queue
 from bench.replay import read_trace, stack
-from muster.model.stack import Stack
-from muster.preview.replay.forecast import Forecast, Player, Settings, forecast
-from muster.preview.replay.side import to_side
+from muster.preview.replay.queues import queues_of
 from muster.replay.figures import NEVER
+from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import PlayedRun
 from muster.replay.player import ensure_player, play
+from muster.replay.queues import Queues
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
+from muster.replay.side import to_side
 from muster.replay.writer import write_recording
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
@@ -67,7 +68,7 @@ def main() -> None:
     arguments = _arguments()
     trace = read_trace(arguments.trace, most=arguments.jobs)
     teams = sorted({job.team for job in trace.jobs})
-    queues = stack(teams, quota=arguments.quota, moved=0)
+    queues = queues_of(stack(teams, quota=arguments.quota, moved=0))
     player: Player = (
         partial(simple_queue.play, gpus=arguments.quota * len(teams))
         if arguments.simple
@@ -101,7 +102,7 @@ def main() -> None:
 
 
 def measure(
-    happened: Recording, queues: Stack, player: Player, settings: Settings, arguments: argparse.Namespace
+    happened: Recording, queues: Queues, player: Player, settings: Settings, arguments: argparse.Namespace
 ) -> Iterator[Moment]:
     """Spread over the time however many there are. Moments at which nothing waits are left out."""
     dice = random.Random(0)  # noqa: S311 - a sample
@@ -169,7 +170,7 @@ def _coverage(found: Sequence[Moment]) -> float:
     return sum(each.inside for each in found) / sum(each.forecasts for each in found)
 
 
-def played(trace: Recording, queues: Stack, player: Player) -> Recording:
+def played(trace: Recording, queues: Queues, player: Player) -> Recording:
     """The trace with the waits and preemptions that it has in these queues."""
     side = to_side(queues, trace)
     playback = player(side.world, side.entries)

@@ -37,14 +37,17 @@ from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
-from muster.preview.replay.side import to_side
-from muster.preview.whatif import fixtures, stored
+from muster.preview.replay.queues import queues_of
+from muster.preview.whatif import fixtures
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
+from muster.render.kueue import deciding_config
+from muster.replay import stored
 from muster.replay.assumptions import Assumptions
 from muster.replay.playback import Playback
 from muster.replay.player import Entry, World, ensure_player, play
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Recording
+from muster.replay.side import to_side
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
 ASSETS: Final = ("kueue-crds", "provisioningrequest-crd")
@@ -115,8 +118,8 @@ def plan(count: int, *, seed: int, longest: int, described: Stack, program: Path
 
 
 def _is_spaced(jobs: Sequence[PlannedJob], described: Stack, program: Path) -> bool:
-    objects = [manifest for batch in fixtures.manifest_batches(described) for _, manifest in batch]
-    world = World(objects=objects, config=fixtures.kueue_configuration(described), grace=_GRACE)
+    queues = queues_of(described)
+    world = World(objects=queues.objects, config=queues.config, grace=_GRACE)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     entries = [
         Entry(
@@ -155,7 +158,7 @@ def kueue(described: Stack, programs: Programs, folder: Path) -> Iterator[Contro
         for batch in batches:
             for path, manifest in batch:
                 plane.call("POST", path, manifest)
-        with envtest.kueue(plane, programs, config=fixtures.kueue_configuration(described)):
+        with envtest.kueue(plane, programs, config=deciding_config(described)):
             assert wait_for_usage_sync(plane, expected_usage(batches, []))
             yield plane
 
@@ -180,7 +183,7 @@ def record(plane: ControlPlane, jobs: Sequence[PlannedJob], described: Stack, ou
 
 def compare(recording: Recording, described: Stack, *, program: Path) -> Agreement:
     assumed = Assumptions(grace=release_seconds(recording))
-    side = to_side(described, recording, assumed)
+    side = to_side(queues_of(described), recording, assumed)
     played = play(side.world, side.entries, program=program)
     return agreement(recording, played)
 

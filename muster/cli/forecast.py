@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from muster.cli.options import existing_stack
 from muster.cli.output import progress
@@ -16,20 +17,30 @@ from muster.config import load
 from muster.errors import MusterError
 from muster.live.cluster.api import Api
 from muster.live.snapshot import fetch_snapshot
-from muster.model.stack import Scheduler
+from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.alternatives import Prediction, find_sooner
-from muster.preview.replay.forecast import Forecast, Settings, find_waiting, forecast
+from muster.preview.replay.queues import queues_of
 from muster.preview.replay.submitted import load_submitted
+from muster.replay.forecast import (
+    Forecast,
+    Outlook,
+    Player,
+    Settings,
+    find_waiting,
+    forecast,
+    forecast_all,
+)
 from muster.replay.moment import Moment, at_moment, moment_of
 from muster.replay.player import ensure_player, play
+from muster.replay.queues import Queues
 from muster.replay.reader import load_recording
-from muster.replay.recording import Job, Recording
+from muster.replay.recording import Header, Job, Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """`job` waits, or `file` is to be submitted by `team`: now in the cluster of `api`, or without one in the
-    recording at `at`, which None makes its end.
+    """`job` waits, or `file` is to be submitted by `team`, or every waiting job is meant: now in the cluster
+    of `api`, or without one in the recording at `at`, which None makes its end.
     """
 
     stack: str
@@ -45,15 +56,19 @@ class Asked:
 
 def predict(asked: Asked) -> Prediction:
     """The forecast; of a job of a file, with the changes that would let it start sooner."""
-    stack, recording = load(existing_stack(asked.stack)), load_recording(asked.recording)
-    moment, history = _recorded(recording, asked.at) if asked.api is None else _now(recording, asked.api)
-    with progress():
-        player = partial(play, program=ensure_player())
+    known = _Known.load(asked)
+    stack, moment = known.stack, known.moment
 
     def of(job: Job, moment: Moment, runs: int) -> Forecast:
         settings = replace(asked.settings, runs=runs)
         return forecast(
-            stack, recording.header, moment, history=history, jobs=[job], player=player, settings=settings
+            known.queues,
+            known.header,
+            moment,
+            history=known.history,
+            jobs=[job],
+            player=known.player,
+            settings=settings,
         )[0]
 
     def submitted_with(job: Job, runs: int) -> Forecast:
@@ -65,6 +80,47 @@ def predict(asked: Asked) -> Prediction:
     own = submitted_with(submitted.job, asked.settings.runs)
     tried = submitted.alternatives if asked.with_alternatives else ()
     return Prediction(own, find_sooner(own, tried, submitted_with))
+
+
+def predict_all(asked: Asked) -> Outlook:
+    """The forecasts of every job that waits, from one set of futures."""
+    known = _Known.load(asked)
+    return forecast_all(
+        known.queues,
+        known.header,
+        known.moment,
+        history=known.history,
+        player=known.player,
+        settings=asked.settings,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What every forecast is made from."""
+
+    stack: Stack
+    queues: Queues
+    header: Header
+    moment: Moment
+    history: Moment | None
+    player: Player
+
+    @classmethod
+    def load(cls, asked: Asked) -> Self:
+        stack, recording = load(existing_stack(asked.stack)), load_recording(asked.recording)
+        queues = queues_of(stack)
+        moment, history = _recorded(recording, asked.at) if asked.api is None else _now(recording, asked.api)
+        with progress():
+            player = partial(play, program=ensure_player())
+        return cls(
+            stack=stack,
+            queues=queues,
+            header=recording.header,
+            moment=moment,
+            history=history,
+            player=player,
+        )
 
 
 def _recorded(recording: Recording, at: datetime | None) -> tuple[Moment, None]:

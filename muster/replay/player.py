@@ -18,7 +18,6 @@ from typing import IO, Any, Final
 from muster.errors import ExitCode, MusterError
 from muster.live.snapshot.kueue import parse_amount
 from muster.live.snapshot.workloads import Amounts
-from muster.local.build import everything
 from muster.replay.playback import Playback, PlayedRun
 
 Manifest = Mapping[str, Any]
@@ -75,6 +74,9 @@ class Entry:
 
 def ensure_player() -> Path:
     """The program; it is built the first time, which takes half a minute where Kueue was built before."""
+    # In a pod the program lies beside this code, and what builds programs does not.
+    from muster.local.build import everything
+
     return everything.ensure(programs=(PROGRAM,), assets=())[0][PROGRAM]
 
 

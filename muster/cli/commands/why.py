@@ -21,12 +21,14 @@ from muster.live.why.job_status import JobStatus, fetch_status
 
 if TYPE_CHECKING:
     from muster.preview.replay.alternatives import Prediction
+    from muster.replay.forecast import Outlook
 
 _EXAMPLES = """
 muster why team-a/train
 muster why team-a/train --kubeconfig ~/.kube/config --context prod --json
 muster why team-a/train --stack gke-prod --recording last-month.jsonl.gz
 muster why -f job.yaml --team vision --stack gke-prod --recording last-month.jsonl.gz
+muster why --all --stack gke-prod --recording last-month.jsonl.gz
 muster why team-a/5f1c0a6e7d20b911 --stack gke-prod --replay last-month.jsonl.gz
 """
 _CODES = {
@@ -65,6 +67,7 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
     metavar="FILE",
     help="With a forecast: a job that is not submitted yet, in place of NAMESPACE/NAME.",
 )
+@click.option("--all", "is_all", is_flag=True, help="With a forecast: every job that waits, in one table.")
 @click.option("--team", default="", metavar="TEAM", help="With -f: the team that would submit it.")
 @click.option(
     "--at",
@@ -113,6 +116,7 @@ def cli(
     replay: Path | None,
     stack: str | None,
     file: Path | None,
+    is_all: bool,
     team: str,
     at: str | None,
     runs: int,
@@ -128,22 +132,23 @@ def cli(
 
     With --recording, Kueue's own scheduler plays what may follow, with durations and arrivals drawn from the
     recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What runs
-    and waits is read from the cluster; -f asks about a job before it is submitted.
+    and waits is read from the cluster; -f asks about a job before it is submitted, --all about every job
+    that waits.
 
     With --replay no cluster is read. The job is one that waits in the recording, by its id or recorded name,
     or the one of -f.
     """
-    _check(job, recording=recording, replay=replay, stack=stack, file=file, team=team, at=at)
+    _check(job, recording=recording, replay=replay, stack=stack, file=file, is_all=is_all, team=team, at=at)
     if replay is not None and (kubeconfig or context):
         raise PreviewError("--replay reads no cluster. Fix: leave --kubeconfig and --context out.")
     api = None if replay else Api(connect(kubeconfig_path(kubeconfig), context=context))
-    status = None if api is None or file is not None else _status(api, job)
-    found: Prediction | None = None
+    status = None if api is None or file is not None or is_all else _status(api, job)
+    found: Prediction | Outlook | None = None
     source = recording or replay
     if stack and source and (status is None or _is_waiting(status)):
         # What plays takes longer to import than `--help` may.
-        from muster.cli.forecast import Asked, predict
-        from muster.preview.replay.forecast import Settings
+        from muster.cli.forecast import Asked, predict, predict_all
+        from muster.replay.forecast import Settings
 
         asked = Asked(
             stack=stack,
@@ -156,7 +161,7 @@ def cli(
             team=team,
             with_alternatives=with_alternatives,
         )
-        found = predict(asked)
+        found = predict_all(asked) if is_all else predict(asked)
     if as_json:
         put_json(_to_json(status, found))
     else:
@@ -170,22 +175,25 @@ def _check(
     replay: Path | None,
     stack: str | None,
     file: Path | None,
+    is_all: bool,
     team: str,
     at: str | None,
 ) -> None:
     if recording is not None and replay is not None:
         raise PreviewError("--recording and --replay exclude each other. Fix: --replay reads no cluster.")
-    if recording is None and replay is None and (file or team or at or stack):
+    if recording is None and replay is None and (file or is_all or team or at or stack):
         raise PreviewError(
-            "-f, --team, --at and --stack need a recording. Fix: --recording FILE, or --replay RECORDING "
-            "for a forecast without a cluster."
+            "-f, --all, --team, --at and --stack need a recording. Fix: --recording FILE, or "
+            "--replay RECORDING for a forecast without a cluster."
         )
     if at is not None and replay is None:
         raise PreviewError("--at names a moment of a recording. Fix: --replay RECORDING.")
     if (recording or replay) and not stack:
         raise PreviewError("a forecast needs the quotas. Fix: name the stack: --stack STACK.")
-    if (recording or replay) and (not job) == (file is None):
-        raise PreviewError("a forecast is made of one job. Fix: name NAMESPACE/NAME, or -f FILE.")
+    if (recording or replay) and sum((bool(job), file is not None, is_all)) != 1:
+        raise PreviewError(
+            "a forecast is made of one job, or of all that wait. Fix: name NAMESPACE/NAME, -f FILE or --all."
+        )
     if (file is None) != (not team):
         raise PreviewError("-f and --team go together. Fix: give both or neither.")
 
@@ -205,7 +213,7 @@ def _is_waiting(status: JobStatus) -> bool:
     return status.workload is not None and status.workload.state is State.PENDING
 
 
-def _to_json(status: JobStatus | None, found: Prediction | None) -> object:
+def _to_json(status: JobStatus | None, found: Prediction | Outlook | None) -> object:
     forecast = None
     if found is not None:
         from muster.preview.replay import forecast_text
@@ -214,13 +222,13 @@ def _to_json(status: JobStatus | None, found: Prediction | None) -> object:
     return forecast if status is None else {**to_json(status), "forecast": forecast}
 
 
-def _to_text(status: JobStatus | None, found: Prediction | None, *, is_asked: bool) -> str:
+def _to_text(status: JobStatus | None, found: Prediction | Outlook | None, *, is_asked: bool) -> str:
     """The status, then the forecast or what keeps it from being made."""
     text = "" if status is None else format_status(status, now=datetime.now(UTC))
     if found is not None:
         from muster.preview.replay import forecast_text
 
-        return f"{text}\n{forecast_text.format_prediction(found)}".lstrip("\n")
+        return f"{text}\n{forecast_text.format_forecast(found)}".lstrip("\n")
     if status is not None and _is_waiting(status):
         return text + _NO_RECORDING
     return text + _NO_WAIT if is_asked else text

@@ -21,12 +21,13 @@ from muster.model.stack import Stack
 from muster.preview.proposal.goals import Goal, Sample
 from muster.preview.proposal.knobs import Knob, Values, to_space
 from muster.preview.proposal.search import Score, StoppedError
-from muster.preview.replay.side import Side, to_side
+from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import Assumptions
 from muster.replay.figures import Played, run_gpus, wait_of
 from muster.replay.playback import Playback
 from muster.replay.player import PlayerError, Players, play
 from muster.replay.recording import Recording
+from muster.replay.side import Side, to_side
 
 INTERRUPTED: Final = "it was interrupted"
 
@@ -183,7 +184,7 @@ class Evaluator:
         return Score(shortfall, broken)
 
     def _side(self, stack: Stack) -> Side:
-        return to_side(stack, self._subject.recording, self._subject.assumptions)
+        return to_side(queues_of(stack), self._subject.recording, self._subject.assumptions)
 
 
 def to_sample(jobs: Sequence[Played], playback: Playback, stack: Stack, recording: Recording) -> Sample:

@@ -18,7 +18,8 @@ from muster.preview.proposal.moves import to_tiers
 from muster.preview.proposal.need import to_need
 from muster.preview.proposal.search import Cost, cost, search
 from muster.preview.replay.both import compare
-from muster.preview.replay.side import to_side
+from muster.preview.replay.queues import queues_of
+from muster.replay.side import to_side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ def _changes(space: Space, values: Values) -> Iterator[Change]:
 
 def _diff(subject: Subject, name: str, base: Evaluation, after: Evaluation) -> StackDiff:
     """The report of the change with what was replayed already."""
-    sides = [to_side(each.stack, subject.recording, subject.assumptions) for each in (base, after)]
+    sides = [to_side(queues_of(each.stack), subject.recording, subject.assumptions) for each in (base, after)]
     replayed = compare(
         subject.recording,
         (base.stack, after.stack),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from muster.preview.replay.forecast import Forecast
 from muster.preview.replay.submitted import Alternative
+from muster.replay.forecast import Forecast
 from muster.replay.recording import Job
 
 Predict = Callable[[Job, int], Forecast]

@@ -9,12 +9,13 @@ from muster.live.errors import PreviewError
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.document import many
-from muster.preview.replay.side import Side, to_side
+from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
 from muster.replay.player import play
 from muster.replay.recording import Recording
+from muster.replay.side import Side, to_side
 
 
 def replay(recording: Recording, *, program: Path, assumptions: Assumptions = AS_RECORDED) -> Replay:
@@ -30,7 +31,7 @@ def _replay(
                 f"--replay plays Kueue's queues, and {name} is scheduled by {stack.scheduler}. "
                 "Fix: leave --replay out for this stack."
             )
-    sides = [to_side(stack, recording, assumptions) for stack in (base, head)]
+    sides = [to_side(queues_of(stack), recording, assumptions) for stack in (base, head)]
     played = _play(sides, program)
     return compare(recording, (base, head), sides, played, assumptions)
 

@@ -3,21 +3,28 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from muster.preview.compare.replay import format_seconds
 from muster.preview.document import many
 from muster.preview.replay.alternatives import Alternatives, Prediction
-from muster.preview.replay.forecast import Forecast, Group
 from muster.replay.figures import NEVER
+from muster.replay.forecast import Forecast, Group, Outlook
+
+_HEADINGS: Final = ("job", "priority", "GPUs", "place", "starts (80 %)")
 
 
-def format_prediction(found: Prediction) -> str:
-    return "\n".join(_lines(found)) + "\n"
+def format_forecast(found: Prediction | Outlook) -> str:
+    lines = _outlook(found) if isinstance(found, Outlook) else _lines(found)
+    return "\n".join(lines) + "\n"
 
 
-def to_json(found: Prediction) -> Mapping[str, Any]:
+def to_json(found: Prediction | Outlook) -> Mapping[str, Any]:
     """Seconds from `at`; null where the job does not start within the futures."""
+    return _outlook_to_json(found) if isinstance(found, Outlook) else _prediction_to_json(found)
+
+
+def _prediction_to_json(found: Prediction) -> Mapping[str, Any]:
     record = {**_record(found.forecast), "assumptions": list(assumptions(found.forecast))}
     if found.alternatives is None:
         return record
@@ -26,6 +33,57 @@ def to_json(found: Prediction) -> Mapping[str, Any]:
         for each in found.alternatives.sooner
     ]
     return {**record, "alternatives": {"tried": list(found.alternatives.tried), "sooner": sooner}}
+
+
+def _outlook_to_json(found: Outlook) -> Mapping[str, Any]:
+    return {
+        "at": found.at,
+        "forecasts": [_record(each) for each in found.forecasts],
+        "left_out": dict(found.left_out),
+        "assumptions": [*_assumptions_of(found)],
+    }
+
+
+def _outlook(found: Outlook) -> Iterator[str]:
+    waiting = len(found.forecasts) + sum(found.left_out.values())
+    yield f"at {_moment(found.at)}: {many(waiting, 'job')} waiting"
+    if found.forecasts:
+        yield ""
+        yield from _aligned([_HEADINGS, *map(_row, found.forecasts)])
+    for reason, count in sorted(found.left_out.items()):
+        yield f"Not forecast: {many(count, 'job')} {reason}."
+    if found.forecasts:
+        yield ""
+        yield "Assumed:"
+    for each in _assumptions_of(found):
+        yield f"  - {each}"
+
+
+def _assumptions_of(found: Outlook) -> Iterator[str]:
+    """Those of one are those of all: the futures are the same."""
+    return assumptions(found.forecasts[0]) if found.forecasts else iter(())
+
+
+def _row(found: Forecast) -> tuple[str, ...]:
+    starts = "at once" if found.latest == 0 else _range(found)
+    place = f"{found.place} of {found.waiting}"
+    return found.job, found.priority, str(found.gpus), place, starts
+
+
+def _range(found: Forecast) -> str:
+    if found.earliest == NEVER:
+        return f"later than in {_reach(found)}"
+    if found.latest == NEVER:
+        return f"in {_wait(found.earliest)} or later"
+    if found.earliest == found.latest:
+        return f"in {_wait(found.earliest)}"
+    return f"in {_wait(found.earliest)} to {_wait(found.latest)}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _record(found: Forecast) -> dict[str, Any]:

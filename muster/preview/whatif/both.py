@@ -16,6 +16,7 @@ from muster.model.stack import Stack
 from muster.preview.whatif import fixtures, trees
 from muster.preview.whatif.outcome import Outcome, Progress
 from muster.preview.whatif.scenario import Scenario
+from muster.render import kueue
 
 Found = TypeVar("Found")
 OnProgress = Callable[[str, str], None]
@@ -58,7 +59,7 @@ def simulate_both(
     base: Stack, head: Stack, scenario: Scenario, engine: Engine, on_progress: OnProgress
 ) -> tuple[Outcome, Outcome]:
     """The outcomes of base and of head."""
-    batches, config = [*fixtures.manifest_batches(base)], fixtures.kueue_configuration(base)
+    batches, config = [*fixtures.manifest_batches(base)], kueue.deciding_config(base)
     rerun = queues_to_rerun(base, head, scenario.snapshot.workloads)
     if rerun.shared:
         on_progress("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
@@ -80,9 +81,9 @@ def simulate_both(
 
 def queues_to_rerun(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Rerun:
     """The queues and Workloads that head has to simulate: all of them where Kueue's configuration differs."""
-    batches, config = [*fixtures.manifest_batches(head)], fixtures.kueue_configuration(head)
+    batches, config = [*fixtures.manifest_batches(head)], kueue.deciding_config(head)
     before, after = trees.to_trees(fixtures.manifest_batches(base)), trees.to_trees(batches)
-    if config != fixtures.kueue_configuration(base):
+    if config != kueue.deciding_config(base):
         return Rerun(batches=batches, config=config, workloads=workloads, shared=0)
     touched = trees.changed_trees(before, after, workloads)
     is_kept = after.only(touched)

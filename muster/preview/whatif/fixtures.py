@@ -1,11 +1,10 @@
-"""Which objects of a stack are created on the temporary control plane, and how Kueue is configured there.
+"""Which objects of a stack are created on the temporary control plane.
 
 Admission checks are left out and count as Ready, because whether a cloud has capacity cannot be known.
-Nothing times out, because no pod runs.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
@@ -23,7 +22,6 @@ _KINDS: Final = {
     "LocalQueue": f"/apis/{names.KUEUE_API_VERSION}/namespaces/{{namespace}}/localqueues",
 }
 _IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
-_NEVER: Final = "8760h"
 
 
 ManifestBatch = list[tuple[str, Manifest]]
@@ -42,22 +40,6 @@ def with_path(manifest: Manifest) -> tuple[str, Manifest]:
     """An object with the path at which it is created."""
     namespace = manifest["metadata"].get("namespace")
     return _KINDS[manifest["kind"]].format(namespace=namespace), manifest
-
-
-def kueue_configuration(stack: Stack) -> dict[str, Any]:
-    """Kueue's configuration for this stack, without the settings for jobs and pods."""
-    config = kueue.manager_config(stack)
-    config["integrations"] = {"frameworks": ["batch/job"]}
-    config["manageJobsWithoutQueueName"] = False
-    config.pop("managedJobsNamespaceSelector", None)
-    # On by default since 0.19, but no pod ever becomes ready here.
-    config["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
-    config["clientConnection"] = {"qps": 2000, "burst": 4000}
-    # Each reconcile of a ClusterQueue writes the usage found so far into its status. Few workers reconcile it
-    # less often and write less: 1,000 queues caused 6,279 writes with twenty workers and 778 with one.
-    concurrency = {**config["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 2}
-    config["controller"] = {"groupKindConcurrency": concurrency}
-    return config
 
 
 def _manifests(stack: Stack) -> Iterator[Manifest]:

@@ -13,10 +13,11 @@ from typing import Any, Final
 from muster.live.fields import text
 from muster.live.snapshot import State, Workload
 from muster.model import names
-from muster.preview.whatif import fixtures, stored
+from muster.preview.whatif import fixtures
 from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState
 from muster.preview.whatif.scenario import Scenario
 from muster.render.manifest import Manifest
+from muster.replay import stored
 from muster.replay.playback import Playback, PlayedRun
 from muster.replay.player import Entry, UnplayableError, World, play
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from muster.live.errors import PreviewError
 from muster.live.snapshot import Snapshot, Workload
-from muster.preview.whatif import stored
+from muster.replay import stored
 
 
 class WhatIfError(PreviewError):

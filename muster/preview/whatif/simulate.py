@@ -19,12 +19,13 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.preview.whatif import etcd, fixtures, probe, rights, stored
+from muster.preview.whatif import etcd, fixtures, probe, rights
 from muster.preview.whatif.job_simulator import JobSimulator, has_reason
 from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState, to_state
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.preview.whatif.scenario import Scenario, WhatIfError
 from muster.render.manifest import Manifest
+from muster.replay import stored
 
 _AT_ONCE: Final = 32
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)

@@ -6,6 +6,7 @@
     admission_check(stack)   AdmissionChecks and, for Kueue's own, their ProvisioningRequestConfigs; empty
                              when nothing is queued, gang admission is off and the stack names no check
     manager_config(stack)    Kueue's Configuration, the document of the chart's controllerManagerConfigYaml
+    deciding_config(stack)   the same where no pod runs
     cluster_objects(stack)   Topologies, ResourceFlavors and AdmissionChecks
     cohorts(stack)           Cohort of every department
     team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
@@ -19,6 +20,7 @@ of keys in its file.
 
 from muster.render.kueue.checks import admission_check
 from muster.render.kueue.cluster import cluster_objects
+from muster.render.kueue.deciding import deciding_config
 from muster.render.kueue.flavors import flavors, topologies
 from muster.render.kueue.manager import METRICS_PORT, VISIBILITY_PORT, WEBHOOK_PORT, manager_config
 from muster.render.kueue.priorities import priority_classes
@@ -32,6 +34,7 @@ __all__ = [
     "by_department",
     "cluster_objects",
     "cohorts",
+    "deciding_config",
     "flavors",
     "manager_config",
     "names_by_team",

@@ -187,6 +187,14 @@ def test_a_job_that_is_not_submitted_waits_for_those_of_the_cluster(
     assert found["median"] == pytest.approx(3 * _HOUR, abs=240)
 
 
+def test_all_jobs_that_wait_in_the_cluster_are_forecast_and_no_other(
+    cluster: ApiServer, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _why(cluster, files, "--all", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["job"] for each in found["forecasts"]] == ["forecast/waits"]
+
+
 def test_a_job_outside_the_quota_gets_no_forecast(
     cluster: ApiServer, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,9 +27,10 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.preview.whatif import etcd, probe, stored
+from muster.preview.whatif import etcd, probe
 from muster.preview.whatif.fixtures import with_path
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
+from muster.replay import stored
 from muster.replay.playback import Playback
 from muster.replay.player import PROGRAM, play
 from tests import built

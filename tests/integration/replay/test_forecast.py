@@ -140,6 +140,24 @@ def test_a_job_that_would_wait_could_start_sooner_at_a_higher_priority(
     assert urgent["preempts"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
 
 
+def test_all_jobs_that_wait_are_forecast_in_the_same_futures(world: tuple[Path, Path]) -> None:
+    each = [_why(world, "vision/first"), _why(world, "vision/second")]
+    found = _why(world, "--all")
+    assert [{**one, "assumptions": found["assumptions"]} for one in found["forecasts"]] == each
+    assert found["left_out"] == {}
+
+
+def test_the_table_has_a_line_for_each_job_that_waits(
+    world: tuple[Path, Path], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stack, recording = world
+    assert main(["why", "--all", "--stack", str(stack), "--replay", str(recording), "--runs", "10"]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert ": 2 jobs waiting\n" in shown
+    assert "job            priority  GPUs  place   starts (80 %)\n" in shown
+    assert "vision/second  dev       4     2 of 2  in 3.0 h\n" in shown
+
+
 def test_an_unknown_job_is_refused_with_those_that_wait(
     world: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

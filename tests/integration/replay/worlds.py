@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from muster.live.snapshot import PodSet, State, Workload
 from muster.model import names
-from muster.preview.whatif import stored
+from muster.replay import stored
 from muster.replay.player import Entry, World
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())

@@ -10,10 +10,10 @@ import yaml
 from muster.model import names
 from muster.model.queues import Allowance
 from muster.preview.replay.alternatives import Alternatives, Prediction, find_sooner
-from muster.preview.replay.forecast import Forecast
-from muster.preview.replay.forecast_text import format_prediction, to_json
+from muster.preview.replay.forecast_text import format_forecast, to_json
 from muster.preview.replay.submitted import Alternative, Submitted, load_submitted
 from muster.replay.figures import NEVER
+from muster.replay.forecast import Forecast
 from muster.replay.recording import Job
 from tests.unit.model.model_stacks import gpus, two_teams
 
@@ -117,7 +117,7 @@ def test_only_what_starts_sooner_in_most_futures_is_reported_the_soonest_first(t
     )
     assert found.tried == ("later", "sooner", "half", "soonest")
     assert [(each.change, each.futures) for each in found.sooner] == [("soonest", 12), ("sooner", 11)]
-    shown = format_prediction(Prediction(own, found))
+    shown = format_forecast(Prediction(own, found))
     assert "What would start sooner:\n  soonest: at once\n    sooner in 12 of 12 futures\n" in shown
     assert "  not sooner: later, half\n" in shown
     written = to_json(Prediction(own, found))["alternatives"]
@@ -133,5 +133,5 @@ def test_nothing_is_tried_for_a_job_that_starts_at_once(tmp_path: Path) -> None:
 
 def test_the_text_names_what_was_tried_in_vain(tmp_path: Path) -> None:
     own = _forecast(10.0, 10.0)
-    shown = format_prediction(Prediction(own, _tried(tmp_path, own, later=(20.0, 20.0))))
+    shown = format_forecast(Prediction(own, _tried(tmp_path, own, later=(20.0, 20.0))))
     assert "Nothing that was tried starts sooner: later\n" in shown

@@ -8,10 +8,11 @@ from muster.live.fields import items, texts
 from muster.model import names
 from muster.model.queues import Allowance
 from muster.model.stack import Scheduler
-from muster.preview.replay.side import to_side
+from muster.preview.replay.queues import queues_of
 from muster.replay.moment import Moment, at_moment
 from muster.replay.player import Entry
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
+from muster.replay.side import to_side
 from tests.unit.model.model_stacks import gpus, two_teams
 
 _STACK = two_teams(Allowance(quota={"h100": gpus(16), "l4": gpus(4)}))
@@ -33,7 +34,7 @@ def _entries(*jobs: Job) -> dict[str, Entry]:
     """Each job as it is played from `_NOW`, where it is drawn to run for 9000 s."""
     header = Header(scheduler=Scheduler.KUEUE, start=0, end=_NOW, source="test")
     drawn = tuple(replace(job, runs=(Run(reserved=0, admitted=0, ended=9000),)) for job in jobs)
-    side = to_side(_STACK, Recording(header=header, jobs=drawn), now=_moment(*jobs))
+    side = to_side(queues_of(_STACK), Recording(header=header, jobs=drawn), now=_moment(*jobs))
     assert side.left_out == {}
     return {job.key: entry for job, entry in zip(side.jobs, side.entries, strict=True)}
 

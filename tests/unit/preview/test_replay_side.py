@@ -15,10 +15,11 @@ from muster.preview.compare.replay import ReplayDiff
 from muster.preview.compare.side import LoadedSide
 from muster.preview.document import Items, Table
 from muster.preview.explain import explain
-from muster.preview.replay.side import NO_POOL, NO_QUEUE, to_side
+from muster.preview.replay.queues import queues_of
 from muster.preview.sections.replay import lead
 from muster.replay.figures import Curve, Figures, Waits
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
+from muster.replay.side import NO_POOL, NO_QUEUE, to_side
 from tests.unit.model.model_stacks import gpus, two_teams
 from tests.unit.preview.preview_world import diff
 
@@ -38,13 +39,13 @@ def _recording(*jobs: Job) -> Recording:
 def test_jobs_of_unknown_queues_and_pools_are_left_out_and_counted() -> None:
     queue = replace(_JOB, queue="elsewhere")
     pool = replace(_JOB, pod_sets=(replace(_PODS, pools=("b200",)),))
-    side = to_side(_stack(gpus(8)), _recording(_JOB, queue, pool))
+    side = to_side(queues_of(_stack(gpus(8))), _recording(_JOB, queue, pool))
     assert (len(side.jobs), side.left_out) == (1, {NO_QUEUE: 1, NO_POOL: 1})
 
 
 @pytest.mark.parametrize(("second", "quota"), [(gpus(4), 12), (_UNLIMITED, 32)])
 def test_a_quota_without_a_bound_counts_as_the_pool(second: Amount, quota: int) -> None:
-    assert to_side(_stack(gpus(8), second), _recording(_JOB)).gpus == quota
+    assert to_side(queues_of(_stack(gpus(8), second)), _recording(_JOB)).gpus == quota
 
 
 def test_explain_words_a_quota_without_a_bound() -> None:

@@ -16,11 +16,13 @@ from muster.live.snapshot import State, kueue
 from muster.model.stack import Stack
 from muster.preview import markdown
 from muster.preview.html import format_html
-from muster.preview.whatif import fixtures, stored
+from muster.preview.whatif import fixtures
 from muster.preview.whatif import report as comparison_report
 from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.synthetic import synthetic_snapshot
+from muster.render.kueue import deciding_config
+from muster.replay import stored
 from tests.unit.preview.preview_world import ROOT
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,7 +92,7 @@ def test_checks_are_left_out_and_nothing_times_out() -> None:
     ]
     assert queues
     assert not [each for each in queues if "admissionChecksStrategy" in each["spec"]]
-    assert fixtures.kueue_configuration(STACK)["waitForPodsReady"]["timeout"] == "8760h"
+    assert deciding_config(STACK)["waitForPodsReady"]["timeout"] == "8760h"
 
 
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))

@@ -14,7 +14,7 @@ from muster.live.snapshot import Node, Taint
 from muster.model import names
 from muster.model.pools import Pool
 from muster.model.stack import Stack
-from muster.preview.whatif import stored
+from muster.replay import stored
 
 _HOST: Final = "kubernetes.io/hostname"
 _PODS: Final = 110

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from muster.live.snapshot import GroupPod, PodGroup, SubGroup, kai
 from muster.model import names
-from muster.preview.whatif import stored
+from muster.replay import stored
 
 _IMAGE: Final = "none"  # no pod is ever created from it
 

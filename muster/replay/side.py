@@ -1,8 +1,7 @@
-"""Brings a stack and a recording together: the objects of the queues, and the jobs as Workloads.
+"""Brings queues and a recording together: the objects of the queues, and the jobs as Workloads.
 
-Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
-format (muster/replay/player.py), for the objects of a stack (fixtures.py), nor for what a job was given that
-runs already (holding.py).
+Responsible for which recorded jobs the queues can run, and as what. Not responsible for the player's input
+format (player.py), for the objects (queues.py), nor for what a job was given that runs already (holding.py).
 """
 
 from collections import Counter
@@ -18,13 +17,13 @@ from muster.model.pools import Pool
 from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
 from muster.model.quotas import is_unlimited
-from muster.model.stack import Stack
-from muster.preview.replay.holding import Start
-from muster.preview.whatif import fixtures, stored
+from muster.replay import stored
 from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
 from muster.replay.figures import Played
+from muster.replay.holding import Start
 from muster.replay.moment import Moment
 from muster.replay.player import Entry, Manifest, World
+from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
 from muster.replay.recording import PodSet as RecordedPods
 
@@ -49,7 +48,7 @@ class Side:
 
 
 def to_side(
-    stack: Stack,
+    queues: Queues,
     recording: Recording,
     assumptions: Assumptions = AS_RECORDED,
     *,
@@ -58,32 +57,20 @@ def to_side(
     """With `now` the play begins at that moment: its running jobs hold quota, its waiting ones keep their
     age.
     """
-    objects = [manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch]
-    queues = {
-        (text(each, "metadata", "namespace"), text(each, "metadata", "name")): text(
-            each, "spec", "clusterQueue"
-        )
-        for each in objects
-        if each["kind"] == "LocalQueue"
-    }
-    start = None if now is None else Start.of(stack, objects, now)
-    teams, times = teams_by_namespace(stack), Times(recording, assumptions, stack.pools)
+    start = None if now is None else Start.of(queues, now)
+    times = Times(recording, assumptions, queues.pools)
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
     for job in recording.jobs:
-        team, seconds = teams.get(job.team), times.seconds(job)
-        if team is None or seconds is None:
-            left_out[NO_TEAM if team is None else NO_RUN] += 1
+        seconds = times.seconds(job)
+        reason = why_unplayable(job, queues)
+        if reason or seconds is None:
+            left_out[reason or NO_RUN] += 1
             continue
-        workload = _workload(job, team, stack)
-        if (workload.namespace, workload.queue) not in queues:
-            left_out[NO_QUEUE] += 1
-            continue
-        if not all(_has_pool(pods, stack) for pods in job.pod_sets):
-            left_out[NO_POOL] += 1
-            continue
-        queue = queues[workload.namespace, workload.queue]
+        team = queues.teams[job.team]
+        workload = _workload(job, team, queues)
+        queue = queues.cluster_queues[workload.namespace, workload.queue]
         entry = Entry(workload=stored.pending(workload), seconds=seconds, delays=times.delays(job))
         entries.append(entry if start is None else start.place(entry, job, workload, queue=queue))
         jobs.append(
@@ -97,47 +84,54 @@ def to_side(
                 created=int(job.created),
             )
         )
-    quotas = dict(_quotas(objects))
+    quotas = dict(_quotas(queues.objects))
     return Side(
-        world=World(objects=objects, config=fixtures.kueue_configuration(stack), grace=assumptions.grace),
+        world=World(objects=queues.objects, config=queues.config, grace=assumptions.grace),
         entries=entries,
         jobs=jobs,
         quotas=quotas,
-        gpus=_gpus(quotas, stack),
+        gpus=_gpus(quotas, queues.pools),
         left_out=left_out,
     )
 
 
-def teams_by_namespace(stack: Stack) -> dict[str, Team]:
-    """By namespace, and by name for lists that know no namespaces."""
-    teams = [team for _, team in stack.teams()]
-    by_name = {team.name: team for team in teams}
-    return by_name | {namespace: team for team in teams for namespace in team.namespaces}
+def why_unplayable(job: Job, queues: Queues) -> str:
+    """What the queues lack for the job, "" for nothing: a relative clause about jobs."""
+    team = queues.teams.get(job.team)
+    if team is None:
+        return NO_TEAM
+    if _local_queue(job, team) not in queues.cluster_queues:
+        return NO_QUEUE
+    return "" if all(_has_pool(pods, queues.pools) for pods in job.pod_sets) else NO_POOL
 
 
-def _workload(job: Job, team: Team, stack: Stack) -> Workload:
-    """The job as it would be submitted to this stack. A priority has the value that the stack gives it."""
-    values = {each.name: each.value for each in stack.priorities}
+def _local_queue(job: Job, team: Team) -> tuple[str, str]:
     namespace = job.team if job.team in team.namespaces else team.namespace
+    return namespace, job.queue or team.local_queue
+
+
+def _workload(job: Job, team: Team, queues: Queues) -> Workload:
+    """The job as it would be submitted now. A priority has the value that its name has now."""
+    namespace, queue = _local_queue(job, team)
     return Workload(
         namespace=namespace,
         name=job.id,
-        queue=job.queue or team.local_queue,
+        queue=queue,
         created=datetime.fromtimestamp(job.created, UTC),
-        pod_sets=tuple(_pods(each, stack) for each in job.pod_sets),
+        pod_sets=tuple(_pods(each, queues.pools) for each in job.pod_sets),
         state=State.PENDING,
-        priority=values.get(job.priority_class, job.priority),
+        priority=queues.priorities.get(job.priority_class, job.priority),
         priority_class=job.priority_class,
     )
 
 
-def _pods(pods: RecordedPods, stack: Stack) -> PodSet:
+def _pods(pods: RecordedPods, pools: Sequence[Pool]) -> PodSet:
     """A list that names pools gets the selector of these pools, and whatever their taints ask for."""
-    known = _known(pods, stack)
+    known = _known(pods, pools)
     terms, tolerations = pods.terms, pods.tolerations
     if not (pods.node_selector or terms):
         terms = _pool_terms(known)
-        tolerations = tolerations or tuple(_tolerations(known or stack.pools))
+        tolerations = tolerations or tuple(_tolerations(known or pools))
     return PodSet(
         name=pods.name,
         count=pods.count,
@@ -149,13 +143,13 @@ def _pods(pods: RecordedPods, stack: Stack) -> PodSet:
     )
 
 
-def _known(pods: RecordedPods, stack: Stack) -> list[Pool]:
-    return [pool for pool in stack.pools if pool.name in pods.pools or pool.flavor in pods.pools]
+def _known(pods: RecordedPods, pools: Sequence[Pool]) -> list[Pool]:
+    return [pool for pool in pools if pool.name in pods.pools or pool.flavor in pods.pools]
 
 
-def _has_pool(pods: RecordedPods, stack: Stack) -> bool:
+def _has_pool(pods: RecordedPods, pools: Sequence[Pool]) -> bool:
     """Kueue judges a selector of the job's own; a list has names alone."""
-    return bool(pods.node_selector or pods.terms or not pods.pools or _known(pods, stack))
+    return bool(pods.node_selector or pods.terms or not pods.pools or _known(pods, pools))
 
 
 def _pool_terms(pools: Sequence[Pool]) -> tuple[Term, ...]:
@@ -180,15 +174,15 @@ def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]
                     yield (text(each, "metadata", "name"), text(flavor, "name")), gpus
 
 
-def _gpus(quotas: Mapping[tuple[str, str], int], stack: Stack) -> int:
-    pools = {pool.flavor: pool for pool in stack.pools}
+def _gpus(quotas: Mapping[tuple[str, str], int], pools: Sequence[Pool]) -> int:
+    by_flavor = {pool.flavor: pool for pool in pools}
     sums: Counter[str] = Counter()
     for (_, flavor), amount in quotas.items():
-        pool = pools.get(flavor)
+        pool = by_flavor.get(flavor)
         if pool is None or not is_unlimited(pool, amount):
             sums[flavor] += amount
     for (_, flavor), amount in quotas.items():
-        pool = pools.get(flavor)
+        pool = by_flavor.get(flavor)
         if pool is not None and is_unlimited(pool, amount):
             sums[flavor] = max(sums[flavor], int(pool.max_gpus))
     return sums.total()

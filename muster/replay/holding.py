@@ -12,10 +12,10 @@ from muster.live.fields import items, text
 from muster.live.snapshot import PodSet, State, Workload
 from muster.model import names
 from muster.model.pools import Pool
-from muster.model.stack import Stack
-from muster.preview.whatif import stored
+from muster.replay import stored
 from muster.replay.moment import Moment, Running
 from muster.replay.player import Entry, Manifest
+from muster.replay.queues import Queues
 from muster.replay.recording import Job
 from muster.replay.recording import PodSet as RecordedPods
 
@@ -40,14 +40,14 @@ class Start:
     groups: Mapping[str, Sequence[_Group]]
 
     @classmethod
-    def of(cls, stack: Stack, objects: Sequence[Manifest], moment: Moment) -> Self:
+    def of(cls, queues: Queues, moment: Moment) -> Self:
         return cls(
             at=int(moment.at),
             running={each.job.key: each for each in moment.running},
-            pools={pool.flavor: pool for pool in stack.pools},
+            pools={pool.flavor: pool for pool in queues.pools},
             groups={
                 text(each, "metadata", "name"): [*_groups(each)]
-                for each in objects
+                for each in queues.objects
                 if each["kind"] == "ClusterQueue"
             },
         )

@@ -1,0 +1,27 @@
+"""The queues that a stack renders, for the player."""
+
+from muster.live.errors import PreviewError
+from muster.model.queues import Team
+from muster.model.stack import Scheduler, Stack
+from muster.preview.whatif import fixtures
+from muster.render import kueue
+from muster.replay.queues import Queues
+
+
+def queues_of(stack: Stack) -> Queues:
+    """PreviewError for a stack whose queues are not Kueue's."""
+    if stack.scheduler is not Scheduler.KUEUE:
+        raise PreviewError(
+            f"the player decides as Kueue does, and the stack is scheduled by {stack.scheduler}. "
+            "Fix: leave the recording out."
+        )
+    teams = [team for _, team in stack.teams()]
+    by_name = {team.name: team for team in teams}
+    by_namespace: dict[str, Team] = {space: team for team in teams for space in team.namespaces}
+    return Queues(
+        objects=[manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch],
+        config=kueue.deciding_config(stack),
+        teams=by_name | by_namespace,
+        priorities={each.name: each.value for each in stack.priorities},
+        pools=stack.pools,
+    )

@@ -1,0 +1,324 @@
+"""When waiting jobs start: Kueue plays many futures of a moment, and the starts are counted.
+
+One set of futures answers for every job that waits at the moment. Responsible for playing and counting. Not
+responsible for what a future holds (futures.py), nor for words (muster/preview/replay/forecast_text.py).
+"""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Final, Self
+
+from muster.live.errors import PreviewError
+from muster.replay.assumptions import Assumptions
+from muster.replay.figures import NEVER, Played
+from muster.replay.futures import Futures, futures
+from muster.replay.moment import Moment, priority_of
+from muster.replay.percentile import interval, percentile
+from muster.replay.playback import Playback
+from muster.replay.player import Entry, World
+from muster.replay.queues import Queues
+from muster.replay.recording import Header, Job
+from muster.replay.side import Side, to_side, why_unplayable
+
+Player = Callable[[World, Sequence[Entry]], Playback]
+"""Plays jobs in a world: Kueue's player, whose program is given."""
+
+_HOUR: Final = 3600
+# A job that starts soon needs no long future: each is played this far first, then further.
+_STEPS: Final = (6 * _HOUR, 24 * _HOUR, 72 * _HOUR)
+_MIDDLE: Final = 50
+# What is meant to hold 80 % of the starts. The middle 80 % of the futures hold fewer: the days to come
+# differ from the past by more than draws from it do (bench/forecast.py).
+_WITHIN: Final = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`runs` futures of `seconds` each, `at_once` of them at the same time."""
+
+    runs: int = 40
+    seconds: int = 7 * 24 * _HOUR
+    seed: int = 0
+    grace: int = 0
+    at_once: int = min(os.cpu_count() or 1, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Jobs of a team and a priority. Of several futures, `jobs` and `gpus` are the means."""
+
+    team: str
+    priority: str
+    jobs: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Of one job. `earliest` to `latest` is the 80 % interval, in seconds from the moment; NEVER where it is
+    beyond the end of the futures. `starts` are those of each of the `runs` futures; `unstarted` of them end
+    before it starts.
+
+    `place` is among the `waiting` jobs of its ClusterQueue, from 1; `ahead` are the jobs before it. `ends` is
+    what runs now and has ended when it starts, `preempts` what it preempts. Durations and arrivals are those
+    of the time before `learned_until`.
+    """
+
+    job: str
+    team: str
+    priority: str
+    gpus: int
+    at: float
+    learned_until: float
+    earliest: float
+    median: float
+    latest: float
+    starts: tuple[float, ...]
+    runs: int
+    unstarted: int
+    seconds: int
+    seed: int
+    place: int
+    waiting: int
+    ahead: tuple[Group, ...]
+    ends: tuple[Group, ...]
+    preempts: tuple[Group, ...]
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """The forecasts of a moment, the oldest job first. `left_out`: reason -> waiting jobs without one."""
+
+    at: float
+    forecasts: tuple[Forecast, ...]
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Future:
+    side: Side
+    playback: Playback
+
+
+def forecast(
+    queues: Queues,
+    header: Header,
+    moment: Moment,
+    *,
+    jobs: Sequence[Job],
+    player: Player,
+    settings: Settings,
+    history: Moment | None = None,
+) -> tuple[Forecast, ...]:
+    """Of jobs that wait at the moment. `history`: what durations and arrivals are learned from, where that is
+    not the moment itself. PreviewError where the queues cannot run one of the jobs.
+    """
+    for job in jobs:
+        if reason := why_unplayable(job, queues):
+            raise PreviewError(
+                f"{job.key}: is one of the jobs {reason}, so nothing can be said about it. "
+                "Fix: name the stack of the cluster in which it waits."
+            )
+    if not jobs:
+        return ()
+    teams = {namespace: team.name for namespace, team in queues.teams.items()}
+    drawn = futures(
+        header, moment, history=history, seconds=settings.seconds, seed=settings.seed, teams=teams
+    )
+    with ThreadPoolExecutor(max_workers=settings.at_once) as pool:
+        playing = [
+            pool.submit(_play, queues, drawn, number, jobs=jobs, player=player, settings=settings)
+            for number in range(settings.runs)
+        ]
+        played = [each.result() for each in playing]
+    counts = _Counts.of(drawn, played, settings)
+    return tuple(counts.forecast(job) for job in jobs)
+
+
+def forecast_all(
+    queues: Queues,
+    header: Header,
+    moment: Moment,
+    *,
+    player: Player,
+    settings: Settings,
+    history: Moment | None = None,
+) -> Outlook:
+    """Of all jobs that wait at the moment, in the same futures."""
+    jobs: list[Job] = []
+    left_out: Counter[str] = Counter()
+    for job in moment.waiting:
+        if reason := why_unplayable(job, queues):
+            left_out[reason] += 1
+        else:
+            jobs.append(job)
+    found = forecast(queues, header, moment, jobs=jobs, player=player, settings=settings, history=history)
+    return Outlook(at=moment.at, forecasts=found, left_out=left_out)
+
+
+def _play(
+    queues: Queues,
+    drawn: Futures,
+    number: int,
+    *,
+    jobs: Sequence[Job],
+    player: Player,
+    settings: Settings,
+) -> _Future:
+    at = int(drawn.moment.at)
+    assumed = Assumptions(grace=settings.grace)
+    side = to_side(queues, drawn.draw(number), assumed, now=drawn.moment)
+    wanted = {job.key for job in jobs}
+    labels = [job.label for job in side.jobs if job.key in wanted]
+    for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
+        until = at + seconds
+        pairs = zip(side.entries, side.jobs, strict=True)
+        entries = [entry for entry, job in pairs if job.created <= until]
+        world = replace(side.world, horizon=until - min(each.at or at for each in entries))
+        playback = player(world, entries)
+        if all(playback.runs[label] for label in labels):
+            break
+    return _Future(side, playback)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """What the futures have in common: `jobs` by key and `labelled` by label, of those that were there at the
+    moment; `waiting`, the labels of each ClusterQueue in its order; `victims`, by whom they are preempted, in
+    how many futures each; `ends`, of each future: when jobs that run at the moment end, and their labels.
+    """
+
+    drawn: Futures
+    played: Sequence[_Future]
+    settings: Settings
+    jobs: Mapping[str, Played]
+    labelled: Mapping[str, Played]
+    waiting: Mapping[str, Sequence[str]]
+    victims: Mapping[str, Counter[str]]
+    ends: Sequence[Sequence[tuple[int, str]]]
+
+    @classmethod
+    def of(cls, drawn: Futures, played: Sequence[_Future], settings: Settings) -> Self:
+        side, moment = played[0].side, drawn.moment
+        keys = {each.job.key for each in moment.running}
+        running = {job.label for job in side.jobs if job.key in keys}
+        return cls(
+            drawn=drawn,
+            played=played,
+            settings=settings,
+            jobs={job.key: job for job in side.jobs},
+            labelled={job.label: job for job in side.jobs},
+            waiting=_waiting(side, moment),
+            victims=_victims(played),
+            ends=[_ends(each.playback, running, int(moment.at)) for each in played],
+        )
+
+    def forecast(self, job: Job) -> Forecast:
+        target, at = self.jobs[job.key], self.drawn.moment.at
+        starts = [_start(each, target.label, int(at)) for each in self.played]
+        ordered = sorted(starts)
+        earliest, latest = interval(ordered, _WITHIN)
+        queue = self.waiting[target.queue]
+        place = queue.index(target.label)
+        unstarted = ordered.count(NEVER)
+        return Forecast(
+            job=target.label,
+            team=target.team,
+            priority=target.priority,
+            gpus=target.gpus,
+            at=at,
+            learned_until=self.drawn.history.at,
+            earliest=earliest,
+            median=percentile(ordered, _MIDDLE),
+            latest=latest,
+            starts=tuple(starts),
+            runs=len(self.played),
+            unstarted=unstarted,
+            seconds=self.settings.seconds,
+            seed=self.settings.seed,
+            place=place + 1,
+            waiting=len(queue),
+            ahead=self._groups(Counter(queue[:place]), 1),
+            ends=self._groups(self._ended(starts), len(starts) - unstarted),
+            preempts=self._groups(self.victims.get(target.label, Counter()), len(self.played)),
+            left_out=self.played[0].side.left_out,
+        )
+
+    def _ended(self, starts: Sequence[float]) -> Counter[str]:
+        """How often each running job has ended when the job starts."""
+        at = int(self.drawn.moment.at)
+        found: Counter[str] = Counter()
+        for ends, start in zip(self.ends, starts, strict=True):
+            if start != NEVER:
+                found.update(label for end, label in ends if end <= at + start)
+        return found
+
+    def _groups(self, counts: Mapping[str, int], of: int) -> tuple[Group, ...]:
+        """By team and priority, the most GPUs first."""
+        jobs: Counter[tuple[str, str]] = Counter()
+        gpus: Counter[tuple[str, str]] = Counter()
+        for label, count in counts.items():
+            # A job of another future alone has no place among these; its copy arrived after the moment.
+            if label in self.labelled:
+                job = self.labelled[label]
+                jobs[job.team, job.priority] += count
+                gpus[job.team, job.priority] += count * job.gpus
+        found = (
+            Group(team=team, priority=priority, jobs=count / of, gpus=gpus[team, priority] / of)
+            for (team, priority), count in jobs.items()
+        )
+        return tuple(sorted(found, key=lambda each: (-each.gpus, -each.jobs, each.team, each.priority)))
+
+
+def _start(future: _Future, label: str, at: int) -> float:
+    runs = future.playback.runs[label]
+    return float(runs[0].start - at) if runs else NEVER
+
+
+def _waiting(side: Side, moment: Moment) -> dict[str, list[str]]:
+    """The waiting jobs of each ClusterQueue in its order: by priority, then by age."""
+    keys = {job.key for job in moment.waiting}
+    found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for entry, job in zip(side.entries, side.jobs, strict=True):
+        if job.key in keys:
+            found[job.queue].append((-int(entry.workload["spec"]["priority"]), job.label))
+    # Sorting is stable, and the jobs are ordered by age.
+    return {queue: [label for _, label in sorted(jobs, key=itemgetter(0))] for queue, jobs in found.items()}
+
+
+def _victims(played: Sequence[_Future]) -> dict[str, Counter[str]]:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for future in played:
+        for victim, runs in future.playback.runs.items():
+            for preemptor in {run.by for run in runs if run.by}:
+                found[preemptor][victim] += 1
+    return found
+
+
+def _ends(playback: Playback, running: Collection[str], at: int) -> list[tuple[int, str]]:
+    firsts = ((label, runs[0]) for label, runs in playback.runs.items() if label in running and runs)
+    return [
+        (run.end, label)
+        for label, run in firsts
+        if run.end is not None and run.end > at and not run.is_evicted
+    ]
+
+
+def find_waiting(moment: Moment, name: str) -> Job:
+    """The waiting job NAMESPACE/ID, or NAMESPACE/NAME where names are recorded. PreviewError with the jobs
+    that do wait where there is none.
+    """
+    for job in moment.waiting:
+        namespace, _, last = job.name.rpartition("/")
+        if name in (f"{job.team}/{job.id}", f"{namespace.partition('/')[0]}/{last}"):
+            return job
+    shown = ", ".join(f"{job.team}/{job.id} ({priority_of(job)})" for job in moment.waiting[:5])
+    raise PreviewError(
+        f"{name}: no such job waits at that moment. Fix: name one of the {len(moment.waiting)} that do"
+        f"{f', such as {shown}' if shown else ''}."
+    )
