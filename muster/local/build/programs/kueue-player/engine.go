@@ -17,6 +17,7 @@ import (
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/util/routine"
@@ -49,6 +50,7 @@ func newEngine(world *world) (*engine, error) {
 	if err := enable(world); err != nil {
 		return nil, err
 	}
+	keepGates()
 	// Admissions are written within the cycle, not by goroutines that may end after it.
 	routine.DefaultWrapper = inline{}
 	e := &engine{clock: testingclock.NewFakeClock(time.Unix(0, 0)), store: newStore(world.namespaces)}
@@ -57,7 +59,12 @@ func newEngine(world *world) (*engine, error) {
 	if world.Config.FairSharing != nil {
 		cacheOptions = append(cacheOptions, schdcache.WithFairSharing(true))
 	}
-	queueOptions := []qcache.Option{qcache.WithClock(e.clock), qcache.WithPreemptionExpectations(expected)}
+	queueOptions := []qcache.Option{
+		qcache.WithClock(e.clock),
+		qcache.WithPreemptionExpectations(expected),
+		// Nothing reads metrics, and those of a LocalQueue count all that waits in it, at each change.
+		qcache.WithLocalQueueMetrics(&metrics.LocalQueueMetricsConfig{Enabled: false}),
+	}
 	if uncounted := world.Config.Resources; uncounted != nil {
 		cacheOptions = append(cacheOptions, schdcache.WithExcludedResourcePrefixes(uncounted.ExcludeResourcePrefixes))
 		queueOptions = append(queueOptions, qcache.WithExcludedResourcePrefixes(uncounted.ExcludeResourcePrefixes))
