@@ -138,7 +138,8 @@ def measure(
 
 def side(found: Forecast, job: Job) -> int:
     """0 where the next start of the job lies in the interval, -1 before and 1 after it."""
-    starts = [run.reserved - found.at for run in job.runs if run.reserved > found.at]
+    admitted = [run.admitted for run in job.runs if run.admitted is not None]
+    starts = [each - found.at for each in admitted if each > found.at]
     wait = min(starts, default=NEVER)
     wait = NEVER if wait > found.seconds else wait
     return (wait > found.latest) - (wait < found.earliest)

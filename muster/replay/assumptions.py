@@ -14,8 +14,9 @@ from typing import Final
 from muster.errors import MusterError
 from muster.model.gangpolicy.durations import format_duration, parse_duration
 from muster.model.pools import Pool
-from muster.replay.durations import Distribution, Seen, learn, to_distribution
+from muster.replay.durations import Distribution, learn
 from muster.replay.moment import at_moment, kind_of, seen
+from muster.replay.provisioning import provisioning
 from muster.replay.recording import Job, Recording
 
 RECORDED: Final = "recorded"
@@ -34,18 +35,21 @@ class Assumptions:
     recorded a job runs; None draws its time from what jobs of its team and priority took.
 
     `provisioning`: pool -> seconds from the reservation of quota until the nodes are there; None draws them
-    from the recording. The nodes of other pools are there at once.
+    from the recording, a distribution from what was learned elsewhere. The nodes of other pools are there at
+    once.
     """
 
     grace: int = 0
     scale: float | None = 1.0
-    provisioning: Mapping[str, int | None] = field(default_factory=lambda: MappingProxyType({}))
+    provisioning: Mapping[str, int | Distribution | None] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     seed: int = 0
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """What the report says about them."""
-        return (self._durations, *self._nodes(), self._release)
+        return (self._durations, *self.nodes, self._release)
 
     @property
     def _durations(self) -> str:
@@ -58,12 +62,14 @@ class Assumptions:
             f"Each job runs {how}, once all its quota is reserved. A preempted job starts from its beginning."
         )
 
-    def _nodes(self) -> Iterator[str]:
+    @property
+    def nodes(self) -> Iterator[str]:
+        """When they are there."""
         for pool, seconds in sorted(self.provisioning.items()):
             when = (
-                f"after a time drawn (seed {self.seed}) from the recording"
-                if seconds is None
-                else f"after {format_duration(timedelta(seconds=seconds))}"
+                f"after {format_duration(timedelta(seconds=seconds))}"
+                if isinstance(seconds, int)
+                else f"after a time drawn (seed {self.seed}) from the recording"
             )
             yield f"Nodes of {pool} are there {when}, in which the job holds its quota."
         which = "Nodes of other pools" if self.provisioning else "Nodes"
@@ -124,8 +130,11 @@ class Times:
                     f"--provisioning names pool {name}, which the stack lacks.",
                     fix=f"name one of: {', '.join(sorted(by_name))}.",
                 )
-            pool = by_name[name]
-            self._delays[pool.flavor] = _provisioning(recording, pool) if seconds is None else seconds
+            self._delays[by_name[name].flavor] = (
+                recorded_provisioning(recording.jobs, by_name.values(), name, at=self._end)
+                if seconds is None
+                else seconds
+            )
 
     def seconds(self, job: Job) -> int | None:
         """How long it runs without interruption; None for a job that never ran."""
@@ -137,10 +146,12 @@ class Times:
             recorded = self._durations.draw(kind_of(job, {}), dice, session=session)
         return max(round(recorded * (self._assumed.scale or 1.0)), 1)
 
-    def delays(self, job: Job) -> dict[str, int]:
-        """Flavor -> seconds until its nodes are there."""
+    def delays(self, job: Job, *, waited: float = 0.0) -> dict[str, int]:
+        """Flavor -> seconds until its nodes are there. They are not after `waited` seconds."""
         return {
-            flavor: found if isinstance(found, int) else round(found.draw(self._dice(job, flavor)))
+            flavor: found
+            if isinstance(found, int)
+            else round(found.draw(self._dice(job, flavor), beyond=waited))
             for flavor, found in self._delays.items()
         }
 
@@ -158,24 +169,15 @@ class Times:
         return max(found) if found else None
 
 
-def _provisioning(recording: Recording, pool: Pool) -> Distribution:
-    """From the reservation of quota to the admission, of the runs that got this pool. A run that lost its
-    quota before says that it takes longer.
-    """
-    found = [
-        Seen(
-            seconds=(run.ended or recording.header.end if run.admitted is None else run.admitted)
-            - run.reserved,
-            is_over=run.admitted is not None,
-        )
-        for job in recording.jobs
-        for run in job.runs
-        if pool.flavor in run.flavors
-    ]
-    if not any(each.is_over for each in found):
+def recorded_provisioning(
+    jobs: Iterable[Job], pools: Iterable[Pool], pool: str, *, at: float
+) -> Distribution:
+    """Of the nodes of a pool, as far as it was known at a moment."""
+    found = provisioning(jobs, pools, at=at).get(pool)
+    if found is None:
         raise AssumptionError(
-            f"The recording has no run that was admitted in pool {pool.name}, so its provisioning times are "
+            f"The recording has no run that was admitted in pool {pool}, so its provisioning times are "
             "unknown.",
-            fix=f"write a time: --provisioning {pool.name}=8m.",
+            fix=f"write a time: --provisioning {pool}=8m.",
         )
-    return to_distribution(found)
+    return found

@@ -82,6 +82,8 @@ class Distribution:
 
     def draw(self, dice: random.Random, *, beyond: float = 0.0) -> float:
         """The length of a job that has run for `beyond` seconds already."""
+        if not beyond:
+            return self.length(dice.random())
         least = self.share(beyond)
         found = self.length(least + (1.0 - least) * dice.random())
         return found if found > beyond else beyond * min(1.0 / (1.0 - dice.random()), _MOST)

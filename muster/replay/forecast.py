@@ -6,20 +6,23 @@ responsible for what a future holds (futures.py), nor for words (muster/preview/
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Final, Self
 
 from muster.live.errors import PreviewError
-from muster.replay.assumptions import Assumptions
+from muster.replay.assumptions import Assumptions, recorded_provisioning
+from muster.replay.durations import Distribution
 from muster.replay.figures import NEVER, Played
 from muster.replay.futures import Futures, futures
 from muster.replay.moment import Moment, priority_of
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback
 from muster.replay.player import Entry, World
+from muster.replay.provisioning import has_waits, provisioning
 from muster.replay.queues import Queues
 from muster.replay.recording import Header, Job
 from muster.replay.side import Side, to_side, why_unplayable
@@ -34,17 +37,27 @@ _MIDDLE: Final = 50
 # What is meant to hold 80 % of the starts. The middle 80 % of the futures hold fewer: the days to come
 # differ from the past by more than draws from it do (bench/forecast.py).
 _WITHIN: Final = 90
+# Of the provisioning times of a pool, what is shown.
+_LOW: Final = 0.1
+_HIGH: Final = 0.9
+_MOST_RUNS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`runs` futures of `seconds` each, `at_once` of them at the same time."""
+    """`runs` futures of `seconds` each, `at_once` of them at the same time.
+
+    `provisioning`: pool -> seconds from the reservation of quota until its nodes are there. None for a pool
+    draws them from the recording, as for a pool that is missing and that the recording knows. None in place
+    of all: the nodes are there at once.
+    """
 
     runs: int = 40
     seconds: int = 7 * 24 * _HOUR
     seed: int = 0
     grace: int = 0
     at_once: int = min(os.cpu_count() or 1, 4)
+    provisioning: Mapping[str, int | None] | None = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +71,26 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Of a pool that the job is given. They are there `low` to `high` seconds after the reservation of quota:
+    the middle 80 % of the recording, or equal where they were set.
+    """
+
+    pool: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Of one job. `earliest` to `latest` is the 80 % interval, in seconds from the moment; NEVER where it is
-    beyond the end of the futures. `starts` are those of each of the `runs` futures; `unstarted` of them end
-    before it starts.
+    """Of one job. A start is an admission: quota is reserved and the nodes are there. `earliest` to `latest`
+    is the 80 % interval, in seconds from the moment; NEVER where it is beyond the end of the futures.
+    `starts` are those of each of the `runs` futures; `unstarted` of them end before it starts.
 
     `place` is among the `waiting` jobs of its ClusterQueue, from 1; `ahead` are the jobs before it. `ends` is
-    what runs now and has ended when it starts, `preempts` what it preempts. Durations and arrivals are those
-    of the time before `learned_until`.
+    what runs now and has ended when it starts, `preempts` what it preempts. `nodes` are those that it waits
+    for; `provisioning` are sentences on when nodes are there. Durations, arrivals and provisioning times are
+    those of the time before `learned_until`.
     """
 
     job: str
@@ -88,6 +113,8 @@ class Forecast:
     ends: tuple[Group, ...]
     preempts: tuple[Group, ...]
     left_out: Mapping[str, int]
+    nodes: tuple[Nodes, ...] = ()
+    provisioning: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +157,19 @@ def forecast(
     drawn = futures(
         header, moment, history=history, seconds=settings.seconds, seed=settings.seed, teams=teams
     )
+    assumed = Assumptions(
+        grace=settings.grace,
+        provisioning=_provisioning(queues, drawn.history, settings),
+        seed=settings.seed,
+    )
     with ThreadPoolExecutor(max_workers=settings.at_once) as pool:
         playing = [
-            pool.submit(_play, queues, drawn, number, jobs=jobs, player=player, settings=settings)
+            pool.submit(_play, queues, drawn, number, assumed, jobs=jobs, player=player, settings=settings)
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    counts = _Counts.of(drawn, played, settings)
+    pools = {pool.flavor: pool.name for pool in queues.pools}
+    counts = _Counts.of(drawn, played, settings, assumed, pools)
     return tuple(counts.forecast(job) for job in jobs)
 
 
@@ -161,17 +194,37 @@ def forecast_all(
     return Outlook(at=moment.at, forecasts=found, left_out=left_out)
 
 
+def _provisioning(
+    queues: Queues, history: Moment, settings: Settings
+) -> Mapping[str, int | Distribution | None]:
+    if settings.provisioning is None:
+        return {}
+    known = provisioning(history.past, queues.pools, at=history.at)
+    found: dict[str, int | Distribution | None] = {
+        pool: each for pool, each in known.items() if has_waits(each)
+    }
+    for pool, seconds in settings.provisioning.items():
+        found[pool] = (
+            recorded_provisioning(history.past, queues.pools, pool, at=history.at)
+            if seconds is None
+            else seconds
+        )
+    return found
+
+
 def _play(
     queues: Queues,
     drawn: Futures,
     number: int,
+    assumed: Assumptions,
     *,
     jobs: Sequence[Job],
     player: Player,
     settings: Settings,
 ) -> _Future:
     at = int(drawn.moment.at)
-    assumed = Assumptions(grace=settings.grace)
+    # Each future has draws of its own.
+    assumed = replace(assumed, seed=settings.seed * _MOST_RUNS + number)
     side = to_side(queues, drawn.draw(number), assumed, now=drawn.moment)
     wanted = {job.key for job in jobs}
     labels = [job.label for job in side.jobs if job.key in wanted]
@@ -180,22 +233,25 @@ def _play(
         pairs = zip(side.entries, side.jobs, strict=True)
         entries = [entry for entry, job in pairs if job.created <= until]
         world = replace(side.world, horizon=until - min(each.at or at for each in entries))
-        playback = player(world, entries)
-        if all(playback.runs[label] for label in labels):
+        future = _Future(side, player(world, entries))
+        if all(_start(future, label, at, within=seconds) != NEVER for label in labels):
             break
-    return _Future(side, playback)
+    return future
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
     """What the futures have in common: `jobs` by key and `labelled` by label, of those that were there at the
     moment; `waiting`, the labels of each ClusterQueue in its order; `victims`, by whom they are preempted, in
-    how many futures each; `ends`, of each future: when jobs that run at the moment end, and their labels.
+    how many futures each; `ends`, of each future: when jobs that run at the moment end, and their labels;
+    `pools`: flavor -> pool.
     """
 
     drawn: Futures
     played: Sequence[_Future]
     settings: Settings
+    assumed: Assumptions
+    pools: Mapping[str, str]
     jobs: Mapping[str, Played]
     labelled: Mapping[str, Played]
     waiting: Mapping[str, Sequence[str]]
@@ -203,7 +259,14 @@ class _Counts:
     ends: Sequence[Sequence[tuple[int, str]]]
 
     @classmethod
-    def of(cls, drawn: Futures, played: Sequence[_Future], settings: Settings) -> Self:
+    def of(
+        cls,
+        drawn: Futures,
+        played: Sequence[_Future],
+        settings: Settings,
+        assumed: Assumptions,
+        pools: Mapping[str, str],
+    ) -> Self:
         side, moment = played[0].side, drawn.moment
         keys = {each.job.key for each in moment.running}
         running = {job.label for job in side.jobs if job.key in keys}
@@ -211,6 +274,8 @@ class _Counts:
             drawn=drawn,
             played=played,
             settings=settings,
+            assumed=assumed,
+            pools=pools,
             jobs={job.key: job for job in side.jobs},
             labelled={job.label: job for job in side.jobs},
             waiting=_waiting(side, moment),
@@ -220,7 +285,7 @@ class _Counts:
 
     def forecast(self, job: Job) -> Forecast:
         target, at = self.jobs[job.key], self.drawn.moment.at
-        starts = [_start(each, target.label, int(at)) for each in self.played]
+        starts = [_start(each, target.label, int(at), within=self.settings.seconds) for each in self.played]
         ordered = sorted(starts)
         earliest, latest = interval(ordered, _WITHIN)
         queue = self.waiting[target.queue]
@@ -247,7 +312,19 @@ class _Counts:
             ends=self._groups(self._ended(starts), len(starts) - unstarted),
             preempts=self._groups(self.victims.get(target.label, Counter()), len(self.played)),
             left_out=self.played[0].side.left_out,
+            nodes=tuple(self._nodes(target.label)),
+            provisioning=tuple(self.assumed.nodes),
         )
+
+    def _nodes(self, label: str) -> Iterator[Nodes]:
+        runs = (run for future in self.played for run in future.playback.runs[label])
+        flavors = {flavor for run in runs for flavor in run.usage}
+        for pool in sorted(self.pools[flavor] for flavor in flavors if flavor in self.pools):
+            found = self.assumed.provisioning.get(pool)
+            if isinstance(found, Distribution):
+                yield Nodes(pool=pool, low=found.length(_LOW), high=found.length(_HIGH))
+            elif found:
+                yield Nodes(pool=pool, low=found, high=found)
 
     def _ended(self, starts: Sequence[float]) -> Counter[str]:
         """How often each running job has ended when the job starts."""
@@ -275,9 +352,11 @@ class _Counts:
         return tuple(sorted(found, key=lambda each: (-each.gpus, -each.jobs, each.team, each.priority)))
 
 
-def _start(future: _Future, label: str, at: int) -> float:
-    runs = future.playback.runs[label]
-    return float(runs[0].start - at) if runs else NEVER
+def _start(future: _Future, label: str, at: int, *, within: int) -> float:
+    """When its pods begin. A run that lost its quota before its nodes were there is no start."""
+    begins = (run.begin - at for run in future.playback.runs[label] if run.begin is not None)
+    begin = next(begins, NEVER)
+    return float(begin) if begin <= within else NEVER
 
 
 def _waiting(side: Side, moment: Moment) -> dict[str, list[str]]:

@@ -60,15 +60,27 @@ class Start:
         if running is None:
             return replace(entry, at=max(self.at, int(job.created)))
         since = running.run.admitted
-        ran = 0 if since is None else max(self.at - int(since), 0)
+        ran = -self._left(running, entry) if since is None else max(self.at - int(since), 0)
         held = running.workload or self._assigned(running, workload, queue)
         if held is None:
             # Kueue chooses its flavors a second before the others arrive.
             left = max((entry.seconds or 0) - ran, 1)
-            return replace(entry, seconds=left, at=self.at - 1)
+            return replace(entry, seconds=left, at=self.at - 1, delays={})
         return replace(
             entry, workload=stored.holding(replace(held, cluster_queue=queue)), ran=ran, at=self.at
         )
+
+    def waited(self, job: Job) -> float:
+        """How long it has waited for its nodes."""
+        running = self.running.get(job.key)
+        if running is None or running.run.admitted is not None:
+            return 0.0
+        return max(self.at - running.run.reserved, 0.0)
+
+    def _left(self, running: Running, entry: Entry) -> int:
+        """Seconds until the nodes are there that it waits for."""
+        delays = [entry.delays.get(flavor, 0) for flavor in running.run.flavors]
+        return max(max(delays, default=0) - int(self.waited(running.job)), 0)
 
     def _assigned(self, running: Running, workload: Workload, queue: str) -> Workload | None:
         """The Workload with the flavors that its job was given; None where the recording has none."""

@@ -60,9 +60,9 @@ class Entry:
     """A job to play: a Workload, and the seconds that it runs without interruption. Without them it never
     ends.
 
-    One with an admission in its status holds quota when it arrives, and has run for `ran` seconds. `at`: the
-    second of its arrival, None for that of its creation. `delays`: flavor -> seconds that it holds quota
-    before it runs, until the nodes are there.
+    One with an admission in its status holds quota when it arrives, and has run for `ran` seconds; below 0,
+    its nodes are there in so many. `at`: the second of its arrival, None for that of its creation. `delays`:
+    flavor -> seconds that it holds quota before it runs, until the nodes are there.
     """
 
     workload: Manifest

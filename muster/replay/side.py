@@ -71,7 +71,9 @@ def to_side(
         team = queues.teams[job.team]
         workload = _workload(job, team, queues)
         queue = queues.cluster_queues[workload.namespace, workload.queue]
-        entry = Entry(workload=stored.pending(workload), seconds=seconds, delays=times.delays(job))
+        waited = 0.0 if start is None else start.waited(job)
+        delays = times.delays(job, waited=waited)
+        entry = Entry(workload=stored.pending(workload), seconds=seconds, delays=delays)
         entries.append(entry if start is None else start.place(entry, job, workload, queue=queue))
         jobs.append(
             Played(

@@ -39,6 +39,7 @@ _NO_RECORDING: Final = (
     "  no forecast of its start: that takes a recording of past jobs. Fix: --recording FILE --stack STACK; "
     "`muster record` writes one\n"
 )
+_OFF: Final = "off"
 _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 
 
@@ -92,6 +93,13 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
     help="With a forecast: how far a future reaches.",
 )
 @click.option(
+    "--provisioning",
+    multiple=True,
+    metavar="POOL=TIME",
+    help="With a forecast: how long nodes of a pool take after the reservation of quota, such as h100=8m. "
+    "May be repeated. `off` alone: all nodes are there at once. Default: as long as in the recording.",
+)
+@click.option(
     "--seed",
     type=int,
     default=0,
@@ -121,6 +129,7 @@ def cli(
     at: str | None,
     runs: int,
     days: int,
+    provisioning: tuple[str, ...],
     seed: int,
     with_alternatives: bool,
     as_json: bool,
@@ -148,6 +157,7 @@ def cli(
     if stack and source and (status is None or _is_waiting(status)):
         # What plays takes longer to import than `--help` may.
         from muster.cli.forecast import Asked, predict, predict_all
+        from muster.replay.assumptions import parse_provisioning
         from muster.replay.forecast import Settings
 
         asked = Asked(
@@ -155,7 +165,12 @@ def cli(
             recording=source,
             api=api,
             at=_time(at),
-            settings=Settings(runs=runs, seconds=days * 86_400, seed=seed),
+            settings=Settings(
+                runs=runs,
+                seconds=days * 86_400,
+                seed=seed,
+                provisioning=None if provisioning == (_OFF,) else parse_provisioning(provisioning),
+            ),
             job=job if status is None else f"{status.namespace}/{status.name}",
             file=file,
             team=team,

@@ -9,7 +9,7 @@ from muster.preview.compare.replay import format_seconds
 from muster.preview.document import many
 from muster.preview.replay.alternatives import Alternatives, Prediction
 from muster.replay.figures import NEVER
-from muster.replay.forecast import Forecast, Group, Outlook
+from muster.replay.forecast import Forecast, Group, Nodes, Outlook
 
 _HEADINGS: Final = ("job", "priority", "GPUs", "place", "starts (80 %)")
 
@@ -88,7 +88,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _record(found: Forecast) -> dict[str, Any]:
     record = asdict(found)
-    del record["starts"]
+    del record["starts"], record["provisioning"]
     for name in ("earliest", "median", "latest"):
         record[name] = None if record[name] == NEVER else record[name]
     return record
@@ -107,13 +107,11 @@ def assumptions(found: Forecast) -> Iterator[str]:
     yield "New jobs arrive as on days of the two weeks before, drawn at random."
     if found.learned_until < found.at:
         yield (
-            "What runs and waits is read from the cluster. Durations and arrivals are those of the "
-            f"recording, which ends {_moment(found.learned_until)}."
+            "What runs and waits is read from the cluster. Durations, arrivals and provisioning times are "
+            f"those of the recording, which ends {_moment(found.learned_until)}."
         )
-    yield (
-        "Quotas are those of the stack. Nodes are there at once, admission checks are ready, and a job that "
-        "fits the quota starts."
-    )
+    yield from found.provisioning
+    yield "Quotas are those of the stack. A job that fits the quota starts when its nodes are there."
     for reason, count in sorted(found.left_out.items()):
         yield f"Not played: {many(count, 'job')} {reason}."
 
@@ -124,6 +122,7 @@ def _lines(prediction: Prediction) -> Iterator[str]:
     yield f"at {_moment(found.at)}"
     yield ""
     yield f"Starts {_interval(found)}"
+    yield from map(_nodes, found.nodes)
     if found.unstarted:
         yield f"  in {found.unstarted} of {found.runs} futures it does not start within {_reach(found)}"
     yield f"Place  {found.place} of {found.waiting} in its queue"
@@ -135,6 +134,12 @@ def _lines(prediction: Prediction) -> Iterator[str]:
     yield "Assumed:"
     for each in assumptions(found):
         yield f"  - {each}"
+
+
+def _nodes(found: Nodes) -> str:
+    if found.low == found.high:
+        return f"  of this, nodes of {found.pool} take {_wait(found.low)}"
+    return f"  of this, nodes of {found.pool} took {_wait(found.low)} to {_wait(found.high)} in the recording"
 
 
 def _alternatives(found: Alternatives | None) -> Iterator[str]:

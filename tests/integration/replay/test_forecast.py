@@ -29,11 +29,27 @@ def program() -> Path:
     return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
-def _job(name: str, *, at: float, gpus: int, priority: str = "dev", seconds: float | None = None) -> Job:
-    """Without `seconds` it has not started; a job that would run beyond the recording still runs."""
+def _job(
+    name: str,
+    *,
+    at: float,
+    gpus: int,
+    priority: str = "dev",
+    seconds: float | None = None,
+    nodes: float = 0.0,
+) -> Job:
+    """Without `seconds` it has not started; a job that would run beyond the recording still runs. It held
+    quota for `nodes` seconds before it was admitted.
+    """
     created = _START + at
     left = None if seconds is None or at + seconds > _NOW else created + seconds
-    run = Run(reserved=created, admitted=created, ended=left, end=End.FINISHED if left else None)
+    run = Run(
+        reserved=created - nodes,
+        admitted=created,
+        ended=left,
+        end=End.FINISHED if left else None,
+        flavors=("l4",) if nodes else (),
+    )
     return Job(
         id=name,
         team="vision",
@@ -49,10 +65,13 @@ def _job(name: str, *, at: float, gpus: int, priority: str = "dev", seconds: flo
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return _world(tmp_path_factory.mktemp("forecast"))
+
+
+def _world(folder: Path, *, nodes: float = 0.0) -> tuple[Path, Path]:
     """Jobs of all 4 GPUs that take two hours. At the end of the recording one has run for an hour, and two
-    wait; for a day before, nothing had come but the first two dozen.
+    wait; for a day before, nothing had come but the first two dozen, whose nodes took `nodes` seconds.
     """
-    folder = tmp_path_factory.mktemp("forecast")
     stack = {
         "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
         "muster:pools": {
@@ -63,7 +82,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "muster:departments": {"research": {"teams": {"vision": {"quota": {"l4": 4}}}}},
     }
     (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
-    jobs = [_job(f"past-{index:02}", at=index, gpus=0, seconds=2 * _HOUR) for index in range(24)]
+    jobs = [_job(f"past-{index:02}", at=index, gpus=0, seconds=2 * _HOUR, nodes=nodes) for index in range(24)]
     jobs.append(_job("running", at=_NOW - _HOUR, gpus=4, seconds=2 * _HOUR))
     jobs += [_job("first", at=_NOW - 20, gpus=4), _job("second", at=_NOW - 10, gpus=4)]
     header = Header(scheduler=Scheduler.KUEUE, start=_START, end=_START + _NOW, source="test")
@@ -95,6 +114,21 @@ def test_the_job_behind_it_waits_for_both(world: tuple[Path, Path]) -> None:
     assert found["median"] == pytest.approx(3 * _HOUR, abs=10)
     assert found["place"] == 2
     assert found["ahead"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
+
+
+def test_a_job_starts_when_its_nodes_are_there_as_late_as_in_the_recording(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Nodes took ten minutes. The second job waits for those of the first, and for its own."""
+    late = _world(tmp_path, nodes=600.0)
+    found = _why(late, "vision/first")
+    assert found["median"] == pytest.approx(_HOUR + 600, abs=5)
+    assert found["nodes"] == [{"pool": "l4", "low": 600.0, "high": 600.0}]
+    assert any("Nodes of l4 are there after a time drawn" in each for each in found["assumptions"])
+    assert _why(late, "vision/second")["median"] == pytest.approx(3 * _HOUR + 1200, abs=10)
+    assert _why(late, "vision/first", "--provisioning", "off") == {**_why(world, "vision/first")}
+    given = _why(world, "vision/first", "--provisioning", "l4=30m")
+    assert given["median"] == pytest.approx(1.5 * _HOUR, abs=5)
 
 
 def test_the_same_seed_gives_the_same_answer(world: tuple[Path, Path]) -> None:

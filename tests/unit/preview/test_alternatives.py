@@ -13,7 +13,7 @@ from muster.preview.replay.alternatives import Alternatives, Prediction, find_so
 from muster.preview.replay.forecast_text import format_forecast, to_json
 from muster.preview.replay.submitted import Alternative, Submitted, load_submitted
 from muster.replay.figures import NEVER
-from muster.replay.forecast import Forecast
+from muster.replay.forecast import Forecast, Nodes
 from muster.replay.recording import Job
 from tests.unit.model.model_stacks import gpus, two_teams
 
@@ -135,3 +135,10 @@ def test_the_text_names_what_was_tried_in_vain(tmp_path: Path) -> None:
     own = _forecast(10.0, 10.0)
     shown = format_forecast(Prediction(own, _tried(tmp_path, own, later=(20.0, 20.0))))
     assert "Nothing that was tried starts sooner: later\n" in shown
+
+
+def test_the_text_says_how_much_of_the_wait_is_for_nodes() -> None:
+    recorded, given = Nodes(pool="h100", low=240.0, high=540.0), Nodes(pool="l4", low=180.0, high=180.0)
+    shown = format_forecast(Prediction(replace(_forecast(900.0, 960.0), nodes=(recorded, given))))
+    assert "\n  of this, nodes of h100 took 4 min to 9 min in the recording\n" in shown
+    assert "\n  of this, nodes of l4 take 3 min\n" in shown

@@ -9,6 +9,7 @@ from muster.model import names
 from muster.model.queues import Allowance
 from muster.model.stack import Scheduler
 from muster.preview.replay.queues import queues_of
+from muster.replay.assumptions import Assumptions
 from muster.replay.moment import Moment, at_moment
 from muster.replay.player import Entry
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
@@ -30,11 +31,15 @@ _WAITS = Job(id="waits", team="team-a", created=1500, pod_sets=(_WORKERS,))
 _LATER = Job(id="later", team="team-a", created=6000, pod_sets=(_WORKERS,))
 
 
-def _entries(*jobs: Job) -> dict[str, Entry]:
-    """Each job as it is played from `_NOW`, where it is drawn to run for 9000 s."""
+def _entries(*jobs: Job, provisioning: int = 0) -> dict[str, Entry]:
+    """Each job as it is played from `_NOW`, where it is drawn to run for 9000 s. Nodes of h100 take
+    `provisioning` seconds.
+    """
     header = Header(scheduler=Scheduler.KUEUE, start=0, end=_NOW, source="test")
     drawn = tuple(replace(job, runs=(Run(reserved=0, admitted=0, ended=9000),)) for job in jobs)
-    side = to_side(queues_of(_STACK), Recording(header=header, jobs=drawn), now=_moment(*jobs))
+    assumed = Assumptions(provisioning={"h100": provisioning} if provisioning else {})
+    recording = Recording(header=header, jobs=drawn)
+    side = to_side(queues_of(_STACK), recording, assumed, now=_moment(*jobs))
     assert side.left_out == {}
     return {job.key: entry for job, entry in zip(side.jobs, side.entries, strict=True)}
 
@@ -74,3 +79,16 @@ def test_a_waiting_job_keeps_its_age_and_a_later_one_arrives_later() -> None:
     waits, later = found["team-a/waits"], found["team-a/later"]
     assert (waits.at, waits.workload["metadata"]["creationTimestamp"]) == (5000, "1970-01-01T00:25:00Z")
     assert later.at == 6000
+
+
+def test_a_job_with_quota_waits_on_for_its_nodes_and_then_runs() -> None:
+    """It has waited for 600 s."""
+    held = replace(_RUNS, runs=(Run(reserved=_NOW - 600, flavors=("cpu", "h100")),))
+    assert _entries(held, provisioning=900)["team-a/runs"].ran == -300
+    assert _entries(held, provisioning=500)["team-a/runs"].ran == 0
+    assert _entries(_RUNS, provisioning=900)["team-a/runs"].ran == 3000
+
+
+def test_a_running_job_of_unknown_flavors_waits_for_no_nodes_again() -> None:
+    imported = replace(_RUNS, runs=(replace(_RUNS.runs[0], flavors=()),))
+    assert _entries(imported, provisioning=900)["team-a/runs"].delays == {}

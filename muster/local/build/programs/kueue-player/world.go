@@ -40,7 +40,7 @@ type world struct {
 type job struct {
 	Workload *kueue.Workload `json:"workload"`
 	Seconds  *int64          `json:"seconds"`
-	// Ran are the seconds of its run that are over when it arrives with quota.
+	// Ran are the seconds of its run that are over when it arrives with quota; below 0, its nodes are there in so many.
 	Ran int64 `json:"ran"`
 	// At is the second of its arrival; without it, that of its creation.
 	At *int64 `json:"at"`
