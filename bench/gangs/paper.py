@@ -54,6 +54,7 @@ def _of(found: Costs) -> Figures:
     return {
         "status writes a gang": found.calls.get("apply Workload", 0),
         "calls a gang": sum(found.calls.values()),
+        "reconciles a gang": found.reconciles,
         "CPU a gang, ms": found.cpu,
         "first request, s": found.last_asked,
         "last Ready, s": found.last_ready,

@@ -6,7 +6,7 @@ whether the gang may have capacity, or for what a step means for the gang's own 
 that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -73,6 +73,8 @@ class Wait:
     """Changes of its nodes bring it back."""
     for_turn: bool = False
     releases: tuple[Delete, ...] = ()
+    prepares: tuple[CreateTemplates, ...] = ()
+    """What can be written meanwhile, so that its turn takes one call."""
     requeue_at: datetime | None = None
     """When to reconcile again before the limit."""
     short_pool: str = ""
@@ -240,18 +242,42 @@ def _without_place(attempt: Attempt, policy: GangPolicy, since: datetime) -> Wai
 
 def _create_next(attempt: Attempt, policy: GangPolicy, spec: RequestSpec, limit: Deadline) -> Step:
     if attempt.surroundings.must_wait:
-        return _await_turn(attempt, spec, limit)
+        return replace(_await_turn(attempt, spec, limit), prepares=tuple(_templates_ahead(attempt)))
     if spec.flavor.by_placeholders and not policy.placeholder_image:
         return Wait(status="the GangPolicy has no placeholderImage, an image that only waits", limit=limit)
-    name = attempt.request_name(spec)
-    names = {template_name(name, number) for number in range(len(spec.demands))}
-    taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
-    if taken & {name, *names}:
+    if _is_name_taken(attempt, spec):
         return Wait(status=f"an outdated request for {spec.pool} is being deleted", limit=limit)
-    labels = attempt.request_labels(spec)
-    is_written = names <= attempt.written.keys()
-    templates = () if is_written else (CreateTemplates(request=name, spec=spec, labels=labels),)
-    return CreateNext(actions=(*templates, _create_request(attempt, policy, spec)), limit=limit)
+    return CreateNext(
+        actions=(*_templates(attempt, spec), _create_request(attempt, policy, spec)), limit=limit
+    )
+
+
+def _templates_ahead(attempt: Attempt) -> Iterator[CreateTemplates]:
+    """Of all its requests: the gangs behind it wait for its turns. A placeholder set is asked for by its
+    templates, so those have to wait.
+    """
+    for spec in attempt.gang.request_specs:
+        is_open = spec.shape not in attempt.current and not spec.flavor.by_placeholders
+        if is_open and not _is_name_taken(attempt, spec):
+            yield from _templates(attempt, spec)
+
+
+def _templates(attempt: Attempt, spec: RequestSpec) -> Iterator[CreateTemplates]:
+    """Those of a request, unless they are there."""
+    name = attempt.request_name(spec)
+    if not _template_names(name, spec) <= attempt.written.keys():
+        yield CreateTemplates(request=name, spec=spec, labels=attempt.request_labels(spec))
+
+
+def _is_name_taken(attempt: Attempt, spec: RequestSpec) -> bool:
+    """By an outdated request that is being deleted, or by its templates."""
+    name = attempt.request_name(spec)
+    taken = {item.metadata.name for item in (*attempt.requests, *attempt.templates)} - attempt.written.keys()
+    return bool(taken & {name, *_template_names(name, spec)})
+
+
+def _template_names(request: str, spec: RequestSpec) -> set[str]:
+    return {template_name(request, number) for number in range(len(spec.demands))}
 
 
 def _create_request(attempt: Attempt, policy: GangPolicy, spec: RequestSpec) -> CreateRequest:

@@ -6,6 +6,7 @@ that the next decision sees them. Each scheduler writes the gang's own object; s
 rejections, create_errors.py the others.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -151,18 +152,23 @@ class Requests:
         return cached or await self._client.get(POD_TEMPLATE, key)
 
     async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
+        store, key = (
+            self._caches[resource].store,
+            Key(body["metadata"]["namespace"], body["metadata"]["name"]),
+        )
         try:
-            made = await self._made(resource, body, owner)
+            with store.making(key, by=asyncio.current_task()):
+                made = await self._made(resource, body, owner)
         except CreateRejected as rejected:
             self._log.warning(
                 "denied",
                 kind=resource.kind,
-                name=body["metadata"]["name"],
+                name=key.name,
                 uid=owner.uid,
                 error=str(rejected),
             )
             raise
-        self._caches[resource].store.add(made)
+        store.add(made)
 
     async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])

@@ -96,8 +96,10 @@ class TurnIndex(ABC):
         for gang in self._positions_of(key, now):
             if gang.uid in self._failed:
                 yield replace(gang, next_pool="", unaccepted=_NOTHING)
+            elif pools := self._being_asked.get(gang.uid):
+                yield replace(gang, asked=gang.asked | pools, next_pool="")  # Its turn has come.
             else:
-                yield replace(gang, asked=gang.asked | self._being_asked.get(gang.uid, _NOTHING))
+                yield gang
 
     def _enqueue_affected(self, changed: Sequence[TurnPosition], own: Key) -> None:
         for position in changed:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from muster.controller.gangs.actions import EmitEvent, deletions
+from muster.controller.gangs.actions import CreateRequest, EmitEvent, deletions
 from muster.controller.gangs.assembly import (
     AttemptFailed,
     CreateNext,
@@ -275,7 +275,8 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
             return Decision(
                 actions=(*cleared, *creates),
                 requeue_at=min(limit.at, snapshot.now + SETTLED_AFTER),
-                is_final=not cleared and _is_alone(snapshot),
+                # The cloud has to accept a request first; nobody has to accept placeholders.
+                is_final=not (cleared or snapshot.is_scale_up) and type(creates[-1]) is CreateRequest,
             )
         case ReleaseEarly(releases=releases, event=event, history=next_history, limit=limit):
             return Decision(
@@ -325,13 +326,8 @@ def _ready(snapshot: WorkloadSnapshot, policy: GangPolicy, claims: Mapping[str, 
     return Decision(
         actions=(*cleaned, *actions, *event),
         requeue_at=limit.at,
-        is_final=not cleaned and _is_alone(snapshot),
+        is_final=not (cleaned or snapshot.is_scale_up),
     )
-
-
-def _is_alone(snapshot: WorkloadSnapshot) -> bool:
-    """No other gang's turn and no other slice follows from what it writes."""
-    return not (snapshot.gang.takes_turns or snapshot.is_scale_up)
 
 
 def _blocking_checks(snapshot: WorkloadSnapshot) -> str:
@@ -376,9 +372,11 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     # The first report is an Event too: users look at their job, not at its Workload.
     is_first = reported and snapshot.check_state is not None and not snapshot.check_state.message
     event = (EmitEvent(kind="Normal", reason="GangWaiting", message=message),) if is_first else ()
+    # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
+    cleared = (*reported, *delete_outdated(snapshot), *step.releases)
     return Decision(
-        # Clear Ready before deleting requests: Kueue must not start the gang on capacity being released.
-        actions=(*reported, *delete_outdated(snapshot), *step.releases, *event),
+        actions=(*cleared, *step.prepares, *event),
         requeue_at=min(moments),
         waits_for_nodes=step.for_nodes,
+        is_final=bool(step.prepares) and not cleared,
     )

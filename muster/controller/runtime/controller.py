@@ -86,7 +86,7 @@ class Controller(Generic[K]):
         metrics.workers.labels(name).set(workers)
         self._sources: list[_Source[Any, K]] = []
         self._active = False
-        self._reconciled: dict[asyncio.Task[Any] | None, K] = {}
+        self._reconciled: dict[object, K] = {}
         """The key that each worker's task reconciles now."""
         self._numbers = itertools.count(1)
         self._log = structlog.get_logger("controller").bind(controller=name)
@@ -106,7 +106,7 @@ class Controller(Generic[K]):
                 return
             for obj in (before, after):
                 if obj is not None:
-                    self._enqueue(keys, obj)
+                    self._enqueue(keys, obj, own=self._own_key(informer, before, after))
 
         informer.store.listen(changed)
         return self
@@ -122,7 +122,8 @@ class Controller(Generic[K]):
         def changed(before: T | None, after: T | None) -> None:
             obj = after or before
             if self._active and obj is not None:
-                self._enqueue(lambda _: keys(before, after), obj)
+                own = self._own_key(informer, before, after)
+                self._enqueue(lambda _: keys(before, after), obj, own=own)
 
         informer.store.listen(changed)
         return self
@@ -134,20 +135,23 @@ class Controller(Generic[K]):
         self._sources += [_Source(informer, lambda _: ()) for informer in informers]
         return self
 
-    def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T) -> None:
+    def _enqueue(self, keys: Callable[[T], Iterable[K]], obj: T, *, own: K | None = None) -> None:
         """An object whose keys cannot be computed must not stop the cache that all controllers share."""
         try:
-            if found := tuple(keys(obj)):
-                own = self._own_key()
-                for key in found:
-                    if key != own:
-                        self.queue.add(key)
+            for key in keys(obj):
+                if key != own:
+                    self.queue.add(key)
         except Exception:
             self._log.exception("no key for an object", object=str(obj.key), uid=obj.metadata.uid)
 
-    def _own_key(self) -> K | None:
-        """The key whose reconcile makes this change; None for one that a watch brings."""
-        return self._reconciled.get(asyncio.current_task()) if self._reconciled else None
+    def _own_key(self, informer: Informer[T], before: T | None, after: T | None) -> K | None:
+        """The key whose reconcile makes this change; None for one that a watch brings, unless that is an
+        object which this reconcile is creating.
+        """
+        if not self._reconciled:
+            return None
+        maker = informer.store.maker(after.key) if after is not None and before is None else None
+        return self._reconciled.get(maker or asyncio.current_task())
 
     async def run(self) -> None:
         """Reconcile everything there is, then whatever changes, until the queue is closed. Run it only

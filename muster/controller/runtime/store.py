@@ -11,6 +11,7 @@ comparable. What we have made and do not hold, although the watch has passed its
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic
 
 from muster.controller.kube.reflector import older
@@ -44,6 +45,7 @@ class Store(Generic[T]):
         self._read_to = ""
         """The latest version that a list or a watch has brought."""
         self._unreadable: dict[Key, str] = {}
+        self._makers: dict[Key, object] = {}
         self._listeners: list[Listener[T]] = []
 
     def __len__(self) -> int:
@@ -125,6 +127,19 @@ class Store(Generic[T]):
         meta = obj.metadata
         if meta.uid in self._uids or not self._read_to or older(self._read_to, meta.resource_version):
             self._put(obj, trusted=False)
+
+    @contextmanager
+    def making(self, key: Key, *, by: object) -> Iterator[None]:
+        """While an object is created: a watch may bring it before the API server has answered."""
+        self._makers[key] = by
+        try:
+            yield
+        finally:
+            self._makers.pop(key, None)
+
+    def maker(self, key: Key) -> object:
+        """Who creates an object of this key now; None where nobody does."""
+        return self._makers.get(key)
 
     def _advance(self, version: str) -> None:
         if not self._read_to or older(self._read_to, version):

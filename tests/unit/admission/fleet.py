@@ -202,6 +202,7 @@ class Fleet:
         self.events: Counter[str] = Counter()
         self.ready: dict[str, float] = {}
         self.asked: dict[str, float] = {}
+        self.reconciles = 0
         self._executor = Executor(
             cast(Any, self.api),
             events=cast(Any, SimpleNamespace(event=self._event)),
@@ -240,6 +241,7 @@ class Fleet:
         errors: list[Exception] = []
 
         async def reconcile(key: Key) -> Result:
+            self.reconciles += 1
             try:
                 return await gangs.reconcile(key)
             except TransportError:
@@ -302,6 +304,7 @@ class Costs:
     """Virtual seconds until each had its first request."""
     last_ready: float
     """Virtual seconds until all were Ready."""
+    reconciles: float
 
 
 def costs(count: int, pieces: Callable[[int], Pieces], **settings: Any) -> Costs:
@@ -323,4 +326,5 @@ def costs(count: int, pieces: Callable[[int], Pieces], **settings: Any) -> Costs
         cpu=spent,
         last_asked=max(fleet.asked.values()),
         last_ready=max(fleet.ready.values()),
+        reconciles=fleet.reconciles / count,
     )

@@ -118,7 +118,17 @@ def test_gangs_that_run_or_are_gone_cost_the_line_nothing(monkeypatch: pytest.Mo
     virtual(scenario())
 
 
+def test_a_gang_is_reconciled_for_what_happens_to_it_and_for_its_turns() -> None:
+    """Quota, each turn, each answer of the cloud, admission: no change of another gang brings it back besides."""
+    assert costs(50, lambda _: TWO_SHAPES).reconciles <= 7
+
+
 # How fast it passes on
+
+
+def test_a_turn_takes_one_call_and_the_answer_of_the_cloud() -> None:
+    """Whoever waits has written the templates of all its requests meanwhile. 25 ms each."""
+    assert costs(50, lambda _: TWO_SHAPES).last_ready < 50 * (0.025 + 0.025) + 0.5
 
 
 def test_ten_gangs_with_stock_for_all_gather_at_once() -> None:

@@ -86,6 +86,70 @@ def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_o
     asyncio.run(scenario())
 
 
+def test_an_object_that_a_watch_brings_before_its_create_is_answered_brings_its_maker_not_back() -> None:
+    async def scenario() -> None:
+        seen: list[str] = []
+        metrics = Metrics(CollectorRegistry())
+        async with FakeApiServer().running() as server:
+            things = Informer(server.client(), THING, metrics=metrics)
+            things.relisted("test", 0)
+
+            async def reconcile(key: str) -> Result:
+                seen.append(key)
+                if len(seen) == 1:
+                    with things.store.making(Key("", "one"), by=asyncio.current_task()):
+                        await asyncio.sleep(0.02)
+                return None
+
+            work = Controller("c", reconcile, metrics=metrics)
+            work.watches(things, lambda obj: ["one"])
+            running = asyncio.ensure_future(work.run())
+            work.queue.add("one")
+            await asyncio.sleep(0.01)
+            things.store.put(_thing("one", "5"))
+            await asyncio.sleep(0.02)
+            assert seen == ["one"]
+            things.store.put(_thing("two", "6"))
+            await asyncio.sleep(0.01)
+            assert seen == ["one", "one"]
+            work.stop()
+            await running
+
+    asyncio.run(scenario())
+
+
+def test_a_change_that_comes_before_a_create_is_answered_brings_its_maker_back() -> None:
+    """The cloud accepts a request before we have the answer."""
+
+    async def scenario() -> None:
+        seen: list[str] = []
+        metrics = Metrics(CollectorRegistry())
+        async with FakeApiServer().running() as server:
+            things = Informer(server.client(), THING, metrics=metrics)
+            things.relisted("test", 0)
+
+            async def reconcile(key: str) -> Result:
+                seen.append(key)
+                if len(seen) == 1:
+                    with things.store.making(Key("", "one"), by=asyncio.current_task()):
+                        things.store.put(_thing("one", "5"))
+                        await asyncio.sleep(0.02)
+                return None
+
+            work = Controller("c", reconcile, metrics=metrics)
+            work.watches(things, lambda obj: ["one"])
+            running = asyncio.ensure_future(work.run())
+            work.queue.add("one")
+            await asyncio.sleep(0.01)
+            things.store.put(_thing("one", "6"))
+            await asyncio.sleep(0.03)
+            assert seen == ["one", "one"]
+            work.stop()
+            await running
+
+    asyncio.run(scenario())
+
+
 def test_a_key_that_always_fails_delays_nobody_else() -> None:
     async def scenario() -> None:
         tries: list[float] = []
