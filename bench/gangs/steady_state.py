@@ -20,9 +20,10 @@ from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import PodTemplate
 from muster.controller.gangs.templates import pod_template, provisioning_request
 from muster.controller.kueue.decide import decide
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import ResourceFlavor, Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.templates import merged, owner_of
+from muster.controller.kueue.templates import merged
 from muster.model import names
 from muster.render import gang, kueue
 
@@ -101,7 +102,7 @@ class SteadyState:
         (makes,) = (each for each in actions if isinstance(each, CreateTemplates))
         (request_specs,) = (each for each in actions if isinstance(each, CreateRequest))
         (demand,) = makes.spec.demands
-        owner = owner_of(snapshot.workload)
+        owner = WORKLOADS.of(snapshot.workload)
         template = pod_template(
             owner,
             name=template_name(makes.request, 0),

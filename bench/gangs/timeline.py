@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from bench.gangs.audit import Call
-from muster.controller.kueue.templates import OWNING_WORKLOAD
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 
 _Place = tuple[str, str]
 Gang = _Place

@@ -19,7 +19,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.indexes import workload_of
+from muster.controller.kueue.identity import WORKLOADS
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POOL_LABEL
 from tests.unit.controller_runtime.virtual import now
 from tests.unit.gangs.paper import BOOKING, node, size_of, with_condition
@@ -118,7 +118,7 @@ class Cloud:
 
     def _provision(self, request: ProvisioningRequest, pool: str) -> None:
         name = f"{request.metadata.name}-{request.metadata.uid}"
-        (gang,) = workload_of(request)
+        (gang,) = WORKLOADS.keys_of(request)
         lease = self.leases[name] = Lease(
             _Asked(request.key, request.metadata.uid), gang=gang, pool=pool, unused_since=now()
         )

@@ -11,7 +11,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from bench.virtual_days.server import Server
-from muster.controller.gangs.gang_state import GangObservation, GangObserver
+from muster.controller.gangs.gang_state import GangObserver
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD, POD_TEMPLATE, PROVISIONING_REQUEST
 from muster.controller.gangs.reconciler import GangReconciler
@@ -19,11 +19,10 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.executor import Executor
-from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.hooks import WorkloadHooks
-from muster.controller.kueue.indexes import workload_of
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
+from muster.controller.kueue.setup import observed, watch
 from muster.controller.kueue.view import View
 from muster.controller.runtime.controller import Controller, Result
 from muster.controller.runtime.informer import Informer
@@ -79,7 +78,7 @@ class Life:
         )
         queue = WorkQueue[Key]("gangs", metrics=metrics)
         self.gangs = GangReconciler(WorkloadHooks(view, executor), enqueue=queue.add, clock=moment)
-        self.observer = GangObserver(GangMetrics(metrics.registry), partial(_observe, view), clock=moment)
+        self.observer = GangObserver(GangMetrics(metrics.registry), partial(observed, view), clock=moment)
         reconcile = self.observer.around(self._reconcile, writes=lambda: self.gangs.applied)
         self.controller = Controller(
             "gangs", reconcile, metrics=metrics, workers=_WORKERS, queue=queue, about=view.workloads
@@ -89,16 +88,9 @@ class Life:
         self._task: asyncio.Task[None] | None = None
 
     def _watch(self) -> None:
-        """As kueue/setup.py does."""
         view = self.view
         view.workloads.store.listen(self._delivered)
-        self.controller.watches(view.workloads, view.keys_concerned)
-        self.controller.watches(view.requests, view.workloads_using)
-        self.controller.watches(view.templates, workload_of)
-        self.controller.watches(view.placeholders, workload_of)
-        self.controller.watches_transitions(view.nodes, self.gangs.waiting_for_nodes)
-        self.controller.watches_transitions(view.nodes, view.workloads_affected_by)
-        self.controller.reads(view.pods, view.queues)
+        watch(self.controller, self.gangs, view)
         caches: tuple[Informer[Any], ...] = (
             *(view.workloads, view.requests, view.templates, view.placeholders),
             *(view.nodes, view.pods, view.queues, view.flavors),
@@ -148,11 +140,6 @@ class Life:
             for name, count in _tables(part, type(part).__name__, set()):
                 found[name] += count
         return found
-
-
-def _observe(view: View, key: Key) -> GangObservation | None:
-    workload = view.workloads.get(key)
-    return observe(workload, view.checks_of(workload)) if workload else None
 
 
 def _tables(part: object, name: str, seen: set[int]) -> Iterator[tuple[str, int]]:

@@ -10,11 +10,11 @@ from bench.virtual_days.jobs import Jobs
 from bench.virtual_days.kueue import Gang, Kueue
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.server import Server, later
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.objects import NODE, PROVISIONING_REQUEST, Node
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import GKE_LEASE_LABEL
@@ -212,7 +212,7 @@ class World:
         return self._gathering(held)
 
     def _gathering(self, held: Workload) -> str:
-        requests = self.server.caches[PROVISIONING_REQUEST].store.by_index(BY_WORKLOAD, held.key)
+        requests = self.server.caches[PROVISIONING_REQUEST].store.by_index(BY_OWNER, held.key)
         pieces = sum(pool != "cpu" for pool, _ in self.gangs[held.key].pieces.values())
         if sum(each.status.holds("Provisioned") for each in requests) < pieces:
             return "the rest of its gang is not provisioned yet"

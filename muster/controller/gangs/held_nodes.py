@@ -9,32 +9,40 @@ sets the taint (assembly.py).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from muster.controller.gangs.identity import request_of_template
-from muster.controller.gangs.indexes import BY_HELD
+from muster.controller.gangs.indexes import BY_HELD, BY_REQUEST
 from muster.controller.gangs.objects import Node, PodTemplate
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.controller import RequeueAfter, Result
-from muster.controller.runtime.informer import Informer
 
 ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
+V = TypeVar("V", bound=GangView[Any])
 
 
-class HeldNodes(ABC):
+class HeldNodes(ABC, Generic[V]):
     """Reconciles a node by its name."""
 
-    def __init__(self, nodes: Informer[Node], taints: NodeTaints, *, clock: Callable[[], datetime]) -> None:
-        self._nodes, self._taints, self._clock = nodes, taints, clock
+    def __init__(self, view: V, taints: NodeTaints, *, clock: Callable[[], datetime]) -> None:
+        self._view, self._taints, self._clock = view, taints, clock
 
     @abstractmethod
+    def _held_by(self, owner: Any, template: PodTemplate, name: str) -> datetime | None:
+        """Until when this gang holds the nodes of a set of its own, of which this is a template."""
+
     def held_until(self, name: str) -> datetime | None:
         """Until when the placeholder set of this name holds its nodes; None where nothing holds them."""
+        for template in self._view.templates.store.by_index(BY_REQUEST, name):
+            if (owner := self._view.owner_of(template)) is not None:
+                return self._held_by(owner, template, name)
+        return None
 
     async def reconcile(self, key: Key) -> Result:
-        node = self._nodes.get(key)
+        node = self._view.nodes.get(key)
         name = held_for(node) if node else ""
         if node is None or not name:
             return None
@@ -53,4 +61,4 @@ class HeldNodes(ABC):
         return self.of_set(request_of_template(template.metadata.name))
 
     def of_set(self, name: str) -> list[Key]:
-        return [node.key for node in self._nodes.store.by_index(BY_HELD, name)]
+        return [node.key for node in self._view.nodes.store.by_index(BY_HELD, name)]

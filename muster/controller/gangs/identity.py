@@ -8,15 +8,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from muster.controller.gangs.objects import Belonging
-from muster.controller.kube.resource import Key
 from muster.model.names import (
     CONSUME_ANNOTATION,
     GROUP,
     OWN_PREFIX,
-    OWNER_NAMESPACE_ANNOTATION,
     PLACED_ANNOTATION,
-    PLACEHOLDER_NAMESPACE,
 )
 
 ATTEMPT: Final = f"{GROUP}/attempt"
@@ -58,18 +54,6 @@ def placeholder_name(request: str, pod_set: int, number: int) -> str:
 def request_of_placeholder(name: str) -> str:
     """The request that a placeholder of this name consumes."""
     return name.rpartition("-hold-")[0].rpartition("-")[0]
-
-
-def owner_keys(item: Belonging, name_annotation: str) -> list[Key]:
-    """The object that this was made for, named in an annotation; none if it is not one of ours. Informers
-    select by a label, which any client may put on an object of its own.
-    """
-    notes, namespace = item.metadata.annotations, item.metadata.namespace
-    name = notes.get(name_annotation, "")
-    is_ours = bool(name) and item.metadata.name.startswith(OWN_PREFIX)
-    if namespace == PLACEHOLDER_NAMESPACE:  # Only we write there.
-        namespace = notes.get(OWNER_NAMESPACE_ANNOTATION, "")
-    return [Key(namespace, name)] if is_ours else []
 
 
 def promised_by(annotations: Mapping[str, str]) -> str:

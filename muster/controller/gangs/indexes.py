@@ -6,6 +6,8 @@ from muster.controller.gangs.placeholder_sets import held_for, is_asked_by_pods
 from muster.controller.kube.resource import Key
 from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 
+BY_OWNER = "owner"
+"""Whom a request, template or placeholder was made for."""
 BY_POOL = "pool"
 BY_LEASE = "lease"
 BY_NODE = "node"

@@ -8,18 +8,52 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.objects import Belonging
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.runtime.events import EventRecorder, Reference
+from muster.model.names import OWN_PREFIX, OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE
 
 _ACTION: Final = "GangAdmission"
 """What Events report as done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """`uid_label` selects what is an owner's; `name_annotation` names it, because a label holds 63
-    characters only.
+class Owners:
+    """A kind of owner. `uid_label` selects what is an owner's; `name_annotation` names it, because a label
+    holds 63 characters only.
     """
+
+    resource: Resource[Any]
+    uid_label: str
+    name_annotation: str
+
+    def of(self, obj: Object) -> "Owner":
+        return Owner(
+            resource=self.resource,
+            object=obj,
+            uid_label=self.uid_label,
+            name_annotation=self.name_annotation,
+        )
+
+    def keys_of(self, item: Belonging) -> list[Key]:
+        """The object that this was made for, named in an annotation; none if it is not one of ours. Informers
+        select by a label, which any client may put on an object of its own.
+        """
+        notes, namespace = item.metadata.annotations, item.metadata.namespace
+        name = notes.get(self.name_annotation, "")
+        is_ours = bool(name) and item.metadata.name.startswith(OWN_PREFIX)
+        if namespace == PLACEHOLDER_NAMESPACE:  # Only we write there.
+            namespace = notes.get(OWNER_NAMESPACE_ANNOTATION, "")
+        return [Key(namespace, name)] if is_ours else []
+
+    def uid_of(self, item: Belonging) -> str:
+        """Of the object that this was made for."""
+        return item.metadata.labels.get(self.uid_label, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """One of them, and how what is made for it names it."""
 
     resource: Resource[Any]
     object: Object

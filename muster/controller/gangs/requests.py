@@ -32,7 +32,7 @@ from muster.controller.gangs.objects import (
     Belonging,
     PodTemplate,
 )
-from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.owner import Owner, Owners
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.startup import Startup
@@ -118,18 +118,16 @@ class Requests:
             self._caches[resource].store.forget(uid)
         self._log.info("deleted", kind=resource.kind, name=key.name)
 
-    async def release_orphans(
-        self, items: Iterable[Belonging], *, of: Key, owners: Resource[Any], uid_label: str
-    ) -> None:
+    async def release_orphans(self, items: Iterable[Belonging], *, of: Key, owners: Owners) -> None:
         """Delete what was made for owners that no longer exist. That is read live, once, unless the cache of
         owners has seen it: a uid never comes back.
         """
         by_owner: dict[str, list[Belonging]] = {}
         for item in items:
-            by_owner.setdefault(item.metadata.labels.get(uid_label, ""), []).append(item)
-        cached = self._caches.get(owners)
+            by_owner.setdefault(owners.uid_of(item), []).append(item)
+        cached = self._caches.get(owners.resource)
         gone = {uid for uid in by_owner if cached is not None and cached.store.is_gone(uid)}
-        living = await self._uid_of(owners, of) if by_owner.keys() - gone else ""
+        living = await self._uid_of(owners.resource, of) if by_owner.keys() - gone else ""
         await side_by_side(
             self.delete(delete(item)) for uid, made in by_owner.items() if uid != living for item in made
         )

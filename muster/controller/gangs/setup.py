@@ -1,4 +1,6 @@
-"""What both schedulers register in the same way: the gang controller, its metrics, and the GangPolicies."""
+"""What both schedulers register in the same way: the gang controller with its metrics, the nodes that are
+held for gangs, and the GangPolicies.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -13,12 +15,24 @@ from muster.controller.gangs.autoscaler_words import (
     subject_of,
 )
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
+from muster.controller.gangs.held_nodes import HeldNodes
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
-from muster.controller.gangs.objects import GangPolicyObject, ProvisioningRequest
+from muster.controller.gangs.objects import (
+    NODE,
+    PLACEHOLDER,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    GangPolicyObject,
+    Placeholder,
+    ProvisioningRequest,
+)
 from muster.controller.gangs.policies import Policies, PolicyReconciler
 from muster.controller.gangs.reconciler import D, GangReconciler, Hooks, S, T
-from muster.controller.kube.resource import Key
+from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.unused_nodes import UnusedNodes
+from muster.controller.gangs.view import GangView
+from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.informer import Informer
@@ -30,27 +44,69 @@ WORKERS: Final = 16
 """Concurrent reconciles: each waits for the API most of its time, and the API server is shared."""
 
 
+def requests_of(manager: Manager, view: GangView[Any], gangs: Resource[Any], held: Informer[Any]) -> Requests:
+    """`held`: the cache of the objects (`gangs`) that the scheduler's own writes go to."""
+    caches: dict[Resource[Any], Informer[Any]] = {
+        gangs: held,
+        PROVISIONING_REQUEST: view.requests,
+        POD_TEMPLATE: view.templates,
+        PLACEHOLDER: view.placeholders,
+        NODE: view.nodes,
+    }
+    return Requests(manager.client, caches=caches)
+
+
 def gang_controller(
     manager: Manager,
     name: str,
     hooks: Hooks[T, S, D],
+    view: GangView[Any],
     *,
-    about: Informer[Any],
-    requests: Informer[ProvisioningRequest],
     policies: Policies,
     observe: Callable[[Key], GangObservation | None],
+    unused_cause: Callable[[Placeholder], str],
 ) -> tuple[Controller[Key], GangReconciler[T, S, D], GangMetrics]:
-    """`observe`: the state of the gang of a key, for metrics."""
+    """`observe`: the state of the gang of a key, for metrics; `unused_cause`: why no gang starts on the node
+    of a placeholder that goes.
+    """
     queue = WorkQueue[Key](name, metrics=manager.metrics)
     gangs = GangReconciler(hooks, enqueue=queue.add, clock=utc_now)
     metrics = GangMetrics(manager.metrics.registry)
     watcher = RequestObserver(
-        metrics=metrics, counts=lambda: manager.leads() and requests.has_synced, flavor=policies.flavor
+        metrics=metrics, counts=lambda: manager.leads() and view.requests.has_synced, flavor=policies.flavor
     )
-    requests.store.listen(watcher.changed)
+    view.requests.store.listen(watcher.changed)
+    unused = UnusedNodes(
+        nodes=view.nodes, cause=unused_cause, metrics=metrics, counts=manager.leads, clock=utc_now
+    )
+    view.placeholders.store.listen(unused.changed)
     observer = GangObserver(metrics, observe, clock=utc_now)
     reconcile = observer.around(gangs.reconcile, writes=lambda: gangs.applied)
-    return manager.controller(name, reconcile, workers=WORKERS, about=about, queue=queue), gangs, metrics
+    controller = manager.controller(name, reconcile, workers=WORKERS, about=view.gangs, queue=queue)
+    return controller, gangs, metrics
+
+
+def watch_made(
+    controller: Controller[Key],
+    gangs: GangReconciler[T, S, D],
+    view: GangView[Any],
+    *,
+    users_of: Callable[[ProvisioningRequest], list[Key]],
+) -> None:
+    """Reconcile a gang when something changes that was made for it. `users_of`: who uses a request."""
+    controller.watches(view.requests, users_of)
+    controller.watches(view.templates, view.owners.keys_of)
+    controller.watches(view.placeholders, view.owners.keys_of)
+    controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
+    controller.watches_transitions(view.nodes, view.placed_on)
+    if view.words:
+        controller.hears(view.words.pods, view.spoken_of)
+
+
+def held_nodes_controller(manager: Manager, held: HeldNodes[Any], view: GangView[Any]) -> Controller[Key]:
+    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
+    controller.watches(view.nodes, held.of_node)
+    return controller.watches(view.templates, held.of_template)
 
 
 def autoscaler_words(manager: Manager) -> AutoscalerWords | None:

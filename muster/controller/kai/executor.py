@@ -28,10 +28,10 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
-from muster.controller.kai.labels import STATUS
+from muster.controller.kai.labels import CLUSTERS, STATUS
 from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand
-from muster.controller.kai.templates import owner_of, template_of
+from muster.controller.kai.templates import template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.parallel import side_by_side
@@ -69,11 +69,11 @@ class Executor:
             case CreateTemplates():
                 await self._create_templates(cluster, action, pod_group_demands)
             case CreateSet():
-                await self._requests.create_set(owner_of(cluster), action)
+                await self._requests.create_set(CLUSTERS.of(cluster), action)
             case HoldNode(node=node, name=name):
                 await self._taints.hold(node, name=name)
             case CreateRequest():
-                await self._requests.create_request(owner_of(cluster), action)
+                await self._requests.create_request(CLUSTERS.of(cluster), action)
             case Delete():
                 await self._requests.delete(action)
             case PatchAnnotations():
@@ -81,7 +81,7 @@ class Executor:
             case DeleteUnbound():
                 await self._delete_unbound(action)
             case EmitEvent():
-                emit_event(self._events, owner_of(cluster), action)
+                emit_event(self._events, CLUSTERS.of(cluster), action)
 
     async def _ungate_all(self, ungates: Sequence[Ungate]) -> None:
         """The last one alone and at the end: the batch is known by it."""
@@ -165,7 +165,7 @@ class Executor:
             if wanted.get(group_demand.demand.pod_set) == group_demand.demand:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
-        await self._requests.create_templates(owner_of(cluster), action, templates)
+        await self._requests.create_templates(CLUSTERS.of(cluster), action, templates)
 
 
 _INDEPENDENT: Final = (HoldNode, Delete)

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kai.actions import Decision
-from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, cluster_of, ray_cluster_of
-from muster.controller.kai.labels import is_bound, is_finished, is_gated, is_released
+from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.labels import CLUSTERS, is_bound, is_finished, is_gated, is_released
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall
@@ -187,7 +188,7 @@ class Gathering(TurnIndex):
 
     def _made_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         for item in (before, after):
-            for key in cluster_of(item) if item else ():
+            for key in CLUSTERS.keys_of(item) if item else ():
                 if self._clusters.get(key) is not None:
                     self._changed[key] = None
 
@@ -252,9 +253,9 @@ class Gathering(TurnIndex):
         """Those of its batches that have begun."""
         cluster = self._clusters.get(key)
         has_begun = (
-            self._requests.store.by_index(BY_CLUSTER, key)
+            self._requests.store.by_index(BY_OWNER, key)
             or self._pods.store.by_index(RELEASED, key)
-            or any(map(is_asked_by_pods, self._templates.store.by_index(BY_CLUSTER, key)))
+            or any(map(is_asked_by_pods, self._templates.store.by_index(BY_OWNER, key)))
         )
         if cluster is None or cluster.metadata.deletion_timestamp or not has_begun:
             return

@@ -1,15 +1,21 @@
-"""Until when the gang of a Ray cluster holds the nodes that its placeholders have brought."""
+"""Until when the gang of a Ray cluster holds the nodes that its placeholders have brought, and why none
+starts on them.
+"""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from muster.controller.gangs import held_nodes
 from muster.controller.gangs.held_nodes import ALWAYS
+from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder
 from muster.controller.gangs.indexes import BY_REQUEST
-from muster.controller.gangs.objects import PodTemplate
-from muster.controller.gangs.placeholder_sets import HANDOVER
-from muster.controller.gangs.taints import NodeTaints
-from muster.controller.kai.indexes import BY_CLUSTER, cluster_of
+from muster.controller.gangs.metrics import reason_of
+from muster.controller.gangs.objects import Placeholder, PodTemplate
+from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
+from muster.controller.gangs.retry import parse_history
+from muster.controller.gangs.unused_nodes import ASKED_AGAIN, GONE
+from muster.controller.kai.batches import attempt_of
+from muster.controller.kai.indexes import BY_CLUSTER
 from muster.controller.kai.labels import LEADER, handed_over_at, is_bound, is_finished, is_gated
 from muster.controller.kai.objects import GatedPod, RayCluster
 from muster.controller.kai.view import View
@@ -17,33 +23,15 @@ from muster.controller.kube.resource import Key
 from muster.model.names import PLACED_ANNOTATION
 
 
-class HeldNodes(held_nodes.HeldNodes):
-    def __init__(self, view: View, taints: NodeTaints, *, clock: Callable[[], datetime]) -> None:
-        super().__init__(view.nodes, taints, clock=clock)
-        self._view = view
-
-    def held_until(self, name: str) -> datetime | None:
-        for template in self._view.templates.store.by_index(BY_REQUEST, name):
-            for owner in cluster_of(template):
-                cluster = self._view.clusters.get(owner)
-                if cluster and any(
-                    each.uid == cluster.metadata.uid for each in template.metadata.owner_references
-                ):
-                    return self._held_by(cluster, template, name)
-        return None
-
-    def _held_by(self, cluster: RayCluster, template: PodTemplate, name: str) -> datetime | None:
-        if cluster.metadata.deletion_timestamp:
+class HeldNodes(held_nodes.HeldNodes[View]):
+    def _held_by(self, owner: RayCluster, template: PodTemplate, name: str) -> datetime | None:
+        if owner.metadata.deletion_timestamp:
             return None
-        if self._waits(cluster.key, leader=template.metadata.labels.get(LEADER, "")):
-            return ALWAYS
-        waiting = self._without_node(Key(cluster.metadata.namespace, name))
+        leader = _leader(self._view, owner, template)
+        if leader is not None and is_gated(leader) and not is_finished(leader):
+            return ALWAYS  # Its batch has not passed: the gate of the leader goes last.
+        waiting = self._without_node(Key(owner.metadata.namespace, name))
         return max(map(handed_over_at, waiting)) + HANDOVER if waiting else None
-
-    def _waits(self, cluster: Key, *, leader: str) -> bool:
-        """Whether its batch has not passed: the gate of the leader goes last."""
-        pods = self._view.pods.store.by_index(BY_CLUSTER, cluster)
-        return any(pod.metadata.uid == leader and is_gated(pod) and not is_finished(pod) for pod in pods)
 
     def _without_node(self, request: Key) -> Sequence[GatedPod]:
         """The pods that use this set and have no node."""
@@ -61,6 +49,31 @@ class HeldNodes(held_nodes.HeldNodes):
         if pod is None or not name or _facts(before) == _facts(after):
             return ()
         return () if self._without_node(Key(pod.metadata.namespace, name)) else self.of_set(name)
+
+
+def unused_cause(view: View, pod: Placeholder) -> str:
+    """Why no gang starts on the node of a placeholder that goes. Empty where its gang has passed, or is about
+    to: placeholders go before the gates, once all of their nodes have our taint.
+    """
+    cluster = view.owner_of(pod)
+    if cluster is None or cluster.metadata.deletion_timestamp:
+        return GONE
+    leader = _leader(view, cluster, pod)
+    if leader is None:
+        return GONE
+    history = parse_history(leader)
+    if attempt_of(cluster, leader) != pod.metadata.labels.get(ATTEMPT) or history.refused:
+        failure = history.refused or history.last_failure
+        return reason_of(failure) if failure else ASKED_AGAIN
+    node = view.nodes.get(Key("", pod.spec.node_name))
+    is_handed_over = node is not None and held_for(node) == request_of_placeholder(pod.metadata.name)
+    return "" if is_handed_over else ASKED_AGAIN
+
+
+def _leader(view: View, cluster: RayCluster, item: PodTemplate | Placeholder) -> GatedPod | None:
+    """The leader of the batch that this was made for."""
+    pods = view.pods.store.by_index(BY_CLUSTER, cluster.key)
+    return next((pod for pod in pods if pod.metadata.uid == item.metadata.labels.get(LEADER)), None)
 
 
 def _facts(pod: GatedPod | None) -> tuple[bool, bool, bool] | None:

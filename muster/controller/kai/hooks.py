@@ -8,8 +8,8 @@ from muster.controller.gangs.requests import Requests
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import after_rejection, decide
 from muster.controller.kai.executor import Executor
-from muster.controller.kai.labels import CLUSTER_UID
-from muster.controller.kai.objects import RAY_CLUSTER, RayCluster
+from muster.controller.kai.labels import CLUSTERS
+from muster.controller.kai.objects import RayCluster
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key
@@ -46,8 +46,8 @@ class RayClusterHooks:
             await self._executor.run(decision.actions, cluster=snapshot.cluster, pod_group_demands=made_of)
 
     async def release_orphans(self, key: Key) -> None:
-        if orphans := self._view.orphans(key, self._view.clusters.get(key)):
-            await self._requests.release_orphans(orphans, of=key, owners=RAY_CLUSTER, uid_label=CLUSTER_UID)
+        if orphans := self._view.orphans(key):
+            await self._requests.release_orphans(orphans, of=key, owners=CLUSTERS)
 
     def leases(self, snapshot: ClusterSnapshot) -> frozenset[str]:
         return frozenset()

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from muster.controller.gangs.identity import owner_keys
 from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_HELD,
     BY_NODE,
+    BY_OWNER,
     BY_POOL,
     BY_REQUEST,
     ending_of,
@@ -16,8 +16,7 @@ from muster.controller.gangs.indexes import (
     request_of,
     set_of,
 )
-from muster.controller.gangs.objects import Belonging
-from muster.controller.kai.labels import CLUSTER_NAME, is_released
+from muster.controller.kai.labels import CLUSTERS, is_released
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.store import IndexFunction
@@ -25,11 +24,6 @@ from muster.model.names import RAY_CLUSTER_LABEL
 
 BY_CLUSTER = "cluster"
 RELEASED = "released"
-
-
-def cluster_of(item: Belonging) -> list[Key]:
-    """The Ray cluster that a request, template or placeholder was made for; none if it is not one of ours."""
-    return owner_keys(item, CLUSTER_NAME)
 
 
 def ray_cluster_of(pod: GatedPod) -> list[Key]:
@@ -43,9 +37,9 @@ def released_cluster_of(pod: GatedPod) -> list[Key]:
 
 Indexes = dict[str, IndexFunction[Any]]
 
-OF_REQUESTS: Final[Indexes] = {BY_CLUSTER: cluster_of}
-OF_TEMPLATES: Final[Indexes] = {BY_CLUSTER: cluster_of, BY_REQUEST: set_of}
-OF_PLACEHOLDERS: Final[Indexes] = {BY_CLUSTER: cluster_of, BY_NODE: node_of}
+OF_REQUESTS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of}
+OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_REQUEST: set_of}
+OF_PLACEHOLDERS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of}
 OF_PODS: Final[Indexes] = {
     BY_CLUSTER: ray_cluster_of,

@@ -10,7 +10,8 @@ from typing import Final
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
-from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
+from muster.controller.gangs.owner import Owners
+from muster.controller.kai.objects import RAY_CLUSTER, GatedPod, PriorityClass, RayCluster
 from muster.model.kai.priorities import NON_PREEMPTIBLE
 from muster.model.names import (
     GANG_GATE,
@@ -29,6 +30,7 @@ _PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non
 CLUSTER_UID: Final = f"{GROUP}/raycluster-uid"
 """Label of what was written for a Ray cluster."""
 CLUSTER_NAME: Final = f"{GROUP}/raycluster"
+CLUSTERS: Final = Owners(resource=RAY_CLUSTER, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
 LEADER: Final = f"{GROUP}/leader"
 """Label of requests: the uid of the pod whose gate goes last."""
 SIZE: Final = f"{GROUP}/pods"

@@ -17,13 +17,18 @@ from muster.controller.gangs.objects import (
     GangPolicyObject,
 )
 from muster.controller.gangs.policies import Policies
-from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.setup import autoscaler_words, gang_controller, policy_controller
+from muster.controller.gangs.setup import (
+    autoscaler_words,
+    gang_controller,
+    held_nodes_controller,
+    policy_controller,
+    requests_of,
+    watch_made,
+)
 from muster.controller.gangs.taints import NodeTaints
-from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kai.executor import Executor
 from muster.controller.kai.gang_state import observe
-from muster.controller.kai.held_nodes import HeldNodes
+from muster.controller.kai.held_nodes import HeldNodes, unused_cause
 from muster.controller.kai.hooks import RayClusterHooks
 from muster.controller.kai.indexes import (
     BY_CLUSTER,
@@ -32,18 +37,15 @@ from muster.controller.kai.indexes import (
     OF_PODS,
     OF_REQUESTS,
     OF_TEMPLATES,
-    cluster_of,
     ray_cluster_of,
 )
-from muster.controller.kai.labels import CLUSTER_UID, is_gated
+from muster.controller.kai.labels import CLUSTER_UID, CLUSTERS, is_gated
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER
 from muster.controller.kai.shutdown import on_shutdown
-from muster.controller.kai.unused_nodes import unused_cause
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.clock import utc_now
-from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.model import names
@@ -61,61 +63,31 @@ def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
 
 def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPolicyObject]) -> None:
     view = _view(manager, policies)
-    requests = Requests(
-        manager.client,
-        caches={
-            GATED_POD: view.pods,
-            PROVISIONING_REQUEST: view.requests,
-            POD_TEMPLATE: view.templates,
-            PLACEHOLDER: view.placeholders,
-            NODE: view.nodes,
-        },
-    )
+    requests = requests_of(manager, view, GATED_POD, view.pods)
     executor = Executor(manager.client, events=manager.events, requests=requests)
     hooks = RayClusterHooks(view, executor, requests)
     taints = NodeTaints(manager.client, remember=view.nodes.store.remember)
     manager.on_uninstall(
         on_shutdown(manager.client, policy_objects, view, hooks, taints=taints, clock=utc_now)
     )
-    controller, gangs, metrics = gang_controller(
+    controller, gangs, _ = gang_controller(
         manager,
         "kai-gangs",
         hooks,
-        about=view.clusters,
-        requests=view.requests,
+        view,
         policies=policies,
         observe=partial(_observe, view),
+        unused_cause=partial(unused_cause, view),
     )
     view.gathering.enqueue = controller.queue.add
     controller.watches(view.clusters, lambda cluster: [cluster.key])
     controller.watches(view.pods, ray_cluster_of)
-    controller.watches(view.requests, cluster_of)
-    controller.watches(view.templates, cluster_of)
-    controller.watches(view.placeholders, cluster_of)
-    controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
-    controller.watches_transitions(view.nodes, view.clusters_placed_on)
+    watch_made(controller, gangs, view, users_of=CLUSTERS.keys_of)
     controller.reads(view.queues)
     controller.watches(view.priorities, partial(_waiting, view))
     controller.watches(policy_objects, partial(_waiting, view))
-    if view.words:
-        controller.hears(view.words.pods, view.clusters_spoken_of)
-    _held_nodes(manager, view, taints)
-    unused = UnusedNodes(
-        nodes=view.nodes,
-        cause=partial(unused_cause, view),
-        metrics=metrics,
-        counts=manager.leads,
-        clock=utc_now,
-    )
-    view.placeholders.store.listen(unused.changed)
-
-
-def _held_nodes(manager: Manager, view: View, taints: NodeTaints) -> None:
     held = HeldNodes(view, taints, clock=utc_now)
-    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
-    controller.watches(view.nodes, held.of_node)
-    controller.watches(view.templates, held.of_template)
-    controller.watches_transitions(view.pods, held.of_pod)
+    held_nodes_controller(manager, held, view).watches_transitions(view.pods, held.of_pod)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:

@@ -20,8 +20,8 @@ from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, Decision
 from muster.controller.kai.decide import finish, set_status
 from muster.controller.kai.hooks import RayClusterHooks
-from muster.controller.kai.indexes import cluster_of, ray_cluster_of
-from muster.controller.kai.labels import is_gated
+from muster.controller.kai.indexes import ray_cluster_of
+from muster.controller.kai.labels import CLUSTERS, is_gated
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.controller.kai.view import View
 from muster.controller.kube.client import Client
@@ -70,7 +70,7 @@ def on_shutdown(
 
     def gangs() -> Iterable[Key]:
         waiting = {key for pod in view.pods.store if is_gated(pod) for key in ray_cluster_of(pod)}
-        return waiting | {key for pod in view.placeholders.store for key in cluster_of(pod)}
+        return waiting | {key for pod in view.placeholders.store for key in CLUSTERS.keys_of(pod)}
 
     def last(snapshot: ClusterSnapshot) -> Decision:
         return Decision(actions=shutdown_actions(snapshot))

@@ -9,21 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.placeholders import quantity
 from muster.controller.gangs.templates import Json, fill_requests
-from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID
-from muster.controller.kai.objects import RAY_CLUSTER, RayCluster, WholePod
+from muster.controller.kai.objects import WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand, missing_tolerations
 from muster.model.names import UNDISTURBED
 from muster.model.pods import Amounts
 
 # What belongs to one pod of many, or that a template may not carry beside its class.
 _OWN: Final = ("nodeName", "schedulingGates", "hostname", "subdomain", "priority", "preemptionPolicy")
-
-
-def owner_of(cluster: RayCluster) -> Owner:
-    return Owner(resource=RAY_CLUSTER, object=cluster, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)
 
 
 def template_of(pod: WholePod, group_demand: PodGroupDemand) -> Json:

@@ -4,30 +4,27 @@ Nodes, pods of others and other gangs are read only when the decision can depend
 nothing, decides nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
 from muster.controller.gangs.capacity_claims import unused_claims
 from muster.controller.gangs.ending import in_the_way, recheck_at
-from muster.controller.gangs.indexes import BY_ENDING, BY_NODE, BY_POOL, BY_REQUEST, request_of
+from muster.controller.gangs.indexes import BY_ENDING, BY_OWNER, BY_POOL, BY_REQUEST, request_of
 from muster.controller.gangs.objects import (
     Belonging,
-    Node,
-    Placeholder,
     Pod,
-    PodTemplate,
-    ProvisioningRequest,
 )
-from muster.controller.gangs.placeholder_sets import has_changed, is_asked_by_pods, sets_of
+from muster.controller.gangs.owner import Owners
+from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.verify import PodDemand
+from muster.controller.gangs.view import GangView
 from muster.controller.kai.gathering import Gathering
-from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, cluster_of, ray_cluster_of
-from muster.controller.kai.labels import CLUSTER_UID, is_finished, is_gated
+from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.labels import CLUSTERS, is_finished, is_gated
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
 from muster.controller.kai.queue_capacity import QueueDemand
@@ -35,23 +32,17 @@ from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import PLACEHOLDER_NAMESPACE
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class View:
+class View(GangView[RayCluster]):
     """The caches, queried in terms of gangs."""
 
     clusters: Informer[RayCluster]
     pods: Informer[GatedPod]
-    requests: Informer[ProvisioningRequest]
-    templates: Informer[PodTemplate]
-    placeholders: Informer[Placeholder]
-    nodes: Informer[Node]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
-    words: AutoscalerWords | None = None
     gathering: Gathering = field(init=False)
     usage: NodeUsage[GatedPod] = field(init=False)
 
@@ -70,6 +61,14 @@ class View:
             queue_demand=self._queue_demand,
         )
 
+    @property
+    def owners(self) -> Owners:
+        return CLUSTERS
+
+    @property
+    def gangs(self) -> Informer[RayCluster]:
+        return self.clusters
+
     def snapshot(self, cluster: RayCluster, *, now: datetime) -> ClusterSnapshot:
         """Everything that a decision about this cluster depends on."""
         self.gathering.reconciling(cluster.key, now=now)
@@ -82,42 +81,18 @@ class View:
         except ValueError:
             return snapshot  # A bad quantity: the decision meets it too, and reports it.
 
-    def orphans(self, key: Key, cluster: RayCluster | None) -> list[Belonging]:
-        """What an earlier cluster of this name left, where garbage collection did not reach."""
-        uid = cluster.metadata.uid if cluster else ""
-        items: list[Belonging] = [
-            *self.requests.store.by_index(BY_CLUSTER, key),
-            *self.templates.store.by_index(BY_CLUSTER, key),
-            *self.placeholders.store.by_index(BY_CLUSTER, key),
-        ]
-        foreign = (item for item in items if _made_for(item) != uid)
-        return [item for item in foreign if not item.metadata.deletion_timestamp]
-
-    def clusters_placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
-        """The Ray clusters that have a placeholder on this node, when it is another node to them."""
-        node = after or before
-        if node is None or not has_changed(before, after):
-            return ()
-        pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
-        return {key for pod in pods for key in cluster_of(pod)}
-
-    def clusters_spoken_of(self, said: Said) -> Iterable[Key]:
-        """The Ray cluster whose placeholder an Event is about."""
-        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
-        return cluster_of(pod) if pod else ()
-
     def asks_of(self, key: Key) -> list[Belonging]:
         """What stands for its requests: those, and the templates of its placeholders."""
-        templates = self.templates.store.by_index(BY_CLUSTER, key)
-        return [*self.requests.store.by_index(BY_CLUSTER, key), *filter(is_asked_by_pods, templates)]
+        templates = self.templates.store.by_index(BY_OWNER, key)
+        return [*self.requests.store.by_index(BY_OWNER, key), *filter(is_asked_by_pods, templates)]
 
     def _base_snapshot(self, cluster: RayCluster, now: datetime) -> ClusterSnapshot:
         uid, key = cluster.metadata.uid, cluster.key
-        requests = self.requests.store.by_index(BY_CLUSTER, key)
-        made = self.templates.store.by_index(BY_CLUSTER, key)
-        templates = tuple(item for item in made if _made_for(item) == uid)
-        kept = self.placeholders.store.by_index(BY_CLUSTER, key)
-        placeholders = tuple(item for item in kept if _made_for(item) == uid)
+        requests = self.requests.store.by_index(BY_OWNER, key)
+        made = self.templates.store.by_index(BY_OWNER, key)
+        templates = tuple(item for item in made if CLUSTERS.uid_of(item) == uid)
+        kept = self.placeholders.store.by_index(BY_OWNER, key)
+        placeholders = tuple(item for item in kept if CLUSTERS.uid_of(item) == uid)
         return ClusterSnapshot(
             cluster=cluster,
             now=now,
@@ -128,13 +103,8 @@ class View:
                 if not is_finished(pod) and any(owner.uid == uid for owner in pod.metadata.owner_references)
             ),
             requests=(
-                *(item for item in requests if _made_for(item) == uid),
-                *sets_of(
-                    templates,
-                    placeholders,
-                    node=lambda name: self.nodes.get(Key("", name)),
-                    why=self.words.why if self.words else lambda _: "",
-                ),
+                *(item for item in requests if CLUSTERS.uid_of(item) == uid),
+                *self.placeholder_sets(templates, placeholders),
             ),
             templates=templates,
             placeholders=placeholders,
@@ -221,10 +191,6 @@ class View:
             request = self.requests.get(key)
             if request is not None:
                 yield request.metadata.annotations.get(POOL, "")
-
-
-def _made_for(item: Belonging) -> str:
-    return item.metadata.labels.get(CLUSTER_UID, "")
 
 
 def _rank(snapshot: BatchSnapshot) -> tuple[bool, datetime, str]:

@@ -44,11 +44,11 @@ from muster.controller.kueue.actions import (
 )
 from muster.controller.kueue.elastic import Clusters
 from muster.controller.kueue.flavor_fallback import pod_sets
-from muster.controller.kueue.identity import WORKLOAD_UID
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.slices import record, replaces
-from muster.controller.kueue.templates import merged, owner_of
+from muster.controller.kueue.templates import merged
 from muster.controller.runtime.events import EventRecorder
 
 
@@ -110,11 +110,11 @@ class Executor:
             case CreateTemplates():
                 await self._create_templates(workload, action, flavors)
             case CreateSet():
-                await self._requests.create_set(owner_of(workload), action)
+                await self._requests.create_set(WORKLOADS.of(workload), action)
             case CreateRequest():
-                await self._requests.create_request(owner_of(workload), action)
+                await self._requests.create_request(WORKLOADS.of(workload), action)
             case CreatePlaceholders():
-                await self._requests.hold(owner_of(workload), action)
+                await self._requests.hold(WORKLOADS.of(workload), action)
             case RemoveClaims(history=history):
                 is_clean = await self._clusters.remove_claims(workload, action, check=check)
                 if history is not None and is_clean:
@@ -122,12 +122,12 @@ class Executor:
             case RecordRunningPods():
                 workload = await self._record_running_pods(workload, action)
             case EmitEvent():
-                emit_event(self._events, owner_of(workload), action)
+                emit_event(self._events, WORKLOADS.of(workload), action)
         return workload
 
     async def release_orphans(self, items: Sequence[Belonging], *, of: Key) -> None:
         """Delete what was made for Workloads that no longer exist."""
-        await self._requests.release_orphans(items, of=of, owners=WORKLOAD, uid_label=WORKLOAD_UID)
+        await self._requests.release_orphans(items, of=of, owners=WORKLOADS)
 
     async def _confirm(self, workload: Workload, actions: Sequence[Action]) -> None:
         """A live read before anything is deleted: a cache may lag behind a new reservation. Also before
@@ -206,7 +206,7 @@ class Executor:
             demand.pod_set: merged(templates[demand.pod_set], demand, flavors)
             for demand in action.spec.demands
         }
-        await self._requests.create_templates(owner_of(workload), action, pods)
+        await self._requests.create_templates(WORKLOADS.of(workload), action, pods)
 
 
 _INDEPENDENT: Final = (HoldNode, Delete)

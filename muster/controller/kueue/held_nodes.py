@@ -1,43 +1,33 @@
-"""Until when the gang of a Workload holds the nodes that its placeholders have brought."""
+"""Until when the gang of a Workload holds the nodes that its placeholders have brought, and why none starts
+on them.
+"""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from muster.controller.gangs import held_nodes
 from muster.controller.gangs.held_nodes import ALWAYS
 from muster.controller.gangs.indexes import BY_REQUEST
-from muster.controller.gangs.objects import Pod, PodTemplate
+from muster.controller.gangs.metrics import reason_of
+from muster.controller.gangs.objects import Placeholder, Pod, PodTemplate
 from muster.controller.gangs.placeholder_sets import HANDOVER, asked_of
-from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.retry import parse_history
+from muster.controller.gangs.unused_nodes import ASKED_AGAIN, GONE
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.indexes import workload_of
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.view import View
 from muster.model.names import PLACED_ANNOTATION
 
 
-class HeldNodes(held_nodes.HeldNodes):
-    def __init__(self, view: View, taints: NodeTaints, *, clock: Callable[[], datetime]) -> None:
-        super().__init__(view.nodes, taints, clock=clock)
-        self._view = view
-
-    def held_until(self, name: str) -> datetime | None:
-        for template in self._view.templates.store.by_index(BY_REQUEST, name):
-            for owner in workload_of(template):
-                workload = self._view.workloads.get(owner)
-                if workload and workload.metadata.uid in _owners(template):
-                    return self._held_by(workload, name)
-        return None
-
-    def _held_by(self, workload: Workload, name: str) -> datetime | None:
-        status = workload.status
-        if status.holds("Finished") or workload.metadata.deletion_timestamp:
+class HeldNodes(held_nodes.HeldNodes[View]):
+    def _held_by(self, owner: Workload, template: PodTemplate, name: str) -> datetime | None:
+        status = owner.status
+        if status.holds("Finished") or owner.metadata.deletion_timestamp:
             return None
         admitted = status.since("Admitted")
         if admitted is None:
             return ALWAYS
-        is_placed = self._is_placed(Key(workload.metadata.namespace, name))
-        return None if is_placed else admitted + HANDOVER
+        return None if self._is_placed(Key(owner.metadata.namespace, name)) else admitted + HANDOVER
 
     def _is_placed(self, request: Key) -> bool:
         """Whether every pod of the gang that uses this set has a node."""
@@ -71,8 +61,18 @@ class HeldNodes(held_nodes.HeldNodes):
         return self.of_set(name)
 
 
-def _owners(template: PodTemplate) -> set[str]:
-    return {each.uid for each in template.metadata.owner_references}
+def unused_cause(view: View, pod: Placeholder) -> str:
+    """Why no gang starts on the node of a placeholder that goes; empty where its gang has started."""
+    workload = view.owner_of(pod)
+    if workload is None:
+        return GONE
+    if workload.status.holds("Admitted"):
+        return ""
+    if workload.status.holds("Finished"):
+        return GONE
+    history = parse_history(workload)
+    failure = history.refused or history.last_failure
+    return ASKED_AGAIN if workload.spec.active or not failure else reason_of(failure)
 
 
 def _phase(workload: Workload) -> tuple[bool, bool]:

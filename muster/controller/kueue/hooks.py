@@ -42,7 +42,7 @@ class WorkloadHooks:
             )
 
     async def release_orphans(self, key: Key) -> None:
-        if orphans := self._view.orphans(key, self._view.workloads.get(key)):
+        if orphans := self._view.orphans(key):
             await self._executor.release_orphans(orphans, of=key)
 
     def leases(self, snapshot: WorkloadSnapshot) -> frozenset[str]:

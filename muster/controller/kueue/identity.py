@@ -7,10 +7,13 @@ consumed request to a new attempt. Names are muster.controller.gangs.identity's.
 from typing import Final
 
 from muster.controller.gangs.identity import ATTEMPT, digest
-from muster.controller.kueue.objects import Workload
+from muster.controller.gangs.owner import Owners
+from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.model.names import GROUP, WORKLOAD_UID_LABEL
 
 WORKLOAD_UID: Final = WORKLOAD_UID_LABEL
+OWNING_WORKLOAD: Final = f"{GROUP}/workload"
+WORKLOADS: Final = Owners(resource=WORKLOAD, uid_label=WORKLOAD_UID, name_annotation=OWNING_WORKLOAD)
 CHECK: Final = f"{GROUP}/check"
 
 

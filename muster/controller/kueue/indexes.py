@@ -7,12 +7,12 @@ is not read.
 from datetime import datetime
 from typing import Any, Final
 
-from muster.controller.gangs.identity import owner_keys
 from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_HELD,
     BY_LEASE,
     BY_NODE,
+    BY_OWNER,
     BY_POOL,
     BY_REQUEST,
     ending_of,
@@ -23,26 +23,19 @@ from muster.controller.gangs.indexes import (
     request_of,
     set_of,
 )
-from muster.controller.gangs.objects import Belonging, PodTemplate, ProvisioningRequest
+from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.templates import POOL
-from muster.controller.kube.resource import Key
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import cluster_of, replaced
-from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.runtime.store import IndexFunction
 from muster.model.names import GKE_LEASE_DETAIL
 
-BY_WORKLOAD = "workload"
 BY_REPLACED = "replaced"
 BY_CLUSTER = "cluster"
 BY_MINUTE = "minute"
-
-
-def workload_of(item: Belonging) -> list[Key]:
-    """The Workload that a request, template or placeholder was made for; none if it is not one of ours."""
-    return owner_keys(item, OWNING_WORKLOAD)
 
 
 def pools_asked(template: PodTemplate) -> list[str]:
@@ -89,12 +82,12 @@ OF_WORKLOADS: Final[Indexes] = {
     BY_CLUSTER: cluster_of,
 }
 OF_REQUESTS: Final[Indexes] = {
-    BY_WORKLOAD: workload_of,
+    BY_OWNER: WORKLOADS.keys_of,
     BY_POOL: pools_promised,
     BY_LEASE: lease_given,
     BY_MINUTE: minute_provisioned,
 }
-OF_BELONGINGS: Final[Indexes] = {BY_WORKLOAD: workload_of}
+OF_BELONGINGS: Final[Indexes] = {BY_OWNER: WORKLOADS.keys_of}
 OF_TEMPLATES: Final[Indexes] = {**OF_BELONGINGS, BY_REQUEST: set_of, BY_POOL: pools_asked}
 OF_PLACEHOLDERS: Final[Indexes] = {**OF_BELONGINGS, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {

@@ -15,7 +15,7 @@ from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Decision, State
 from muster.controller.kueue.checks import Checks
-from muster.controller.kueue.indexes import workload_of
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import ResourceFlavor, Workload
 from muster.controller.kueue.slices import is_elastic
 from muster.controller.kueue.snapshot import WorkloadSnapshot
@@ -125,7 +125,7 @@ class SplitGangs(TurnIndex):
 
     def _made_changed(self, before: Belonging | None, after: Belonging | None) -> None:
         for each in (before, after):
-            for key in workload_of(each) if each is not None else ():
+            for key in WORKLOADS.keys_of(each) if each is not None else ():
                 self._workload_changed(None, self._workloads.get(key))
 
     def _template_changed(self, before: PodTemplate | None, after: PodTemplate | None) -> None:

@@ -24,18 +24,24 @@ from muster.controller.gangs.objects import (
     GangPolicyObject,
 )
 from muster.controller.gangs.policies import Policies
-from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import RETRY_AT
-from muster.controller.gangs.setup import autoscaler_words, gang_controller, policy_controller
+from muster.controller.gangs.setup import (
+    autoscaler_words,
+    gang_controller,
+    held_nodes_controller,
+    policy_controller,
+    requests_of,
+    watch_made,
+)
 from muster.controller.gangs.taints import NodeTaints
-from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.gang_state import observe
-from muster.controller.kueue.held_nodes import HeldNodes
+from muster.controller.kueue.held_nodes import HeldNodes, unused_cause
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOAD_UID
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
@@ -46,7 +52,6 @@ from muster.controller.kueue.indexes import (
     OF_REQUESTS,
     OF_TEMPLATES,
     OF_WORKLOADS,
-    workload_of,
 )
 from muster.controller.kueue.objects import (
     ADMISSION_CHECK,
@@ -59,7 +64,6 @@ from muster.controller.kueue.objects import (
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
 from muster.controller.kueue.shutdown import on_shutdown
-from muster.controller.kueue.unused_nodes import unused_cause
 from muster.controller.kueue.view import View
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.clock import utc_now
@@ -119,40 +123,34 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
         manager,
         "gangs",
         hooks,
-        about=view.workloads,
-        requests=view.requests,
+        view,
         policies=inputs.policies,
-        observe=partial(_observe, view),
+        observe=partial(observed, view),
+        unused_cause=partial(unused_cause, view),
     )
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
-    unused = UnusedNodes(
-        nodes=view.nodes,
-        cause=partial(unused_cause, view),
-        metrics=metrics,
-        counts=manager.leads,
-        clock=utc_now,
-    )
-    view.placeholders.store.listen(unused.changed)
+    watch(controller, gangs, view)
     waiting = partial(_waiting, view)
-    controller.watches(view.workloads, view.keys_concerned)
-    controller.watches_transitions(view.workloads, view.slices_affected_by)
-    controller.watches(view.requests, view.workloads_using)
-    controller.watches(view.templates, workload_of)
-    controller.watches(view.placeholders, workload_of)
-    controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
-    controller.watches_transitions(view.nodes, view.workloads_affected_by)
-    controller.watches_transitions(view.nodes, view.workloads_placed_on)
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
     controller.watches(inputs.policy_objects, waiting)
     controller.watches(inputs.checks, waiting)
+    held = HeldNodes(view, taints, clock=utc_now)
+    nodes = held_nodes_controller(manager, held, view)
+    nodes.watches_transitions(view.workloads, held.of_workload)
+    nodes.watches_transitions(view.pods, held.of_pod)
+
+
+def watch(controller: Controller[Key], gangs: GangReconciler[Any, Any, Any], view: View) -> None:
+    """Reconcile a gang when its Workload, something that was made for it or a node of it changes."""
+    controller.watches(view.workloads, view.keys_concerned)
+    controller.watches_transitions(view.workloads, view.slices_affected_by)
+    watch_made(controller, gangs, view, users_of=view.workloads_using)
+    controller.watches_transitions(view.nodes, view.workloads_affected_by)
     controller.reads(view.pods, view.queues)
-    if view.words:
-        controller.hears(view.words.pods, view.workloads_spoken_of)
-    _held_nodes(manager, view, taints)
 
 
-def _observe(view: View, key: Key) -> GangObservation | None:
+def observed(view: View, key: Key) -> GangObservation | None:
     workload = view.workloads.get(key)
     return observe(workload, view.checks_of(workload)) if workload else None
 
@@ -178,15 +176,6 @@ def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> N
         clock=utc_now,
     )
     manager.service("idle quota", monitor.run)
-
-
-def _held_nodes(manager: Manager, view: View, taints: NodeTaints) -> None:
-    held = HeldNodes(view, taints, clock=utc_now)
-    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
-    controller.watches(view.nodes, held.of_node)
-    controller.watches(view.templates, held.of_template)
-    controller.watches_transitions(view.workloads, held.of_workload)
-    controller.watches_transitions(view.pods, held.of_pod)
 
 
 def _checks(manager: Manager, inputs: _Inputs) -> None:
@@ -231,20 +220,10 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
 
 
 def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Executor:
-    requests = Requests(
-        manager.client,
-        caches={
-            WORKLOAD: view.workloads,
-            PROVISIONING_REQUEST: view.requests,
-            POD_TEMPLATE: view.templates,
-            PLACEHOLDER: view.placeholders,
-            NODE: view.nodes,
-        },
-    )
     return Executor(
         manager.client,
         events=manager.events,
-        requests=requests,
+        requests=requests_of(manager, view, WORKLOAD, view.workloads),
         pending=pending,
         slice_of=view.slice_of,
         is_current=partial(manager.shows_all_writes, view.workloads),

@@ -5,23 +5,14 @@ muster.controller.gangs'.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.objects import Toleration
-from muster.controller.gangs.owner import Owner
 from muster.controller.gangs.templates import Json, fill_requests
-from muster.controller.kueue.identity import WORKLOAD_UID
-from muster.controller.kueue.objects import WORKLOAD, Flavors, ResourceFlavor, Workload
-from muster.model.names import GROUP
-
-OWNING_WORKLOAD: Final = f"{GROUP}/workload"
-
-
-def owner_of(workload: Workload) -> Owner:
-    return Owner(resource=WORKLOAD, object=workload, uid_label=WORKLOAD_UID, name_annotation=OWNING_WORKLOAD)
+from muster.controller.kueue.objects import Flavors, ResourceFlavor
 
 
 def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Json:

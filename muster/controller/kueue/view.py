@@ -7,9 +7,8 @@ when the decision can depend on them. Reads caches, calls nothing, decides nothi
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import in_the_way, recheck_at
@@ -18,6 +17,7 @@ from muster.controller.gangs.indexes import (
     BY_ENDING,
     BY_LEASE,
     BY_NODE,
+    BY_OWNER,
     BY_POOL,
     BY_REQUEST,
     lease_of,
@@ -27,22 +27,23 @@ from muster.controller.gangs.missing import is_settled
 from muster.controller.gangs.objects import (
     Belonging,
     Node,
-    Placeholder,
     Pod,
     PodTemplate,
     ProvisioningRequest,
 )
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_outage
-from muster.controller.gangs.placeholder_sets import has_changed, sets_of
+from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.usage import NodeUsage, less
 from muster.controller.gangs.verify import is_usable
+from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.contention import CompetingGangs
-from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED, BY_WORKLOAD, workload_of
+from muster.controller.kueue.identity import WORKLOADS
+from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED
 from muster.controller.kueue.line import SplitGangs
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
@@ -53,7 +54,6 @@ from muster.model.names import (
     AVOID_ANNOTATION,
     GKE_LEASE_LABEL,
     GROUP,
-    PLACEHOLDER_NAMESPACE,
     POOL_LABEL,
 )
 
@@ -61,19 +61,14 @@ _OURS: Final = f"{GROUP}/"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class View:
+class View(GangView[Workload]):
     """The caches, queried in terms of gangs."""
 
     workloads: Informer[Workload]
-    requests: Informer[ProvisioningRequest]
-    templates: Informer[PodTemplate]
-    placeholders: Informer[Placeholder]
-    nodes: Informer[Node]
     pods: Informer[Pod]
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
-    words: AutoscalerWords | None = None
     usage: NodeUsage[Pod] = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
@@ -99,6 +94,14 @@ class View:
             base_snapshot=self._base_snapshot,
             is_asking=self.split_gangs.is_asking,
         )
+
+    @property
+    def owners(self) -> Owners:
+        return WORKLOADS
+
+    @property
+    def gangs(self) -> Informer[Workload]:
+        return self.workloads
 
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
@@ -196,19 +199,6 @@ class View:
         leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
         return {key for item in (*made, *leased) for key in self.workloads_using(item)}
 
-    def workloads_placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
-        """The Workloads that have a placeholder on this node, when it is another node to them."""
-        node = after or before
-        if node is None or not has_changed(before, after):
-            return ()
-        pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
-        return {key for pod in pods for key in workload_of(pod)}
-
-    def workloads_spoken_of(self, said: Said) -> Iterable[Key]:
-        """The Workload whose placeholder an Event is about."""
-        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
-        return workload_of(pod) if pod else ()
-
     def _belonging_of(self, request: Key) -> Belonging | None:
         """The request, or its first template: clouds delete requests after a week, and the gang runs on."""
         template = Key(request.namespace, template_name(request.name, 0))
@@ -216,7 +206,7 @@ class View:
 
     def workloads_using(self, item: Belonging) -> list[Key]:
         """The Workload that it was made for, and slices of an elastic gang that use it."""
-        keys = workload_of(item)
+        keys = WORKLOADS.keys_of(item)
         for made_for in [workload for key in keys if (workload := self.workloads.get(key))]:
             if made_for.status.holds("Finished"):
                 keys += [each.key for each in self._slices(made_for, live=True)]
@@ -242,32 +232,21 @@ class View:
     def slice_of(self, request: Key) -> str:
         """The name of the slice that the request was made for; empty where that is not known."""
         item = self._belonging_of(request)
-        return next((key.name for key in workload_of(item)), "") if item else ""
+        return next((key.name for key in WORKLOADS.keys_of(item)), "") if item else ""
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
         """Our checks on this Workload, and those that it has left something of."""
         entries = {
             entry.name for entry in workload.status.admission_checks if self.checks.is_ours(entry.name)
         }
-        requests, templates = self._belongings(workload.key)
-        items = (*requests, *templates, *self.placeholders.store.by_index(BY_WORKLOAD, workload.key))
-        entries |= {item.metadata.labels.get(identity.CHECK, "") for item in items}
+        entries |= {item.metadata.labels.get(identity.CHECK, "") for item in self.made_for(workload.key)}
         if not entries and not {RETRY_AT, AVOID_ANNOTATION}.isdisjoint(workload.metadata.annotations):
             entries = {""}  # Its queue has lost the check while it waited: it must not wait forever.
         return tuple(sorted(entries))
 
-    def orphans(self, key: Key, workload: Workload | None) -> list[Belonging]:
-        """What an earlier Workload of this name left, where garbage collection did not reach."""
-        uid = workload.metadata.uid if workload else ""
-        requests, templates = self._belongings(key)
-        kept = self.placeholders.store.by_index(BY_WORKLOAD, key)
-        items: list[Belonging] = [*requests, *templates, *kept]
-        foreign = (item for item in items if item.metadata.labels.get(identity.WORKLOAD_UID) != uid)
-        return [item for item in foreign if not item.metadata.deletion_timestamp]
-
     def _base_snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
         requests, templates = self._belongings(workload.key)
-        kept = self.placeholders.store.by_index(BY_WORKLOAD, workload.key)
+        kept = self.placeholders.store.by_index(BY_OWNER, workload.key)
         own = {identity.WORKLOAD_UID: workload.metadata.uid, identity.CHECK: check}.items()
         own_templates = tuple(item for item in templates if own <= item.metadata.labels.items())
         own_pods = tuple(item for item in kept if own <= item.metadata.labels.items())
@@ -287,12 +266,7 @@ class View:
             and is_used(workload, self._slices(workload, live=True)),
             requests=(
                 *(item for item in requests if own <= item.metadata.labels.items()),
-                *sets_of(
-                    own_templates,
-                    own_pods,
-                    node=lambda name: self.nodes.get(Key("", name)),
-                    why=self.words.why if self.words else lambda _: "",
-                ),
+                *self.placeholder_sets(own_templates, own_pods),
             ),
             templates=own_templates,
             placeholders=own_pods,
@@ -323,13 +297,12 @@ class View:
         notes = workload.metadata.annotations
         if workload.status.admission_checks or any(name.startswith(_OURS) for name in notes):
             return True
-        caches: tuple[Informer[Any], ...] = (self.requests, self.templates, self.placeholders)
-        return any(cache.store.by_index(BY_WORKLOAD, workload.key) for cache in caches)
+        return bool(self.made_for(workload.key))
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
         return (
-            self.requests.store.by_index(BY_WORKLOAD, key),
-            self.templates.store.by_index(BY_WORKLOAD, key),
+            self.requests.store.by_index(BY_OWNER, key),
+            self.templates.store.by_index(BY_OWNER, key),
         )
 
     def _nodes(self, snapshot: WorkloadSnapshot) -> Iterable[Node]:

@@ -32,9 +32,7 @@ from muster.controller.kube.errors import NotFound, TransportError
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.hooks import WorkloadHooks
-from muster.controller.kueue.indexes import (
-    workload_of,
-)
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import (
     WORKLOAD,
     CheckState,
@@ -42,6 +40,7 @@ from muster.controller.kueue.objects import (
     Workload,
 )
 from muster.controller.kueue.pending_workloads import PendingWorkloads
+from muster.controller.kueue.setup import watch
 from muster.controller.runtime.controller import Controller, Result
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
@@ -253,11 +252,12 @@ class Fleet:
         controller = Controller("gangs", reconcile, metrics=metrics, workers=16, queue=queue)
         view = self.view
         view.split_gangs.enqueue = queue.add
-        controller.watches(view.workloads, lambda each: [each.key])
-        controller.watches(view.requests, view.workloads_using)
-        controller.watches(view.templates, workload_of)
-        controller.watches_transitions(view.nodes, gangs.waiting_for_nodes)
-        for informer in (view.workloads, view.requests, view.templates, view.nodes):
+        watch(controller, gangs, view)
+        caches: tuple[Informer[Any], ...] = (
+            *(view.workloads, view.requests, view.templates, view.placeholders),
+            *(view.nodes, view.pods, view.queues),
+        )
+        for informer in caches:
             informer.relisted("test", 0)
         view.requests.store.listen(self.cloud.changed)
         view.requests.store.listen(self._requested)
@@ -273,7 +273,7 @@ class Fleet:
 
     def _requested(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
         if before is None and after is not None:
-            for key in workload_of(after):
+            for key in WORKLOADS.keys_of(after):
                 self.asked.setdefault(key.name, virtual_now())
 
     def _admit(self, before: Workload | None, after: Workload | None) -> None:

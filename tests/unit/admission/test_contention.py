@@ -11,6 +11,7 @@ import pytest
 
 from muster.controller.gangs.actions import CreateRequest, HoldNode
 from muster.controller.gangs.identity import request_of_placeholder
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import (
     Condition,
     Pod,
@@ -20,7 +21,7 @@ from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.indexes import BY_WORKLOAD
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.controller.kueue.objects import (
     CheckState,
     PodSetUpdate,
@@ -29,7 +30,6 @@ from muster.controller.kueue.objects import (
 )
 from muster.controller.kueue.slices import REPLACES
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.kueue.view import View
 from muster.model.gangpolicy import DetailSelector
 from muster.model.names import (
@@ -56,7 +56,7 @@ _POLICY = dataclasses.replace(POLICY, flavors=(*POLICY.flavors, _HEADS))
 def _view(world: World) -> View:
     return view_of(
         world.policy,
-        owned={BY_WORKLOAD: named_by_label},
+        owned={BY_OWNER: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),
@@ -139,7 +139,7 @@ def test_what_a_gang_was_promised_is_computed_once_until_it_changes(
     held = world.workloads["a"]
     view.workloads.store.put(_newer(held))
     assert others() == ["a"]
-    (request,) = view.requests.store.by_index(BY_WORKLOAD, held.key)
+    (request,) = view.requests.store.by_index(BY_OWNER, held.key)
     view.requests.store.put(_newer(request))
     assert others() == ["a"]
     view.flavors.store.put(_newer(next(iter(view.flavors.store))))
@@ -445,8 +445,8 @@ def test_a_gang_that_loses_what_it_asked_for_by_placeholders_lets_the_room_go(
 
     assert not is_ready()
     workload = placed.workloads["a"].key
-    (template,) = view.templates.store.by_index(BY_WORKLOAD, workload)
-    (held,) = view.placeholders.store.by_index(BY_WORKLOAD, workload)
+    (template,) = view.templates.store.by_index(BY_OWNER, workload)
+    (held,) = view.placeholders.store.by_index(BY_OWNER, workload)
     match lost:
         case "its node":
             view.nodes.store.remove(placed.nodes[held.spec.node_name])

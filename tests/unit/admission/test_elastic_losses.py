@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Pod
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.objects import Workload
 from muster.model.names import RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from tests.unit.admission.elastic_world import STEPS, Elastic
@@ -114,7 +114,7 @@ def test_a_growth_by_heads_too_keeps_in_view_the_nodes_that_it_runs_on() -> None
     live = _with_two_heads(world.slices()[-1])
     view = view_of(
         world.policy,
-        owned={BY_WORKLOAD: named_by_label},
+        owned={BY_OWNER: named_by_label},
         workloads=[_unowned(each) for each in (*world.workloads.values(), live)],
         requests=world.requests.values(),
         templates=world.templates.values(),

@@ -39,10 +39,9 @@ from muster.controller.kueue.actions import (
     State,
 )
 from muster.controller.kueue.executor import Executor
-from muster.controller.kueue.identity import WORKLOAD_UID
+from muster.controller.kueue.identity import WORKLOAD_UID, WORKLOADS
 from muster.controller.kueue.objects import WORKLOAD, Workload, WorkloadStatus
 from muster.controller.kueue.pending_workloads import PendingWorkloads
-from muster.controller.kueue.templates import owner_of
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
@@ -289,15 +288,15 @@ def test_a_name_that_is_taken_is_believed_only_of_the_same_owner(is_ours: bool) 
         for number in range(len(spec.demands)):
             meta = {"name": f"asked-{number}", "namespace": _SPACE}
             hands.server.put("podtemplates", {"metadata": meta})
-        await hands.requests.create_request(owner_of(workload), action)
+        await hands.requests.create_request(WORKLOADS.of(workload), action)
         stored = hands.server.objects["provisioningrequests", _SPACE, "asked"]
         if not is_ours:
             stored["metadata"]["ownerReferences"] = [_reference("somebody")]
         if is_ours:
-            await hands.requests.create_request(owner_of(workload), action)
+            await hands.requests.create_request(WORKLOADS.of(workload), action)
         else:
             with pytest.raises(NameTaken):
-                await hands.requests.create_request(owner_of(workload), action)
+                await hands.requests.create_request(WORKLOADS.of(workload), action)
 
     at_work(scenario)
 
@@ -307,7 +306,7 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
     """The first ends an attempt; the second (a server in trouble) is asked again."""
 
     async def scenario(hands: Hands) -> None:
-        owner, spec = owner_of(await hands.seen()), _ask()
+        owner, spec = WORKLOADS.of(await hands.seen()), _ask()
         action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
         pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
         hands.server.write_faults.append(partial(_answer, code))
@@ -325,7 +324,7 @@ def test_what_is_judged_and_not_created_is_told_from_what_fails(code: int, reaso
 @pytest.mark.parametrize("code", [400, 404, 409, 500])
 def test_a_webhook_that_denies_judges_with_whatever_code(code: int) -> None:
     async def scenario(hands: Hands) -> None:
-        owner, spec = owner_of(await hands.seen()), _ask()
+        owner, spec = WORKLOADS.of(await hands.seen()), _ask()
         action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
         words = 'admission webhook "templates.example" denied the request: not on Fridays'
         hands.server.write_faults.append(partial(_answer, code, words=words))
@@ -358,7 +357,7 @@ def test_a_webhook_that_denies_judges_with_whatever_code(code: int) -> None:
 )
 def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(code: int, words: str) -> None:
     async def scenario(hands: Hands) -> None:
-        owner, spec = owner_of(await hands.seen()), _ask()
+        owner, spec = WORKLOADS.of(await hands.seen()), _ask()
         action = CreateTemplates(request="asked", spec=spec, labels={ATTEMPT: "this"})
         pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
         for hands.seconds in (1000.0, 1010.0, 1059.0):
@@ -393,7 +392,7 @@ def test_what_the_server_stores_as_it_was_sent_is_not_altered() -> None:
     """Of each kind, whichever of its annotations the caches keep."""
 
     async def scenario(hands: Hands) -> None:
-        owner, spec = owner_of(await hands.seen()), _ask()
+        owner, spec = WORKLOADS.of(await hands.seen()), _ask()
         labels = {ATTEMPT: "this"}
         pods: dict[str, Json] = {demand.pod_set: {"spec": {}} for demand in spec.demands}
         templates = CreateTemplates(request="asked", spec=spec, labels=labels)

@@ -19,9 +19,9 @@ from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, p
 from muster.controller.kueue.actions import Deactivate, Reactivate, SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.gang_state import observe
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import CheckState
 from muster.controller.kueue.shutdown import shutdown_actions
-from muster.controller.kueue.templates import owner_of
 from muster.model.gangpolicy import GangPolicy, OnStaggered, RetryPolicy
 from muster.model.names import (
     CONSUME_ANNOTATION,
@@ -1031,7 +1031,7 @@ def test_a_placeholder_is_restricted_and_as_large_as_the_pod_that_it_stands_for(
         action for action in decide(world.snapshot("a")).actions if isinstance(action, CreatePlaceholders)
     ]
     ((name, index),) = named(hold.request, hold.spec)
-    made = pod(owner_of(world.workloads["a"]), hold, name=name, index=index)
+    made = pod(WORKLOADS.of(world.workloads["a"]), hold, name=name, index=index)
     spec = made["spec"]
     assert made["metadata"]["annotations"][CONSUME_ANNOTATION] == hold.request
     assert spec["nodeSelector"] == {POOL_LABEL: "l4", GKE_LEASE_LABEL: f"lease-{hold.request}"}

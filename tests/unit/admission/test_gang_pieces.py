@@ -18,10 +18,10 @@ from muster.controller.gangs.templates import pod_template, provisioning_request
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.actions import Deactivate
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.identity import attempt
+from muster.controller.kueue.identity import WORKLOADS, attempt
 from muster.controller.kueue.objects import EvictionCount, SchedulingStats
 from muster.controller.kueue.podsets import gang
-from muster.controller.kueue.templates import merged, owner_of
+from muster.controller.kueue.templates import merged
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
 from tests.unit.admission.gang_world import FLAVORS, POLICY, World, assignment, workload
 from tests.unit.gangs.paper import START
@@ -209,7 +209,7 @@ def test_the_workload_owns_the_template_and_the_template_owns_the_request() -> N
     (request_spec,) = gang(held, POLICY, FLAVORS).request_specs
     original = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
     pod = merged(original, request_spec.demands[0], FLAVORS)
-    workload_owner = owner_of(held)
+    workload_owner = WORKLOADS.of(held)
     template = pod_template(workload_owner, name="t", template=pod, pool="l4", labels={})
     assert [owner["kind"] for owner in template["metadata"]["ownerReferences"]] == ["Workload"]
     spec = template["template"]["spec"]

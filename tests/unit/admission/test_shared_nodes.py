@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from muster.controller.gangs import usage
 from muster.controller.gangs.demand import amounts_once
 from muster.controller.gangs.identity import placeholder_name
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Condition, Node, Placeholder, Pod, PodSpec, PodStatus
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage, used_by
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.actions import SetCheckState
 from muster.controller.kueue.decide import decide
-from muster.controller.kueue.indexes import BY_WORKLOAD
 from muster.controller.kueue.view import View
 from muster.controller.runtime.store import Store
 from muster.model.names import CONSUME_ANNOTATION
@@ -50,7 +50,7 @@ def provisioned(nodes: list[Node], pods: list[Pod]) -> tuple[World, View]:
         world.answer(name, kind)
     return world, view_of(
         SHARED,
-        owned={BY_WORKLOAD: named_by_label},
+        owned={BY_OWNER: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),
@@ -153,7 +153,7 @@ def running(silent: int, heard: int) -> tuple[World, View]:
     ]
     return world, view_of(
         POLICY,
-        owned={BY_WORKLOAD: named_by_label},
+        owned={BY_OWNER: named_by_label},
         workloads=world.workloads.values(),
         requests=world.requests.values(),
         templates=world.templates.values(),

@@ -119,7 +119,7 @@ def test_gangs_that_run_or_are_gone_cost_the_line_nothing(monkeypatch: pytest.Mo
 
 
 def test_a_gang_is_reconciled_for_what_happens_to_it_and_for_its_turns() -> None:
-    """Quota, each turn, each answer of the cloud, admission: no change of another gang brings it back besides."""
+    """Quota, each turn, each answer of the cloud, admission. No other gang brings it back besides."""
     assert costs(50, lambda _: TWO_SHAPES).reconciles <= 7
 
 

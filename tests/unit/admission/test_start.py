@@ -10,9 +10,9 @@ from muster.controller.gangs.objects import GANG_POLICY, PodTemplate
 from muster.controller.gangs.retry import REFUSED
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import ObjectMeta
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.controller.kueue.objects import CheckState, WorkloadStatus
 from muster.controller.kueue.setup import setup
-from muster.controller.kueue.templates import OWNING_WORKLOAD
 from muster.controller.runtime.controller import Controller
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health

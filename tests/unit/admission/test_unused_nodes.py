@@ -12,8 +12,8 @@ from muster.controller.gangs.objects import Condition, Placeholder, PlaceholderS
 from muster.controller.gangs.retry import LAST_FAILURE
 from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.kube.resource import ObjectMeta
-from muster.controller.kueue.templates import OWNING_WORKLOAD
-from muster.controller.kueue.unused_nodes import unused_cause
+from muster.controller.kueue.held_nodes import unused_cause
+from muster.controller.kueue.identity import OWNING_WORKLOAD
 from muster.controller.runtime.metrics import Metrics
 from muster.model.names import OWNER_NAMESPACE_ANNOTATION, PLACEHOLDER_NAMESPACE, WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import pod_spec, replace, workload

@@ -7,14 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import PLACEHOLDER, Placeholder
-from muster.controller.kai.indexes import cluster_of
-from muster.controller.kai.labels import CLUSTER_NAME
+from muster.controller.kai.labels import CLUSTER_NAME, CLUSTERS
 from muster.controller.kube.resource import Key
-from muster.controller.kueue.identity import WORKLOAD_UID
-from muster.controller.kueue.indexes import BY_WORKLOAD, workload_of
+from muster.controller.kueue.identity import OWNING_WORKLOAD, WORKLOAD_UID, WORKLOADS
 from muster.controller.kueue.jobs import Job, pod_sets_of
-from muster.controller.kueue.templates import OWNING_WORKLOAD
 from tests.unit.gangs.cached import cached
 
 OWN_NAME = "muster-0123456789abcdef01234567-0-hold-0"
@@ -30,7 +28,9 @@ def pod(name: str, **annotations: str) -> Placeholder:
     return msgspec.convert({"metadata": metadata}, Placeholder)
 
 
-@pytest.mark.parametrize(("keys", "annotation"), [(workload_of, OWNING_WORKLOAD), (cluster_of, CLUSTER_NAME)])
+@pytest.mark.parametrize(
+    ("keys", "annotation"), [(WORKLOADS.keys_of, OWNING_WORKLOAD), (CLUSTERS.keys_of, CLUSTER_NAME)]
+)
 @pytest.mark.parametrize(
     ("name", "is_noted"), [("train-x", False), ("train-x", True), (OWN_NAME, False)], ids=str
 )
@@ -44,8 +44,8 @@ def test_a_foreign_pod_with_our_label_leads_to_no_gang(
 
 
 def test_a_foreign_pod_is_no_placeholder_of_a_workload() -> None:
-    held = cached(PLACEHOLDER, [pod("train-x", **{OWNING_WORKLOAD: "mine"})], **{BY_WORKLOAD: workload_of})
-    assert held.store.by_index(BY_WORKLOAD, Key("team-a", "mine")) == []
+    held = cached(PLACEHOLDER, [pod("train-x", **{OWNING_WORKLOAD: "mine"})], **{BY_OWNER: WORKLOADS.keys_of})
+    assert held.store.by_index(BY_OWNER, Key("team-a", "mine")) == []
 
 
 def test_a_number_of_any_length_is_no_fault() -> None:

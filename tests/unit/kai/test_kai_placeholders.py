@@ -15,11 +15,10 @@ from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import LAST_FAILURE
 from muster.controller.kai.actions import DeleteUnbound, Ungate
-from muster.controller.kai.labels import HANDED_OVER, is_gated
+from muster.controller.kai.held_nodes import unused_cause
+from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
 from muster.controller.kai.objects import REQUIRED_PLACEMENT
 from muster.controller.kai.shutdown import shutdown_actions
-from muster.controller.kai.templates import owner_of
-from muster.controller.kai.unused_nodes import unused_cause
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import HELD_TAINT_KEY, PLACED_ANNOTATION, UNDISTURBED
 from tests.unit.gangs.paper import Crash
@@ -205,7 +204,7 @@ def test_a_placeholder_leaves_a_lost_node_although_the_pod_that_it_copies_would_
     for name, pod in here.pods.items():
         here.pods[name] = replace(pod, spec=replace(pod.spec, tolerations=(kept,)))
     (action,) = (each for each in here.decided("a").actions if isinstance(each, CreateSet))
-    for body in pods(owner_of(here.clusters["a"]), action):
+    for body in pods(CLUSTERS.of(here.clusters["a"]), action):
         tolerations = [each for each in body["spec"]["tolerations"] if each["key"] == kept.key]
         assert [each["tolerationSeconds"] for each in tolerations] == [60]
 

@@ -1,0 +1,86 @@
+"""The caches of what is written for gangs, and of nodes, as both schedulers read them.
+
+Each scheduler's view adds its own kinds, and builds snapshots. Reads caches, calls nothing, decides nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
+from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
+from muster.controller.gangs.objects import (
+    Belonging,
+    Node,
+    Placeholder,
+    PodTemplate,
+    ProvisioningRequest,
+)
+from muster.controller.gangs.owner import Owners
+from muster.controller.gangs.placeholder_sets import PlaceholderSet, has_changed, sets_of
+from muster.controller.kube.resource import Key, T
+from muster.controller.runtime.informer import Informer
+from muster.model.names import PLACEHOLDER_NAMESPACE
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GangView(ABC, Generic[T]):
+    """`T`: the kind of object that a gang belongs to."""
+
+    requests: Informer[ProvisioningRequest]
+    templates: Informer[PodTemplate]
+    placeholders: Informer[Placeholder]
+    nodes: Informer[Node]
+    words: AutoscalerWords | None = None
+
+    @property
+    @abstractmethod
+    def owners(self) -> Owners:
+        """How what is made for such an object names it."""
+
+    @property
+    @abstractmethod
+    def gangs(self) -> Informer[T]:
+        """The cache of those objects."""
+
+    def made_for(self, key: Key) -> list[Belonging]:
+        """All that was made for objects of this name."""
+        caches: tuple[Informer[Any], ...] = (self.requests, self.templates, self.placeholders)
+        return [item for cache in caches for item in cache.store.by_index(BY_OWNER, key)]
+
+    def orphans(self, key: Key) -> list[Belonging]:
+        """What was made for an earlier object of this name, where garbage collection did not reach."""
+        held = self.gangs.get(key)
+        uid = held.metadata.uid if held else ""
+        foreign = (item for item in self.made_for(key) if self.owners.uid_of(item) != uid)
+        return [item for item in foreign if not item.metadata.deletion_timestamp]
+
+    def owner_of(self, item: Belonging) -> T | None:
+        """The object that it was made for; None where that is gone."""
+        found = (self.gangs.get(key) for key in self.owners.keys_of(item))
+        uid = self.owners.uid_of(item)
+        return next((each for each in found if each and each.metadata.uid == uid), None)
+
+    def placeholder_sets(
+        self, templates: Iterable[PodTemplate], placeholders: Iterable[Placeholder]
+    ) -> Iterator[PlaceholderSet]:
+        return sets_of(
+            templates,
+            placeholders,
+            node=lambda name: self.nodes.get(Key("", name)),
+            why=self.words.why if self.words else lambda _: "",
+        )
+
+    def placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
+        """The gangs that have a placeholder on this node, when it is another node to them."""
+        node = after or before
+        if node is None or not has_changed(before, after):
+            return ()
+        pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
+        return {key for pod in pods for key in self.owners.keys_of(pod)}
+
+    def spoken_of(self, said: Said) -> Iterable[Key]:
+        """The gang whose placeholder an Event is about."""
+        pod = self.placeholders.get(Key(PLACEHOLDER_NAMESPACE, said.involved_object.name))
+        return self.owners.keys_of(pod) if pod else ()
