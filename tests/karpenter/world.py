@@ -244,7 +244,7 @@ def world(folder: Path, *, audit: Sequence[str] = ()) -> Iterator[World]:
         held.enter_context(envtest.karpenter(plane, programs, TYPES))
         config = kueue.manager_config(stack)
         process = held.enter_context(envtest.kueue(plane, programs, config=config))
-        made = World(Managed(plane, stack, process, programs))
+        made = World(Managed(plane, stack, process, programs, audits_rights=not audit))
         made.managed.begin()
         apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RIVALS}})
         for name, value in PRIORITIES.items():
