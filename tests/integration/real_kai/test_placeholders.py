@@ -7,21 +7,17 @@ many shows that a pod waited beside its own placeholder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from muster.components.gang_pods import placeholder_priority
 from muster.model import names
-from muster.model.capacity import Capacity, Gangs
-from muster.model.pools import Pool
 from muster.model.stack import Stack
-from muster.render.gang import gang_policy
 from tests import built
-from tests.integration.kueue_api.objects import apply
 from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, scheduler, taint_of
 from tests.integration.real_kai.bodies import POOL, Gang, fake_node
+from tests.integration.real_kai.placed import ask_by_placeholders
 from tests.integration.real_kai.world import World
 
 _GPU_TAINT = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
@@ -52,20 +48,9 @@ class Cloud(Autoscaler):
         self.world.eventually(look, what)
 
 
-def _asked_by_pods(pool: Pool) -> Pool:
-    return replace(pool, capacity=Capacity.ON_DEMAND, provisioning_class=None, gangs=Gangs.PLACEHOLDERS)
-
-
 @pytest.fixture
 def cloud(world: World, stack: Stack) -> Iterator[Cloud]:
-    pools = tuple(_asked_by_pods(pool) if pool.name == POOL else pool for pool in stack.pools)
-    policy = replace(gang_policy(replace(stack, pools=pools)), placeholder_image="none")
-    world.govern(policy)
-    for item in (
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.PLACEHOLDER_NAMESPACE}},
-        placeholder_priority(),
-    ):
-        apply(world.server, dict(item))
+    ask_by_placeholders(world, stack)
     with scheduler(world.server, built.programs(("kube-scheduler",))):
         world.ours.start_manager(world.server.kubeconfig())
         one = Cloud(world.server, world=world)
