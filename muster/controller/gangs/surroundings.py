@@ -31,5 +31,16 @@ class Surroundings:
     must_give_way: bool = False
     """It holds what a preceding gang waits for, and lacks what that one holds."""
 
+    # Of a gang that runs
+
+    lacks_pods: bool = False
+    """Some of its pods are on no node that will keep them: `nodes` and `own_pods` show why."""
+    own_pods: tuple[Pod, ...] = ()
+    """Its pods that are on a node."""
+    in_outage: frozenset[str] = frozenset()
+    """The nodes that are silent together with most others."""
+    is_unseen: bool = False
+    """It runs on shared nodes, and no pod of it has been seen on one yet."""
+
 
 ALONE: Final = Surroundings()

@@ -48,7 +48,6 @@ class OwnerReference(Partial, frozen=True):
     name: str = ""
     uid: str = ""
     controller: bool = False
-    block_owner_deletion: bool = False
 
 
 class ObjectMeta(Partial, frozen=True):

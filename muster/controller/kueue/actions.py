@@ -117,9 +117,5 @@ class Decision:
     """Once it is carried out nothing is left to decide until something changes."""
 
     @property
-    def is_noop(self) -> bool:
-        return not self.actions
-
-    @property
     def begins_attempt(self) -> bool:
         return any(isinstance(action, Reactivate | CreateRequest) for action in self.actions)

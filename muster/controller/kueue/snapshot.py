@@ -17,13 +17,13 @@ from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_name
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.retry import RetryHistory, parse_history
 from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
 from muster.controller.kueue.podsets import done_before, gang, part, unlisted
 from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
-from muster.controller.kueue.surroundings import ALONE, WorkloadSurroundings
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN
@@ -48,7 +48,6 @@ class WorkloadSnapshot(Attempt):
     check: str
     workload: Workload
     flavors: Flavors = field(default_factory=dict)
-    surroundings: WorkloadSurroundings = ALONE
     queue_flavors: tuple[tuple[str, ...], ...] = ()
     """The flavors of its ClusterQueue, by resource group, in the queue's order."""
     retry_delay: timedelta = timedelta(0)
@@ -320,7 +319,7 @@ class WorkloadSnapshot(Attempt):
     def with_retry_delay(self, delay: timedelta) -> "WorkloadSnapshot":
         return replace(self, retry_delay=delay)
 
-    def with_surroundings(self, surroundings: WorkloadSurroundings) -> "WorkloadSnapshot":
+    def with_surroundings(self, surroundings: Surroundings) -> "WorkloadSnapshot":
         """The same facts, with what was computed of them: no cached property reads surroundings."""
         found = copy(self)
         object.__setattr__(found, "surroundings", surroundings)

@@ -35,6 +35,7 @@ from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, nodes_in_ou
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.usage import NodeUsage, less
 from muster.controller.gangs.verify import is_usable
 from muster.controller.gangs.view import GangView
@@ -48,7 +49,6 @@ from muster.controller.kueue.line import SplitGangs
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
-from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.controller.runtime.informer import Informer
 from muster.model.names import (
     AVOID_ANNOTATION,
@@ -112,7 +112,7 @@ class View(GangView[Workload]):
         except ValueError:
             return snapshot  # A bad quantity: the decision meets it too, and reports it.
 
-    def _surroundings(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
+    def _surroundings(self, snapshot: WorkloadSnapshot) -> Surroundings:
         if snapshot.runs:
             return self._around_running(snapshot)
         if snapshot.is_admitted:
@@ -134,7 +134,7 @@ class View(GangView[Workload]):
         used = less(self.usage.of(named), own)
         return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
 
-    def _surveyed(self, snapshot: WorkloadSnapshot, found: WorkloadSurroundings) -> WorkloadSurroundings:
+    def _surveyed(self, snapshot: WorkloadSnapshot, found: Surroundings) -> Surroundings:
         """With the nodes for what is placed first, until the first request is made."""
         if snapshot.current or found.must_wait or not snapshot.gang.placed_first:
             return found
@@ -145,7 +145,7 @@ class View(GangView[Workload]):
         used = self.usage.of(named)
         return replace(found, is_surveyed=True, nodes=tuple(named.values()), used=used, claims=claims)
 
-    def _around_running(self, snapshot: WorkloadSnapshot) -> WorkloadSurroundings:
+    def _around_running(self, snapshot: WorkloadSnapshot) -> Surroundings:
         """Nothing for a gang whose pods all have a node, as most have.
 
         Nor for one whose pods have not been seen yet, for a while, unless it has nodes of its own: looking
@@ -167,7 +167,7 @@ class View(GangView[Workload]):
         found = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()), *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
         store = self.nodes.store
-        return WorkloadSurroundings(
+        return Surroundings(
             lacks_pods=True,
             nodes=nodes,
             own_pods=tuple(own_pods),

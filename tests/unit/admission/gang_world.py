@@ -28,6 +28,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.retry import to_annotations
+from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import less, used_by
 from muster.controller.kube.resource import ObjectMeta
@@ -57,7 +58,6 @@ from muster.controller.kueue.objects import (
     WorkloadStatus,
 )
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.surroundings import WorkloadSurroundings
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, POD_SET_LABEL, POOL_LABEL
 from tests.unit.gangs.paper import (
@@ -161,7 +161,7 @@ class World(Paper[Decision]):
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
         place, held = self._place(name), {item.key for item in mine.placeholders}
         seen = mine.with_surroundings(
-            WorkloadSurroundings(
+            Surroundings(
                 is_surveyed=True,
                 nodes=nodes,
                 own_pods=pods,

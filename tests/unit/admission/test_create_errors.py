@@ -225,19 +225,21 @@ def test_a_rejection_after_the_quota_was_lost_writes_nothing() -> None:
     world.kueue()
     attempt = world.snapshot("a").labels[ATTEMPT]
     denied = CreateRejected("PodTemplate", attempt=attempt, reason="Invalid", message="no")
-    assert not after_rejection(world.snapshot("a"), denied).is_noop
+    assert after_rejection(world.snapshot("a"), denied).actions
     held = world.workloads["a"]
     world.workloads["a"] = msgspec.structs.replace(
         held, spec=msgspec.structs.replace(held.spec, active=False)
     )
-    assert after_rejection(world.snapshot("a"), denied).is_noop, "somebody else's word is not written over"
+    assert not after_rejection(world.snapshot("a"), denied).actions, (
+        "somebody else's word is not written over"
+    )
     world.workloads["a"] = held
     world.evict("a", "Preempted")
-    assert after_rejection(world.snapshot("a"), denied).is_noop
+    assert not after_rejection(world.snapshot("a"), denied).actions
     world.now += MINUTE
     world.kueue()
     assert world.snapshot("a").labels[ATTEMPT] != attempt
-    assert after_rejection(world.snapshot("a"), denied).is_noop, "this one was not denied anything"
+    assert not after_rejection(world.snapshot("a"), denied).actions, "this one was not denied anything"
 
 
 @pytest.mark.parametrize("words", [QUOTA, PARAMETER], ids=lambda words: words[0])

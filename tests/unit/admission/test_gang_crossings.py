@@ -137,7 +137,7 @@ def test_a_refused_gang_keeps_away_from_no_flavor_any_more() -> None:
     quota_gone(world)
     assert avoided_pools(world.workloads["a"]) == ()
     assert AVOID_ANNOTATION not in world.workloads["a"].metadata.annotations
-    assert decide(world.snapshot("a")).is_noop
+    assert not decide(world.snapshot("a")).actions
 
 
 @pytest.mark.parametrize("has_quota", [True, False])
@@ -171,7 +171,7 @@ def test_a_gang_in_another_flavor_that_somebody_stops_may_have_any_when_it_comes
     quota_gone(world)
     assert avoided_pools(world.workloads["a"]) == ()
     assert parse_history(world.workloads["a"]) == RetryHistory()
-    assert decide(world.snapshot("a")).is_noop
+    assert not decide(world.snapshot("a")).actions
 
 
 class HeadElsewhere(World):
@@ -295,7 +295,7 @@ def test_the_end_of_its_lease_is_told_to_a_gang_that_cannot_grow() -> None:
     world.answer(first, "Failed", reason="OutOfStock")
     act(times=3)
     assert reasons(world)[-1] == "GrowthReleased", "it is told once, however often it tries to grow"
-    assert decide(leased()).is_noop
+    assert not decide(leased()).actions
 
 
 def test_templates_are_freed_of_a_lease_also_while_no_policy_is_accepted() -> None:

@@ -219,7 +219,7 @@ def test_an_admission_that_does_not_say_where_lets_nothing_start_and_says_so(
     assert entry is not None
     assert entry.state == State.PENDING
     assert why in entry.message
-    assert decide(world.snapshot("a")).is_noop
+    assert not decide(world.snapshot("a")).actions
     world.now += MINUTE
     world.settle()
     assert not world.workloads["a"].spec.active, (
@@ -755,7 +755,7 @@ def test_where_nothing_has_changed_nothing_is_done(
             snapshot = world.snapshot(name)
             decision = decide(snapshot)
             due = decision.requeue_at is not None and decision.requeue_at <= world.now
-            assert decision.is_noop or due or snapshot.history.retry_at is not None
+            assert not decision.actions or due or snapshot.history.retry_at is not None
 
 
 @settings(max_examples=25, deadline=None)
@@ -864,7 +864,7 @@ def test_a_gang_under_a_check_that_is_gone_gives_its_quota_back_and_queues() -> 
     for action in (first, *rest):
         world.carry_out("a", action)
     again = dataclasses.replace(world.snapshot("a"), check_is_being_removed=True, check_is_gone=True)
-    assert decide(again).is_noop
+    assert not decide(again).actions
 
 
 def test_what_runs_when_its_queue_gets_our_check_is_not_bought_again() -> None:

@@ -99,7 +99,7 @@ def test_a_refused_growth_that_asks_for_what_cannot_be_had_either_is_refused_ane
     carried_out(world)
     carried_out(world)
     assert "15 nodes" in refused(world)
-    assert decide(world.snapshot("a")).is_noop
+    assert not decide(world.snapshot("a")).actions
 
 
 def given_up(world: World) -> None:
@@ -154,7 +154,7 @@ def test_a_growth_that_cannot_be_read_is_refused_once() -> None:
     assert [each for each in decision.actions if isinstance(each, EmitEvent)]
     for action in decision.actions:
         world.carry_out("a", action)
-    assert decide(world._plain("a")).is_noop
+    assert not decide(world._plain("a")).actions
 
 
 # What can never be had
@@ -337,7 +337,7 @@ def test_a_growth_that_waits_for_its_turn_says_so_and_writes_nothing() -> None:
     behind = dataclasses.replace(world.snapshot("a"), retry_delay=timedelta(seconds=30))
     assert behind.wants_retry
     waits = decide(behind)
-    assert waits.is_noop
+    assert not waits.actions
     assert waits.requeue_at == world.now + timedelta(seconds=30)
     assert not [each for each in carried_out(world).actions if isinstance(each, PatchAnnotations)]
     assert not world.snapshot("a").wants_retry, "it has asked, and needs no turn any more"

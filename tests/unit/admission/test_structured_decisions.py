@@ -6,11 +6,11 @@ from functools import cached_property
 import msgspec
 import pytest
 
+from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.kueue import without_quota
 from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.surroundings import WorkloadSurroundings
 from tests.unit.admission.gang_world import CHECK, World
 
 replace = msgspec.structs.replace
@@ -29,7 +29,7 @@ def test_facts_are_computed_once_and_survive_new_surroundings() -> None:
     names = [name for name in dir(WorkloadSnapshot) if isinstance(_member(name), cached_property)]
     assert {"gang", "history", "current", "expected_gang"} <= set(names)
     computed = {name: getattr(facts, name) for name in names}
-    around = facts.with_surroundings(WorkloadSurroundings(lacks_pods=True))
+    around = facts.with_surroundings(Surroundings(lacks_pods=True))
     assert around.surroundings.lacks_pods
     assert not facts.surroundings.lacks_pods
     for name, value in computed.items():
@@ -57,7 +57,7 @@ def test_a_message_that_merely_looks_like_ours_is_written_again() -> None:
 def test_the_wait_message_does_not_change_with_time_alone() -> None:
     world = provisioning()
     world.now += timedelta(minutes=7)
-    assert decide(world.snapshot("a")).is_noop
+    assert not decide(world.snapshot("a")).actions
 
 
 @pytest.mark.parametrize("words", ["released everything; try 2 at 10:42 UTC", "in a further language"])
