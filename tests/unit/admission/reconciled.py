@@ -27,7 +27,7 @@ class Caches:
     def get(self, key: Key) -> Workload | None:
         return self.world.workloads.get(key.name)
 
-    def orphans(self, key: Key, workload: Workload | None) -> list[object]:
+    def orphans(self, key: Key) -> list[object]:
         return []
 
     def checks_of(self, workload: Workload) -> tuple[str, ...]:
