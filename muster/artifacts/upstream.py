@@ -5,6 +5,7 @@ versions (versions.toml), nor for fetching (Helm and the kubelets do that).
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,10 @@ from muster.model.programs import Program
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.model.versions import Version
 from muster.paths import VERSIONS_FILE
+from muster.render import gang
 
 GANG_IMAGE: Final = "gang-admission"
+_PAUSE: Final = "pause"
 
 
 def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
@@ -84,9 +87,23 @@ def published(stack: Stack, *, name: str) -> Artifacts:
 
 
 def by_tag(stack: Stack) -> dict[str, str]:
-    """Name -> reference of the other projects' images that a stack names by tag. A tag can be moved."""
-    named = {each: stack.images.reference(each, theirs) for each, theirs in chosen(stack).images.items()}
+    """Name -> reference of the other projects' images that a stack uses by tag. A tag can be moved."""
+    images = chosen(stack).images
+    named = {each: stack.images.reference(each, images[each]) for each in _used_images(stack)}
     return {each: reference for each, reference in named.items() if not has_digest(reference)}
+
+
+def _used_images(stack: Stack) -> Iterator[str]:
+    """The other projects' images that are set for a stack's pods; those in charts are the charts' own."""
+    cluster, charts = stack.cluster, installed(stack)
+    yield from (name for name in catalogue().entries if name in charts)
+    if isinstance(cluster, EksCluster):
+        if cluster.answers_requests:
+            yield names.AUTOSCALER
+        if any(pool.efa for pool in stack.pools):
+            yield names.EFA_PLUGIN
+    if gang.makes_pods(stack) or installation(stack) is not None:
+        yield _PAUSE
 
 
 def without_digest(stack: Stack) -> list[str]:

@@ -17,7 +17,7 @@ from muster.config.scaffold import template
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
-from muster.paths import VERSIONS_FILE
+from muster.paths import VERSIONS_FILE, stack_file
 
 DIGEST = "sha256:" + "ab" * 32
 OURS = f"us-central1-docker.pkg.dev/p/muster/gang-admission@{DIGEST}"
@@ -139,3 +139,21 @@ def test_a_kept_file_is_the_one_that_was_published(tmp_path: Path) -> None:
     (tmp_path / "crds" / catalogue().files["provisioningrequests"].name).write_text("changed")
     with pytest.raises(CatalogueError, match="restore it"):
         catalogue(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [
+        ("gke-prod", {"kueue", "kuberay", "pause"}),
+        ("kai-prod", {"kuberay", "cluster-autoscaler", "pause"}),
+        ("eks-prod", {"kueue", "kuberay", "cluster-autoscaler", "aws-efa-k8s-device-plugin", "pause"}),
+    ],
+)
+def test_only_images_that_a_stack_uses_are_said_to_be_taken_by_tag(name: str, used: set[str]) -> None:
+    found = config.load(stack_file(name, start=Path(__file__).parent))
+    assert upstream.by_tag(found).keys() == used
+
+
+def test_an_existing_cluster_takes_no_image_of_a_cloud_by_tag() -> None:
+    values: dict[str, Any] = yaml.safe_load(template("here", Provider.EXISTING))["config"]
+    assert upstream.by_tag(config.parse(values, source="x")).keys() == {"kueue", "kuberay"}

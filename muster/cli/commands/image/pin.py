@@ -18,10 +18,10 @@ from muster.cli.options import existing_stack, stack_argument
 @command(examples="muster image pin gke-prod")
 @stack_argument
 def cli(stack: str) -> None:
-    """Write the digests of all other images and of the charts into the stack file.
+    """Write the digests of the other images and of the charts into the stack file.
 
-    The digests are read from the registries. Images come first, so that they are in the file even when a
-    chart cannot be read.
+    Those are the images and charts that the stack uses. The digests are read from the registries. Images
+    come first, so that they are in the file even when a chart cannot be read.
     """
     file = existing_stack(stack)
     loaded, web = config.load(file), Web()
