@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from muster.local.cluster import network_policies as policies
 from muster.local.cluster.local_cluster import API_PORT, POD_CIDR, SERVICE_CIDR, LocalCluster
+from muster.local.kwok import ALL_STAGES
+from muster.local.kwok import flags as kwok_flags
 from muster.paths import IMPORT_ROOT
 
 if TYPE_CHECKING:  # `muster image` comes by here, without the extra that has cryptography
     from muster.local.cluster.certificates import Pki
 
 ETCD_PORT: Final = 2379
+_KWOK_PORT: Final = 10247
 # No Service names an address outside of the cluster: the proxies would take it from its owner.
 ADMISSION_PLUGINS: Final = "--enable-admission-plugins=NodeRestriction,DenyServiceExternalIPs"
 
@@ -67,14 +70,8 @@ def kwok(kubeconfig: Path, program: str, stages: Path) -> Unit:
     """Fake nodes for scale tests; real nodes carry no such annotation and are left alone."""
     argv = (
         program,
-        f"--kubeconfig={kubeconfig}",
-        *(f"--config={stages / part}" for part in ("node/fast", "node/heartbeat", "pod/fast")),
-        "--manage-all-nodes=false",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        *kwok_flags(kubeconfig, stages, ALL_STAGES, port=_KWOK_PORT),
         "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
-        "--node-ip=10.0.0.1",
-        "--server-address=127.0.0.1:10247",
-        "--enable-crds=",
     )
     return Unit("kwok", argv, after=ReadinessGate(api_ready=True))
 

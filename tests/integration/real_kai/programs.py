@@ -17,9 +17,10 @@ from typing import Final
 
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.kwok import flags as kwok_flags
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.kwok import ALL_STAGES
+from muster.local.kwok import flags as kwok_flags
 from muster.model import names
 
 SWITCH: Final = "MUSTER_KAI"
@@ -106,5 +107,4 @@ def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]
 
 def _kwok(plane: ControlPlane, stages: Path) -> tuple[str, ...]:
     """Every node is one without a machine."""
-    parts = ("node/fast", "node/heartbeat", "pod/fast")
-    return kwok_flags(plane.kubeconfig(), [stages / part for part in parts])
+    return kwok_flags(plane.kubeconfig(), stages, ALL_STAGES, port=free_port())
