@@ -128,12 +128,15 @@ def _workload(job: Job, team: Team, queues: Queues) -> Workload:
 
 
 def _pods(pods: RecordedPods, pools: Sequence[Pool]) -> PodSet:
-    """A list that names pools gets the selector of these pools, and whatever their taints ask for."""
+    """A list that names pools gets the selector of these pools, and whatever their taints ask for. Pods with
+    GPUs of no pool tolerate those of every pool, as admission fills in, and pods without GPUs of none.
+    """
     known = _known(pods, pools)
     terms, tolerations = pods.terms, pods.tolerations
     if not (pods.node_selector or terms):
         terms = _pool_terms(known)
-        tolerations = tolerations or tuple(_tolerations(known or pools))
+        asks = any(pods.requests.get(each) for each in names.DEVICE_RESOURCES)
+        tolerations = tolerations or tuple(_tolerations(known or (pools if asks else ())))
     return PodSet(
         name=pods.name,
         count=pods.count,

@@ -48,6 +48,22 @@ def test_a_quota_without_a_bound_counts_as_the_pool(second: Amount, quota: int) 
     assert to_side(queues_of(_stack(gpus(8), second)), _recording(_JOB)).gpus == quota
 
 
+def test_pods_without_gpus_and_without_a_selector_tolerate_no_gpu_nodes() -> None:
+    """Kueue would otherwise give them quota of GPU pools, which their recorded run never had."""
+    on_cpu = replace(_PODS, requests={"cpu": 1000}, pools=())
+    of_any = replace(_PODS, pools=())
+    listed = replace(_PODS, requests={"cpu": 1000})
+    jobs = [replace(_JOB, id=str(n), pod_sets=(each,)) for n, each in enumerate((on_cpu, of_any, listed))]
+    side = to_side(queues_of(_stack(gpus(8))), _recording(*jobs))
+    found = [
+        pod_set["template"]["spec"].get("tolerations", [])
+        for entry in side.entries
+        for pod_set in entry.workload["spec"]["podSets"]
+    ]
+    tolerated = [{"key": names.GPU_TAINT_KEY, "operator": "Exists"}]
+    assert found == [[], tolerated, tolerated]
+
+
 def test_explain_words_a_quota_without_a_bound() -> None:
     limited, unlimited = _stack(gpus(8)), _stack(_UNLIMITED)
     for base, head, words in (
