@@ -58,7 +58,9 @@ class Stage:
         workloads = items(self.plane.server, f"{KUEUE}/workloads")
         names = ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in workloads)
         seen = "\n".join(f"{name}: {ending.picture(self.plane, name, team)}" for name, team in names)
-        return f"{seen}\nundisturbed: {self.undisturbed}\n{self.proxy.plan}\n{tail(self.log)}"
+        scheduler = tail(self.plane.server.folder / "kueue" / "kueue.log", 3000)
+        end = f"manager:\n{tail(self.log)}\nKueue:\n{scheduler}"
+        return f"{seen}\nundisturbed: {self.undisturbed}\n{self.proxy.plan}\n{end}"
 
     def submit(self, team: str = gangs.TEAM, **more: Any) -> str:
         """A gang of its own name; a server that has just started takes it a little later."""
