@@ -140,7 +140,7 @@ class SteadyState:
         entry = {
             **status["admissionChecks"][0],
             "state": "Ready",
-            "message": "all 1 nodes are provisioned",
+            "message": "1 node is provisioned",
             "podSetUpdates": [claim],
         }
         conditions = [*status["conditions"], self._condition("Admitted")]

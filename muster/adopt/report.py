@@ -9,6 +9,7 @@ from muster.adopt.adoption import Adoption
 from muster.adopt.compare import LABELS, Fate, FieldChange, ObjectChange
 from muster.adopt.findings import Finding
 from muster.live.sanitize import sanitize_line
+from muster.model.plural import many
 
 _LONGEST: Final = 2000
 
@@ -80,36 +81,36 @@ def _lines(adoption: Adoption) -> Iterator[str]:
 def _summary(adoption: Adoption) -> Iterator[str]:
     fates = Counter(each.fate for each in adoption.objects)
     if adoption.is_exact:
-        yield f"Nothing changes for anyone: {fates[Fate.UNCHANGED]} objects are taken over as they are."
+        yield f"Nothing changes for anyone: {_taken_over(fates)}."
         yield from _effects(adoption)
         return
     if adoption.mistakes:
         yield "The stack file has mistakes; correct it before `pulumi up`:"
         return
     yield (
-        f"{fates[Fate.UNCHANGED]} objects are taken over as they are, {fates[Fate.DIFFERENT]} differ; "
+        f"{_taken_over(fates)}, and {many(fates[Fate.DIFFERENT], 'differs', 'differ')}; "
         "not everything is in the stack file:"
     )
     yield from _effects(adoption)
+
+
+def _taken_over(fates: Counter[Fate]) -> str:
+    return many(fates[Fate.UNCHANGED], "object is taken over as it is", "objects are taken over as they are")
 
 
 def _effects(adoption: Adoption) -> Iterator[str]:
     found = adoption.effects
     if found is None:
         return
-    compared = _counted(found.queues, "queue")
+    compared = many(found.queues, "queue")
     if found.pools:
-        compared += f" in {_counted(found.pools, 'pool')}"
+        compared += f" in {many(found.pools, 'pool')}"
     if found.is_empty:
         yield f"Quotas, borrowing and preemption of {compared}: no difference."
     for quota in found.quotas:
         yield f"  {quota.name}: another quota or limit in pool {quota.pool.name}"
     for right in found.preemption:
         yield f"  {', '.join(right.preemptors)}: other rights to preempt {', '.join(right.victims)}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _findings(heading: str, found: list[Finding]) -> Iterator[str]:

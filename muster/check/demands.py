@@ -22,6 +22,7 @@ from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy
+from muster.model.plural import many
 from muster.model.pods import Amounts, add, describe
 from muster.model.pools import Pool
 from muster.model.queuetree import ANY_POOL, Queue
@@ -202,7 +203,7 @@ def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> I
         yield f"one pod asks for {describe(above)}, a node has {size}"
     needed = nodes_needed(pod_set.count, pod_set.amounts, flavor)
     if too_many_nodes(needed, flavor):
-        yield f"it needs {needed} nodes, the pool has at most {flavor.max_nodes}"
+        yield f"it needs {many(needed, 'node')}, the pool has at most {flavor.max_nodes}"
     if is_part_of_slice(pod_set.count, pod_set.amounts, flavor):
         yield f"a slice of it is {flavor.slice_nodes} nodes, which one group takes whole"
     yield from _quota(pod_set, flavor, queue)

@@ -11,6 +11,7 @@ from muster.check.admission import Admission, Answer
 from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name
 from muster.check.manifests import Json, title
 from muster.check.policies import Finding, Level
+from muster.model.plural import many
 from muster.model.pods import Amounts, describe, figure
 from muster.model.queuetree import ANY_POOL
 
@@ -70,20 +71,18 @@ def _lines(result: Result, *, stack: str, team: str) -> Iterator[str]:
         yield f"  filled in {path}: {_plain(value)}"
     if not result.demands:
         return
-    queue = f" of queue {result.queue}" if result.queue else ""
-    yield f"  asks for {_described(gang(result.demands))} at a time{queue}"
+    queue = f", from queue {result.queue}" if result.queue else ""
+    yield f"  asks for {_described(gang(result.demands))} in all{queue}"
     for demand in result.demands:
-        pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"
         each = " each" if demand.pods > 1 else ""
-        yield f"    {demand.name}: {pods}, {_described(demand.each)}{each}"
+        yield f"    {demand.name}: {many(demand.pods, 'pod')}, {_described(demand.each)}{each}"
         for place in demand.places:
-            nodes = "1 node" if place.nodes == 1 else f"{place.nodes} nodes"
-            fits = f"fits, {nodes}" if place.nodes else "fits"
+            fits = f"fits, {many(place.nodes, 'node')}" if place.nodes else "fits"
             yield f"      pool {place.pool}: {place.reason or fits}"
     for pool, held in result.bounds.items():
         if held:
             where = "in all pools together" if pool == ANY_POOL else f"in pool {pool}"
-            yield f"  queue {result.queue} can hold {where}: {_bound(held)}"
+            yield f"  limit of queue {result.queue} {where}: {_bound(held)}"
 
 
 def _described(amounts: Amounts) -> str:

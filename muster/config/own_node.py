@@ -10,6 +10,7 @@ from typing import Final
 from muster.config.section import Section, describe_value
 from muster.model.accelerators import ACCELERATORS, Accelerator, accelerators_of, own_accelerator
 from muster.model.machines import MOST_GPUS, Machine, own_machine
+from muster.model.plural import many
 from muster.model.quantities import GIB, MIB, Bytes, Millicores, parse_cpu, parse_memory
 from muster.model.violations import suggestion
 from muster.validation.identity import is_dns_label
@@ -85,7 +86,7 @@ def _gpu(section: Section, gpus: int) -> Accelerator | None:
         return None
     if not section.has("accelerator"):
         section.note(
-            "accelerator", f"is missing: the nodes have {gpus} GPUs.", "write it like nvidia-h100-80gb."
+            "accelerator", f"is missing: a node has {many(gpus, 'GPU')}.", "write it like nvidia-h100-80gb."
         )
     if written is None:
         return None

@@ -61,13 +61,15 @@ def total(
     return found
 
 
-_COUNTED: Final = {GPU_RESOURCE: "GPUs", TPU_RESOURCE: "TPU chips"}
+_COUNTED: Final = {GPU_RESOURCE: "GPU", TPU_RESOURCE: "TPU chip"}
 
 
 def describe(amounts: Amounts) -> str:
     """`2 GPUs and memory 4Gi`."""
     return " and ".join(
-        f"{figure(name, amount)} {_COUNTED[name]}" if name in _COUNTED else f"{name} {figure(name, amount)}"
+        f"{figure(name, amount)} {_COUNTED[name]}{'' if amount == 1 else 's'}"
+        if name in _COUNTED
+        else f"{name} {figure(name, amount)}"
         for name, amount in sorted(amounts.items(), key=lambda item: (item[0] not in _COUNTED, item[0]))
     )
 

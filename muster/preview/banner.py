@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.compare.quota import QuotaChange
-from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names, many
+from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
 from muster.preview.figures import format_amount, format_unit
 from muster.preview.tree import Holding, Tree, in_pool_unit

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
+from muster.model.plural import many
 from muster.preview.document import Chart, Line
 
 _WIDTH: Final = 480
@@ -31,7 +32,7 @@ def format_chart(chart: Chart) -> str:
 def _frame(chart: Chart) -> Iterator[str]:
     yield f'<g fill="none" stroke="currentColor" opacity=".35"><path d="M0 {_TOP}H{_WIDTH}"/>'
     yield f'<path d="M0 {_TOP + _HEIGHT}H{_WIDTH}"/></g>'
-    yield _words(0, _TOP - 5, f"{chart.top} GPUs")
+    yield _words(0, _TOP - 5, many(chart.top, "GPU"))
     yield _words(0, _TOP + _HEIGHT + 14, chart.start)
     yield _words(_WIDTH, _TOP + _HEIGHT + 14, chart.end, anchor="end")
 

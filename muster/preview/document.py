@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.live.sanitize import sanitize_line
+from muster.model.plural import many
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -198,11 +199,6 @@ def join_names(found: tuple[str, ...], *, most: int = 5) -> Text:
     if len(found) > most:
         spans.append(f" and {len(found) - most} more")
     return tuple(spans)
-
-
-def many(count: int, noun: str) -> str:
-    """1 team, 2 teams."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def unchanged(folded: tuple[TreeNode, ...]) -> str:

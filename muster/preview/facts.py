@@ -6,13 +6,14 @@ Not responsible for what belongs in the banner (banner.py).
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.preview import figures
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.compare.spaces import LostVolume
-from muster.preview.document import Span, Text, UntrustedText, join_names, many
+from muster.preview.document import Span, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
 
 # Sentences about preemption; the section about preemption has all of them.

@@ -11,6 +11,7 @@ from typing import Final
 
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
+from muster.model.plural import many
 from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
 from muster.preview.compare.diff import GRAVE, StackDiff
@@ -52,7 +53,7 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
     broken = [diff for diff in stacks if diff.head_mistakes]
     if not broken:
         return
-    counts = ", ".join(f"{diff.name} ({_count(diff.head_mistakes)})" for diff in broken)
+    counts = ", ".join(f"{diff.name} ({many(len(diff.head_mistakes), 'mistake')})" for diff in broken)
     first = sanitize_line(broken[0].head_mistakes[0]).partition(" Fix: ")[0].rstrip(".")
     raise HeadError(
         f"The head stack file does not validate: {counts}. The first mistake: {first}. "
@@ -155,11 +156,7 @@ def _points(diff: StackDiff) -> Iterator[str]:
 
 
 def _not_compared(diff: StackDiff, what: str) -> Iterator[str]:
-    yield f"cannot compare {what}: a stack file does not validate ({_count(diff.mistakes)})."
-
-
-def _count(mistakes: tuple[str, ...]) -> str:
-    return "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    yield f"cannot compare {what}: a stack file does not validate ({many(len(diff.mistakes), 'mistake')})."
 
 
 _PREDICATES: Final[Mapping[FailOn, Callable[[StackDiff], Iterator[str]]]] = MappingProxyType(

@@ -7,12 +7,13 @@ Everything else has to be looked at by a person.
 
 from collections.abc import Iterator
 
+from muster.model.plural import many
 from muster.preview.banner import Banner
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import ReplayDiff
 from muster.preview.compare.settings import owner_of
-from muster.preview.document import Answer, Status, many
+from muster.preview.document import Answer, Status
 from muster.preview.evictions import new_evictions
 
 
@@ -31,7 +32,7 @@ def to_status(diff: StackDiff, banner: Banner) -> Status:
 def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
     losses = len(banner.losses)
     if losses:
-        yield "1 loss" if losses == 1 else f"{losses} losses"
+        yield many(losses, "loss", "losses")
     others = len(banner.others)
     if others:
         yield f"{many(others, 'other point')} to decide"

@@ -24,6 +24,7 @@ from muster.config.errors import in_order, shortened
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.live.sanitize import sanitize_line
+from muster.model.plural import many
 from muster.model.violations import Violation
 from muster.validation.placeholders import placeholder_rules
 from muster.validation.unowned import unowned_rules
@@ -113,13 +114,7 @@ def _text(checked: Sequence[FileResult]) -> str:
             message = f"{path}{finding.violation.message}"
             lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(message)}"]
             lines += [f"    fix: {_plain(finding.violation.fix)}"]
-        verdict = (
-            "is a stack"
-            if not each.errors
-            else "1 mistake"
-            if each.errors == 1
-            else f"{each.errors} mistakes"
-        )
+        verdict = many(each.errors, "mistake") if each.errors else "is a stack"
         lines.append(f"{_plain(each.file)}: {verdict}")
     return "\n".join([*lines, ""])
 

@@ -15,6 +15,7 @@ from muster.controller.kube.client import Client
 from muster.controller.kube.connection import Connection
 from muster.controller.kube.errors import Forbidden, KubeError, NotFound
 from muster.errors import ExitCode
+from muster.model.plural import many
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
 from muster.replay.ids import Ids
@@ -172,7 +173,7 @@ def _resume(
     start = max(header.start, header.end - _LATE_SECONDS) if older_parts(order.out) else header.start
     source = _source(scheduler, Ids.load(order.out), start, with_names=order.with_names)
     source.restore(found)
-    progress(f"{order.out}: continued; it holds {len(found.jobs)} jobs")
+    progress(f"{order.out}: continued; it holds {many(len(found.jobs), 'job')}")
     writer = Writer.resume(order.out, found, rotate_bytes=order.rotate_bytes, keep_bytes=order.keep_bytes)
     return writer, source, header.end
 

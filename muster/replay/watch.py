@@ -23,6 +23,7 @@ from muster.controller.kube.errors import Unauthorized
 from muster.controller.kube.reflector import Reflector
 from muster.controller.kube.resource import Key, Object
 from muster.errors import MusterError
+from muster.model.plural import many
 from muster.replay.lines import Mark
 from muster.replay.recording import Gap, Job
 from muster.replay.source import Kind, Source
@@ -108,7 +109,9 @@ class Recorder:
             self._flush()
             if self.source.count != count and self.clock() - reported >= _REPORT_SECONDS:
                 reported, count = self.clock(), self.source.count
-                self.progress(f"{count} jobs recorded, {self.source.open_count} of them waiting or running")
+                self.progress(
+                    f"{many(count, 'job')} recorded, {self.source.open_count} of them waiting or running"
+                )
 
     def _flush(self) -> None:
         if not self._unlisted and not self._unconnected:
@@ -124,7 +127,9 @@ class Recorder:
         self._unlisted.discard(kind)
         self._unconnected.discard(kind)
         if is_first and not self._unlisted:
-            self.progress(f"{self.source.open_count} jobs wait or run now; watching")
+            self.progress(
+                f"{many(self.source.open_count, 'job waits or runs', 'jobs wait or run')} now; watching"
+            )
 
     def changed(self, jobs: list[Job]) -> None:
         self.writer.add(jobs)

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.model.violations import Violation
 
@@ -75,12 +76,13 @@ def _room(ranges: dict[str, IPv4Network], *, most: int) -> Iterator[Violation]:
     """
     held = ranges["nodes"].num_addresses - _KEPT
     if held < most:
-        message = f"{ranges['nodes']} holds {held} nodes, but the pools may have {most} together."
+        message = f"{ranges['nodes']} holds {many(held, 'node')}, but the pools may have {most} together."
         yield Violation(_at("nodes"), message, "write a larger range: 10.0.0.0/18.")
     prefix = ranges["pods"].prefixlen
     pods = 2 ** (_PODS_OF_A_NODE - prefix) if prefix <= _PODS_OF_A_NODE else 0
     if pods < most:
-        message = f"{ranges['pods']} holds the pods of {pods} nodes, but the pools may have {most} together."
+        nodes = many(pods, "node")
+        message = f"{ranges['pods']} holds the pods of {nodes}, but the pools may have {most} together."
         yield Violation(_at("pods"), message, "write a larger range: 10.4.0.0/14 is for 1,024 nodes.")
 
 

@@ -114,7 +114,7 @@ def _unbounded(path: str, pool: Pool, cluster: Cluster) -> Iterator[Violation]:
     if len(groups) > 1 and most > pool.max_nodes:
         message = (
             f"nothing bounds the pool as a whole: each of its {len(groups)} zones may grow to maxNodes, "
-            f"{most} nodes in all where {pool.max_nodes} are meant."
+            f"{most} nodes in all, and not {pool.max_nodes}."
         )
         fix = f"name one zone in muster:pools.{pool.name}.zones, or write an amount here."
         yield Violation(path, message, fix, "warning")

@@ -17,6 +17,7 @@ from muster.model.clusters import (
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
 from muster.model.clusters.maintenance import MaintenanceWindow
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
+from muster.model.plural import many
 from muster.model.promises import NOT_PROMISED
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, suggestion
@@ -88,9 +89,8 @@ def _maintenance(window: MaintenanceWindow) -> Iterator[Violation]:
     if not window.has_start:
         yield Violation(f"{path}.start", f"{window.start!r} is no time of a day.", 'write it like "02:00".')
     if window.hours_in_32_days < _LEAST_MAINTENANCE:
-        message = (
-            f"is open for {window.hours_in_32_days} hours in 32 days, and GKE asks for {_LEAST_MAINTENANCE}."
-        )
+        hours = many(window.hours_in_32_days, "hour")
+        message = f"is open for {hours} in 32 days, and GKE asks for {_LEAST_MAINTENANCE}."
         yield Violation(path, message, "write more `days` or `hours`, such as two days of 6 hours.")
 
 

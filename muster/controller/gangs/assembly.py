@@ -354,5 +354,5 @@ def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:
     provisioned = request.status.condition("Provisioned")
     estimate = f" ({provisioned.message[:200]})" if provisioned and provisioned.message else ""
     came = request.standing if isinstance(request, PlaceholderSet) else 0
-    there = format_capacity(f"{came} of {spec.count}", spec.pool, shares_nodes=spec.shares_nodes)
+    there = format_capacity(spec.count, spec.pool, shares_nodes=spec.shares_nodes, there=came)
     return f"{there} for {pod_sets(spec)}{estimate}"

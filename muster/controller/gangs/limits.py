@@ -15,6 +15,7 @@ from muster.controller.gangs.identity import digest
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import DEVICE_RESOURCES, JOB_PARAMETER_PREFIX, TPU_RESOURCE
+from muster.model.plural import many
 from muster.model.pods import Amounts, describe, figure
 
 LONGEST_PARAMETER: Final = 255
@@ -187,6 +188,6 @@ def parameter_too_long(name: str, value: str) -> str:
 def per_pool(name: str, nodes: int, flavors: Sequence[FlavorPolicy]) -> str:
     allowed = ", ".join(f"{flavor.name}: {flavor.max_nodes}" for flavor in flavors)
     return (
-        f"{name} needs {nodes} nodes, more than the pool can have ({allowed}); "
+        f"{name} needs {many(nodes, 'node')}, more than the pool can have ({allowed}); "
         f"ask for fewer pods, or have the pool's maxNodes raised"
     )

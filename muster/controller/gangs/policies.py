@@ -14,6 +14,7 @@ from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.controller import Result
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec, unknown_fields
+from muster.model.plural import many
 from muster.model.violations import Violation
 
 ACCEPTED: Final = "Accepted"
@@ -99,7 +100,7 @@ class PolicyReconciler:
                 "FlavorsMissing",
                 f"Obeyed; these ResourceFlavors do not exist: {', '.join(missing)}",
             )
-        return "True", "Accepted", f"Obeyed for {len(found.flavors)} flavors"
+        return "True", "Accepted", f"Obeyed for {many(len(found.flavors), 'flavor')}"
 
 
 async def apply_condition(

@@ -14,6 +14,7 @@ from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import Placement
 from muster.model import waiting
 from muster.model.gangpolicy import format_duration
+from muster.model.plural import many
 from muster.model.waiting import clock
 
 _FAR: Final = timedelta(hours=12)
@@ -29,10 +30,8 @@ def format_nodes(placements: Sequence[Placement]) -> str:
     """The first pool that is short, and how many are."""
     short = [room for room in placements if not room.is_complete]
     first, demand = short[0], short[0].demand
-    more = f", {len(short) - 1} more PodSets short" if len(short) > 1 else ""
-    there = format_capacity(
-        f"{first.placed} of {demand.count}", demand.pool, shares_nodes=demand.shares_nodes
-    )
+    more = f", {many(len(short) - 1, 'more PodSet')} short" if len(short) > 1 else ""
+    there = format_capacity(demand.count, demand.pool, shares_nodes=demand.shares_nodes, there=first.placed)
     return f"{there} for {demand.name}{more}"
 
 
@@ -54,14 +53,14 @@ def _format_each_missing(placements: Sequence[Placement]) -> str:
 
 def _format_missing_one(placement: Placement) -> str:
     count, demand = placement.demand.count - placement.placed, placement.demand
-    if count == 1 and not demand.shares_nodes:
-        return f"1 {demand.pool} node"
-    return format_capacity(str(count), demand.pool, shares_nodes=demand.shares_nodes)
+    return format_capacity(count, demand.pool, shares_nodes=demand.shares_nodes)
 
 
-def format_capacity(count: str, pool: str, *, shares_nodes: bool) -> str:
-    """`2 of 4 l4 nodes`, where each pod has a node of its own."""
-    return f"room for {count} pods on {pool}" if shares_nodes else f"{count} {pool} nodes"
+def format_capacity(count: int, pool: str, *, shares_nodes: bool, there: int | None = None) -> str:
+    """`4 l4 nodes`, where each pod has a node of its own; `2 of 4 l4 nodes`, where two are there."""
+    noun = "pod" if shares_nodes else f"{pool} node"
+    amount = many(count, noun) if there is None else f"{there} of {count} {noun}s"
+    return f"room for {amount} on {pool}" if shares_nodes else amount
 
 
 def format_turn(pool: str) -> str:
@@ -70,15 +69,16 @@ def format_turn(pool: str) -> str:
 
 
 def format_request(spec: RequestSpec) -> str:
-    return format_capacity(str(spec.count), spec.pool, shares_nodes=spec.shares_nodes)
+    return format_capacity(spec.count, spec.pool, shares_nodes=spec.shares_nodes)
 
 
 def format_provisioned(gang: Gang) -> str:
     """What has come, all of it."""
     count = sum(spec.count for spec in gang.request_specs)
+    every = "" if count == 1 else "all "
     if gang.shares_nodes:
-        return f"room for all {count} pods is provisioned"
-    return f"all {count} nodes are provisioned"
+        return f"room for {every}{many(count, 'pod')} is provisioned"
+    return f"{every}{many(count, 'node is', 'nodes are')} provisioned"
 
 
 def format_backoff(

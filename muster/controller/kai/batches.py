@@ -18,6 +18,7 @@ from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.groups import hosts, needed, suspended
 from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
 from muster.controller.kai.objects import GatedPod, RayCluster
+from muster.model.plural import many
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
@@ -108,7 +109,7 @@ def _core(
         if others + len(passed) + len(chosen) < count:
             why = ", which is suspended" if suspended(cluster, group) else ""
             # Not how many exist: each pod that KubeRay makes would be a write.
-            missing_reason.append(f"{count} pods of {group}{why}")
+            missing_reason.append(f"{many(count, 'pod')} of {group}{why}")
     gated.sort(key=lambda pod: _order(pod, leaders))
     return Batch(
         attempt=attempt,
@@ -127,7 +128,7 @@ def _growth(cluster: RayCluster, group: str, members: Sequence[GatedPod]) -> Bat
     # A replica may lack only one pod that was lost: KubeRay makes that one again, and no other with it.
     others = len(members) - len(gated) - len(ungated)
     whole = len(members) // unit * unit - others
-    missing_reason = "" if whole > 0 else f"{unit} pods of a replica of {group}"
+    missing_reason = "" if whole > 0 else f"{many(unit, 'pod')} of a replica of {group}"
     batch = Batch(attempt=attempt, gated=gated, ungated=ungated, missing_reason=missing_reason, unit=unit)
     return batch if missing_reason else batch.first(whole)
 

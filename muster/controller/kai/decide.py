@@ -65,6 +65,7 @@ from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy, format_duration
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
+from muster.model.plural import many
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
 """A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
@@ -161,7 +162,7 @@ def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterat
         yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
-            message=f"{what}. {len(stranded)} pods that no node has yet go back behind the gate.",
+            message=f"{what}. Behind the gate again: {many(len(stranded), 'pod')} without a node.",
         )
 
 
@@ -368,7 +369,7 @@ def _ungate_all(snapshot: BatchSnapshot, claims: Mapping[str, PodClaim]) -> Iter
     yield EmitEvent(
         kind="Normal",
         reason="GangReady",
-        message=f"{len(snapshot.batch.pods)} pods {format_ungated(snapshot.gang)}",
+        message=f"{many(len(snapshot.batch.pods), 'pod')} {format_ungated(snapshot.gang)}",
     )
 
 

@@ -132,8 +132,8 @@ class _Demands:
         where = f" of pool {next(iter(places))}" if len(places) == 1 and self._is_pool(places) else ""
         word = "fewer" if set(asked) <= {*DEVICE_RESOURCES} else "less"
         return (
-            f"{of}it asks for {describe(asked)}{where} at a time and queue {self.queue} holds at most "
-            f"{most}, what it may borrow included; ask for {word}, or have its quota raised"
+            f"{of}in all it asks for {describe(asked)}{where}, and queue {self.queue} can hold at most "
+            f"{most}, including what it may borrow; ask for {word}, or have its quota raised"
         )
 
     def _is_pool(self, places: frozenset[str]) -> bool:

@@ -208,7 +208,7 @@ def _extract(
             raise ValueError(f"{member.name} does not have the digest of its manifest")
         target.chmod(described["mode"])
     if expected:
-        raise ValueError(f"{len(expected)} files of its manifest are missing, such as {min(expected)}")
+        raise ValueError(f"files of its manifest are missing ({len(expected)}), such as {min(expected)}")
     for target, link in links:  # last, so that no file is written through one
         target.symlink_to(link)
 

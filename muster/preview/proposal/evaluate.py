@@ -17,6 +17,7 @@ from typing import Final
 from muster.config.edit import EditError, StackText
 from muster.config.project import parse_document
 from muster.config.stack import examine
+from muster.model.plural import many
 from muster.model.stack import Stack
 from muster.preview.proposal.goals import Goal, Sample
 from muster.preview.proposal.knobs import Knob, Values, to_space
@@ -134,7 +135,7 @@ class Evaluator:
         left = max(self._budget.evaluations - self.evaluations, 0)
         why = self._play(dict(list(fresh.items())[:left]))
         if left < len(fresh):
-            why = why or f"{self._budget.evaluations} replays are done"
+            why = why or f"{many(self._budget.evaluations, 'replay is', 'replays are')} done"
         found: list[Score | None] = []
         for digest in digests:
             if digest and digest not in self._by_digest:

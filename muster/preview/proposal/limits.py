@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from muster.model.plural import many
 from muster.model.pools import Pool
-from muster.preview.document import many
 from muster.preview.proposal.evaluate import Evaluation
 from muster.preview.proposal.goals import Goal, Kind
 from muster.replay.figures import NEVER, Played, devices

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from muster.model.plural import many
 from muster.preview import markdown
-from muster.preview.document import many
 from muster.preview.json_report import to_json as diff_to_json
 from muster.preview.proposal.knobs import Key
 from muster.preview.proposal.proposal import Change, Measured, Proposal

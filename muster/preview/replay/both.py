@@ -1,19 +1,18 @@
 """Plays a recording in both stacks at the same time, each in a process of its own."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from muster.live.errors import PreviewError
+from muster.model.plural import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
-from muster.preview.document import many
 from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
-from muster.replay.player import play
+from muster.replay.player import PlayerPool, play
 from muster.replay.recording import Recording
 from muster.replay.side import Side, to_side
 
@@ -77,7 +76,7 @@ def _play(sides: list[Side], program: Path) -> tuple[Playback, Playback]:
     if (base.world, base.entries) == (head.world, head.entries):
         played = play(base.world, base.entries, program=program)
         return played, played
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with PlayerPool(2) as pool:
         playing = [pool.submit(play, side.world, side.entries, program=program) for side in sides]
         return playing[0].result(), playing[1].result()
 

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from muster.model.plural import many
 from muster.preview.compare.replay import format_seconds
-from muster.preview.document import many
 from muster.preview.replay.alternatives import Alternatives, Prediction
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Group, Nodes, Outlook

@@ -15,8 +15,8 @@ from muster.check.demands import Change, Demand, demands, queue_name
 from muster.check.manifests import Json
 from muster.errors import MusterError
 from muster.model import names
+from muster.model.plural import many
 from muster.model.stack import Stack
-from muster.preview.document import many
 from muster.replay.recording import Job, PodSet
 
 _ID: Final = "submitted"

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from muster.model.plural import many
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import ReplayDiff, format_seconds
-from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText, many
+from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText
 from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
 
 _WAITS: Final = ("Jobs", "Median wait", "95th percentile", "Never start")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from muster.live.fields import text
 from muster.live.snapshot import State, Workload
 from muster.model import names
+from muster.model.plural import many
 from muster.preview.whatif import fixtures
 from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState
 from muster.preview.whatif.scenario import Scenario
@@ -47,7 +48,7 @@ class Player:
         started = time.monotonic()
         objects = [manifest for batch in batches for _, manifest in batch]
         _refuse_drained(objects)
-        progress(f"{len(scenario.snapshot.workloads)} Workloads")
+        progress(many(len(scenario.snapshot.workloads), "Workload"))
         world = World(objects=objects, config=config, memory=_MEMORY)
         played = play(world, _entries(scenario), program=self.program)
         return Outcome(

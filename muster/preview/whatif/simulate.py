@@ -19,6 +19,7 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
+from muster.model.plural import many
 from muster.preview.whatif import etcd, fixtures, probe, rights
 from muster.preview.whatif.job_simulator import JobSimulator, has_reason
 from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState, to_state
@@ -75,7 +76,7 @@ def _simulate(
         define(plane, programs)
         progress("queues")
         asyncio.run(_load(plane, batches, scenario.holding))
-        progress(f"{len(scenario.snapshot.workloads)} Workloads")
+        progress(many(len(scenario.snapshot.workloads), "Workload"))
         rights.grant(plane, usage_counts="admissionFairSharing" in config)
         with envtest.kueue(plane, programs, config=config, user=rights.USER):
             if wait_for_usage_sync(plane, expected_usage(batches, scenario.holding)):

@@ -43,7 +43,7 @@ def test_what_fits_is_taken(reviewed: World, kind: str) -> None:
         (plain(memory="4Gi"), 1, ("asks for memory 4Gi", "(cpu: 3Gi)")),
         (with_gpu("l4", cpu="2"), 1, ("asks for cpu 2", "(l4: 1)")),
         (plain(cpu="1500m"), 2, ("needs 2 nodes", "(cpu: 1)")),
-        (with_gpu("l4"), 21, ("asks for 21 GPUs of pool l4", "holds at most 20", "quota raised")),
+        (with_gpu("l4"), 21, ("asks for 21 GPUs of pool l4", "can hold at most 20", "quota raised")),
         (with_gpu("l4", cpu="1"), 41, ("needs 41 nodes", "(l4: 40)")),
         (plain(**{"example.com/fpga": "1"}), 1, ("example.com/fpga", "has no quota", "remove")),
         (plain(**{"hugepages-2Mi": "2Mi"}), 1, ("hugepages-2Mi", "has no quota")),

@@ -458,7 +458,7 @@ def _changed(kind: str, **spec: Any) -> Json:
 @pytest.mark.parametrize(
     ("obj", "words"),
     [
-        (_changed("raycluster", **cluster(3)), ["3 GPUs", "queue gpus holds at most 2"]),
+        (_changed("raycluster", **cluster(3)), ["3 GPUs", "queue gpus can hold at most 2"]),
         (
             _changed("raycluster", **cluster(1, template=pod(1, nodeSelector={"muster.dev/pool": "h100"}))),
             ["of pool h100", "at most 0"],

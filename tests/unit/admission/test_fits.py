@@ -113,7 +113,7 @@ BATCH = ("job", "cronjob")
         (pod(gpu="1", memory="2Ti"), ["asks for memory 2Ti", "l4: ", "h100: "]),
         (pod(gpu="16"), ["asks for 16 GPUs", "l4: 1", "h100: 8", "more pods"]),
         # In the l4 pool there are too few GPUs, in the h100 pool too little CPU.
-        (pod(gpu="2", cpu="300"), ["asks for 2 GPUs and cpu 300", "l4: 1 GPUs", "h100: cpu 95690m"]),
+        (pod(gpu="2", cpu="300"), ["asks for 2 GPUs and cpu 300", "l4: 1 GPU", "h100: cpu 95690m"]),
         # A node with GPUs is no place for it: it does not tolerate their taint.
         (pod(cpu="5"), ["asks for cpu 5", "cpu: 3920m"]),
     ],
@@ -133,7 +133,7 @@ def test_a_gang_larger_than_what_its_queue_can_hold_is_refused(kind: str) -> Non
     small, large = (3, pod(cpu="1")), (5, pod(cpu="1"))
     assert review(kind, described(kind, ray(small, small)), stack) == Allow()
     message = refusal(review(kind, described(kind, ray(small, large)), stack))
-    assert "it asks for cpu 9 of pool cpu at a time and queue default holds at most cpu 8" in message
+    assert "in all it asks for cpu 9 of pool cpu, and queue default can hold at most cpu 8" in message
     assert "ask for less, or have its quota raised" in message
 
 
@@ -145,7 +145,7 @@ def test_the_container_that_submits_counts_as_kueue_counts_it(mode: str) -> None
     spec = {"rayClusterSpec": ray((1, pod(cpu="1"))), "shutdownAfterJobFinishes": True}
     assert review("rayjob", spec | {"submissionMode": "HTTPMode"}, stack) == Allow()
     message = refusal(review("rayjob", spec | ({"submissionMode": mode} if mode else {}), stack))
-    assert "it asks for cpu 2500m of pool cpu at a time and queue default holds at most cpu 2400m" in message
+    assert "in all it asks for cpu 2500m of pool cpu, and queue default can hold at most cpu 2400m" in message
     if mode != "SidecarMode":
         small = {"submitterPodTemplate": pod(cpu="400m")}
         assert review("rayjob", spec | small, stack) == Allow()
@@ -155,14 +155,14 @@ def test_gpus_of_one_group_come_from_one_pool() -> None:
     """8 of l4 and 16 of h100 are 24, and yet there is nowhere to put one group of 20."""
     assert review("raycluster", ray((16, pod(gpu="1")), (8, pod("l4", gpu="1")))) == Allow()
     message = refusal(review("raycluster", ray((20, pod(gpu="1")))))
-    assert "20 GPUs at a time" in message
+    assert "asks for 20 GPUs, and" in message
     assert "at most 16" in message
 
 
 def test_groups_that_can_only_go_to_one_pool_are_summed_there() -> None:
     """Only nodes of h100 have two GPUs: nothing but the shape of its pods binds a group to it."""
     message = refusal(review("raycluster", ray((5, pod(gpu="2")), (5, pod(gpu="2")))))
-    assert "it asks for 20 GPUs of pool h100 at a time and queue default holds at most 16" in message
+    assert "in all it asks for 20 GPUs of pool h100, and queue default can hold at most 16" in message
 
 
 def test_pods_that_leave_a_part_of_their_nodes_empty_need_more_of_them() -> None:
@@ -201,7 +201,7 @@ def test_a_resource_with_a_quota_is_bounded_by_it() -> None:
     ok = pod("l4", gpu="1", **{"ephemeral-storage": "20Gi"})
     assert review("job", job(ok, 5), stack) == Allow()
     message = refusal(review("job", job(ok, 6), stack))
-    assert "it asks for ephemeral-storage 120Gi of pool l4 at a time" in message
+    assert "in all it asks for ephemeral-storage 120Gi of pool l4," in message
     assert "at most ephemeral-storage 100Gi" in message
 
 

@@ -52,7 +52,7 @@ def unlimited(cluster: Cluster, given: Pool) -> list[Violation]:
 def test_a_quota_without_a_bound_is_warned_of_where_quota_is_the_only_bound() -> None:
     (violation,) = unlimited(EKS, pool("p"))
     assert (violation.path, violation.level) == ("muster:departments.research.teams.a.quota.p", "warning")
-    assert "8 nodes in all where 4 are meant" in violation.message
+    assert "8 nodes in all, and not 4." in violation.message
     assert "muster:pools.p.zones" in violation.fix
 
 

@@ -7,6 +7,7 @@ import click
 from muster.cli.command import command
 from muster.errors import ExitCode
 from muster.local.build.pin import pin
+from muster.model.plural import many
 from muster.paths import VERSIONS_FILE
 
 
@@ -24,4 +25,4 @@ def cli() -> None:
     for name, digests in changed.items():
         for arch, digest in digests.items():
             click.echo(f"{name} {arch}: sha256 {digest}")
-    click.echo(f"{VERSIONS_FILE}: {len(changed)} programs changed")
+    click.echo(f"{VERSIONS_FILE}: {many(len(changed), 'program')} changed")

@@ -14,6 +14,7 @@ from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
 from muster.live.sanitize import sanitize_line
 from muster.model.gangpolicy import format_duration
+from muster.model.plural import many
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording
 from muster.replay.summary import TeamSummary, summarize
@@ -60,8 +61,7 @@ def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
     header = recording.header
     lines = [
         f"{_date(header.start)} to {_date(header.end)}, {header.scheduler}, "
-        f"source: {sanitize_line(header.source)}, "
-        f"{len(recording.jobs)} jobs",
+        f"source: {sanitize_line(header.source)}, {many(len(recording.jobs), 'job')}",
         *(f"Nothing was recorded from {_date(gap.start)} to {_date(gap.end)}." for gap in recording.gaps),
         "",
         *_aligned([_HEADINGS, *map(_row, teams)]),

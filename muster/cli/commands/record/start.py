@@ -11,6 +11,7 @@ from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconf
 from muster.cli.output import note
 from muster.errors import ExitCode, MusterError
 from muster.model.gangpolicy import parse_duration
+from muster.model.plural import many
 from muster.model.stack import Scheduler
 
 _EXAMPLES = """
@@ -82,7 +83,7 @@ def cli(
         rotate_bytes=rotate * 2**20,
     )
     count = record(order, kubeconfig_path(kubeconfig), context=context)
-    note(f"{out}: {count} jobs recorded. `muster record show {out}` shows them by team.")
+    note(f"{out}: {many(count, 'job')} recorded. `muster record show {out}` shows them by team.")
 
 
 def _seconds(length: str) -> float:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from muster.live.snapshot import Snapshot
+from muster.model.plural import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
 from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
@@ -90,7 +91,7 @@ def _over(found: QueueOveruse, *, is_new: bool) -> Text:
     rule = "the excess can be reclaimed as soon as a queue within its quota needs it"
     return (
         UntrustedText(found.queue),
-        f" holds {found.used} GPUs and has a quota of {quota}, {since}: {rule}.",
+        f" holds {many(found.used, 'GPU')} and has a quota of {quota}, {since}: {rule}.",
     )
 
 
@@ -98,5 +99,5 @@ def _full(found: QueueOveruse) -> Text:
     limit = format_figure(found.resource, found.quota)
     return (
         UntrustedText(found.queue),
-        f" holds {found.used} GPUs and may hold {limit}: no more work starts in it.",
+        f" holds {many(found.used, 'GPU')} and may hold {limit}: no more work starts in it.",
     )

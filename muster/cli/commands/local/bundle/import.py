@@ -10,6 +10,7 @@ from muster.cli.command import command
 from muster.errors import ExitCode
 from muster.local.build import transfer
 from muster.local.build.cache import cache_root
+from muster.model.plural import many
 
 _CODES = {
     ExitCode.UNUSABLE: "The bundle is for another kind of machine or another version of Muster.",
@@ -27,4 +28,4 @@ def cli(file: Path) -> None:
     the file's sha256 with the one that the export printed.
     """
     entries = transfer.import_(file)
-    click.echo(f"{len(entries)} entries imported into {cache_root()}")
+    click.echo(f"{many(len(entries), 'entry', 'entries')} imported into {cache_root()}")
