@@ -12,9 +12,12 @@ from muster.check import manifests, report
 from muster.check.admission import Admission
 from muster.cli.command import command
 from muster.cli.options import STACK, existing_stack, json_option, stack_name
-from muster.cli.output import STDOUT, put, put_json
-from muster.config import load
+from muster.cli.output import STDOUT, note, put, put_json
+from muster.config import ConfigError, load
 from muster.errors import ExitCode, MusterError
+from muster.model.plural import many
+from muster.model.stack import Stack
+from muster.validation.placeholders import placeholder_rules
 
 _EXAMPLES = """
 muster check job.yaml --stack prod --team vision
@@ -24,7 +27,7 @@ muster check job.yaml --stack prod --team vision --fix | kubectl create -n visio
 _CODES = {
     ExitCode.DONE: "Every object would be admitted; there may be warnings.",
     ExitCode.FOUND: "An object would be refused.",
-    ExitCode.UNUSABLE: "A file is not there or has no object, or the stack has no such team.",
+    ExitCode.UNUSABLE: "A file is not there or has no object, or the stack is not valid or has no such team.",
 }
 
 
@@ -47,7 +50,7 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
     if fix and as_json:
         raise MusterError("--fix and --json both write standard output.", fix="leave one of them out.")
     file = existing_stack(stack)
-    admission = Admission(load(file), team)
+    admission = Admission(_valid(file), team)
     bodies = [body for name in files for body in _read(name)]
     if fix:
         bodies = [admission.fixed(body) for body in bodies]
@@ -60,6 +63,20 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
         written = report.text(results, stack=name, team=team)
         print(written, end="", file=sys.stderr) if fix else put(STDOUT, written)
     return ExitCode.DONE if all(each.answer.is_admitted for each in results) else ExitCode.FOUND
+
+
+def _valid(file: Path) -> Stack:
+    """The stack. What it still has of an example makes `muster validate` fail, and no answer of admission."""
+    try:
+        stack = load(file)
+    except ConfigError as error:
+        raise MusterError(f"{file}: is not a valid stack, so nothing was judged.\n{error.message}") from None
+    if examples := sum(1 for _ in placeholder_rules(stack)):
+        note(
+            f"{file}: is not valid yet: `muster validate` names {many(examples, 'value')} of an example. The "
+            "answer does not depend on them."
+        )
+    return stack
 
 
 def _read(name: str) -> tuple[manifests.Json, ...]:

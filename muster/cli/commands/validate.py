@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from muster.cli.command import command
-from muster.cli.options import STACK, json_option, stack_names, stack_path
+from muster.cli.options import STACK, existing_stack, json_option, stack_names
 from muster.cli.output import STDOUT, put
 from muster.errors import ExitCode, MusterError
 from muster.preview.validate import Format, check_file, format_findings
@@ -38,13 +38,11 @@ def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
 
     STACK is the name of a stack of the project, or a file. Without one, every stack is checked.
     """
-    files = [stack_path(stack) for stack in stacks or stack_names()]
+    files = [existing_stack(stack) for stack in stacks or stack_names()]
     if not files:
         raise MusterError(
             "there is no stacks/Pulumi.*.yaml here.", fix="name the stack files, or write one: muster new."
         )
     checked = [check_file(file) for file in files]
     put(STDOUT, format_findings(checked, Format.JSON if as_json else Format(how)))
-    if not all(file.is_file() for file in files):
-        return ExitCode.UNUSABLE
     return ExitCode.FOUND if any(each.errors for each in checked) else ExitCode.DONE

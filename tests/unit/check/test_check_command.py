@@ -72,7 +72,7 @@ def test_a_published_job_is_admitted_with_what_admission_fills_in(
     assert "filled in spec.rayClusterSpec.rayVersion: 2.55.0" in out
     assert "filled in spec.shutdownAfterJobFinishes: true" in out
     assert "workerGroupSpecs[0].template.spec.tolerations" in out
-    assert "asks for 2 GPUs and cpu 1700m and memory 1480Mi at a time of queue default" in out
+    assert "asks for 2 GPUs and cpu 1700m and memory 1480Mi in all, from queue default\n" in out
 
 
 def test_every_pool_says_whether_it_fits(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,11 +320,11 @@ def test_a_quota_without_a_bound_has_no_figure(
     job: Path, several: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = run(capsys, job, "--stack", several, "--team", "open")
-    assert "queue default can hold in pool l4: unlimited\n" in out
+    assert "limit of queue default in pool l4: unlimited\n" in out
     _, found = checked(capsys, job, "--stack", several, "--team", "open")
     assert set(found["queueHolds"]["l4"].values()) == {"unlimited"}
     _, out, _ = run(capsys, job, "--stack", several, "--team", "team-a")
-    assert "queue default can hold in pool l4: 4 GPUs and " in out
+    assert "limit of queue default in pool l4: 4 GPUs and " in out
 
 
 def test_a_bound_over_all_pools_of_kai_names_them_so(
@@ -333,7 +333,7 @@ def test_a_bound_over_all_pools_of_kai_names_them_so(
     several.write_text(_SEVERAL.replace("l4: unlimited", "l4: 4") % "kai")
     _, out, _ = run(capsys, job, "--stack", several, "--team", "team-a")
     assert "pool *" not in out
-    assert "can hold in all pools together: " in out
+    assert " in all pools together: " in out
 
 
 def test_a_malformed_pod_template_is_answered_without_a_traceback(
@@ -440,3 +440,35 @@ def test_a_file_that_is_missing_is_reported_with_a_fix(capsys: pytest.CaptureFix
     assert code == 2
     assert "missing.yaml: cannot be read: No such file or directory.\nFix: name a file with a job" in err
     assert "Errno" not in err
+
+
+def test_one_gpu_is_written_in_the_singular(
+    job: Path, several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(PUBLISHED.replace("replicas: 2", "replicas: 1").replace("Replicas: 2", "Replicas: 1"))
+    _, out, _ = run(capsys, job, "--stack", several, "--team", "team-a")
+    assert "    gpu: 1 pod, 1 GPU and " in out
+
+
+def test_an_invalid_stack_is_named_as_such_and_nothing_is_judged(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = tmp_path / "Pulumi.bad.yaml"
+    stack.write_text(Path(LOCAL).read_text().replace("quota:", "quotas:"))
+    code, out, err = run(capsys, job, "--stack", stack, "--team", "team-a")
+    assert (code, out) == (2, "")
+    first, second, *_ = err.splitlines()
+    assert first == f"Error: {stack}: is not a valid stack, so nothing was judged."
+    assert "quotas: is not a key that Muster knows here." in second
+    assert main(["validate", str(stack)]) == 1
+    assert second in capsys.readouterr().out
+
+
+def test_a_stack_with_values_of_an_example_is_judged_with_a_note(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, job, "--stack", PROD, "--team", "vision")
+    assert code == 0
+    assert err.startswith(f"{PROD}: is not valid yet: `muster validate` names ")
+    assert run(capsys, job, "--stack", PROD, "--team", "vision", "--quiet")[2] == ""
+    assert run(capsys, job, "--stack", LOCAL, "--team", "team-a")[2] == ""

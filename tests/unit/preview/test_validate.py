@@ -122,15 +122,27 @@ def test_a_fingerprint_stays_when_the_line_moves(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("how", list(Format))
-def test_every_format_reports_a_missing_file_and_invalid_yaml(
+def test_every_format_reports_invalid_yaml(
     folder: Path, how: Format, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.yaml").write_text("config:\n  a: [1,\n", encoding="utf-8")
-    assert main(["validate", "--format", how.value, "broken.yaml", "gone.yaml"]) == 2
-    output = capsys.readouterr().out
-    assert "broken.yaml" in output
-    assert "gone.yaml" in output
-    assert "cannot be read" in output
+    assert main(["validate", "--format", how.value, "broken.yaml"]) == 1
+    assert "broken.yaml" in capsys.readouterr().out
+
+
+def test_a_stack_that_does_not_exist_is_answered_with_those_that_do(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "Pulumi.yaml").touch()
+    answers = []
+    for command in (["validate", "gone"], ["show", "gone"], ["diff", "gone", "--base", "none"]):
+        assert main(command) == 2
+        answers.append(capsys.readouterr().err)
+    error, fix = answers[0].splitlines()
+    assert error == "Error: stacks/Pulumi.gone.yaml: there is no such stack file."
+    names = ", ".join(sorted(each.name.split(".")[1] for each in Path("stacks").glob("Pulumi.*.yaml")))
+    assert fix == f"Fix: name one of {names}, or a file; `muster new` writes one."
+    assert set(answers) == {answers[0]}
 
 
 def test_a_path_is_relative_to_the_working_directory(folder: Path) -> None:
