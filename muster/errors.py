@@ -29,7 +29,7 @@ _MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.FOUND: "A negative result: a violation, a failed check, a change that --fail-on names.",
         ExitCode.UNUSABLE: "The options or the input cannot be used.",
         ExitCode.OUTSIDE: "Something outside Muster failed: a cluster, a cloud, a registry, a program.",
-        ExitCode.INTERRUPTED: "Interrupted by Ctrl-C.",
+        ExitCode.INTERRUPTED: "Interrupted by Ctrl-C or SIGTERM.",
     }
 )
 

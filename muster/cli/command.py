@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from muster.cli.extras import naming_extras
 from muster.cli.formatter import Context, Formatter
 from muster.errors import ExitCode
 
@@ -28,11 +29,16 @@ class Command(click.Command):
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        self.extras: tuple[str, ...] = ()
         self.sections: list[tuple[str, tuple[str, ...]]] = []
         if examples:
             self.add_section("Examples", examples.strip().splitlines())
         self.codes = {code: (codes or {}).get(code, code.meaning) for code in ExitCode}
         self.params.append(_quiet())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with naming_extras(self.extras):  # What takes long to import, a command imports when it runs.
+            return super().invoke(ctx)
 
     def add_section(self, heading: str, lines: Iterable[str]) -> None:
         """Add a part to the help text whose lines stay as they are."""

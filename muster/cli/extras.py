@@ -1,13 +1,14 @@
-"""Which extra of the wheel brings a package that a command imports and that is not installed."""
+"""Which extras of the wheel bring what a command imports and what is not installed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from muster.errors import MusterError
 
-# Top-level module -> extra. One extra is enough for the command, even where several have the package.
+# Top-level module -> the extra of a command that the table gives no extras.
 _EXTRAS: Final[Mapping[str, str]] = {
     "pulumi": "program",
     "pulumi_kubernetes": "program",
@@ -32,13 +33,27 @@ _EXTRAS: Final[Mapping[str, str]] = {
 }
 
 
-def missing_extra(error: ModuleNotFoundError) -> MusterError | None:
-    """The error for a user whose installation lacks an extra; None for any other module."""
+def missing_extra(error: ModuleNotFoundError, extras: Sequence[str]) -> MusterError | None:
+    """The error for a user whose installation lacks an extra; None for any other module. `extras`: what the
+    command needs, as the table has it.
+    """
     module = (error.name or "").partition(".")[0]
-    extra = _EXTRAS.get(module)
-    if extra is None:
+    if module not in _EXTRAS:
         return None
+    needed = ",".join(extras) or _EXTRAS[module]
     return MusterError(
         f"this command needs the Python package {module}, which is not installed.",
-        fix=f"install the extra that has it: pip install 'muster[{extra}]'.",
+        fix=f"install what the command needs: pip install 'muster[{needed}]'.",
     )
+
+
+@contextlib.contextmanager
+def naming_extras(extras: Sequence[str]) -> Iterator[None]:
+    """Turn a failed import of the block into the error that names the extras."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error, extras)
+        if missing is None:
+            raise
+        raise missing from None

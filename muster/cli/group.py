@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from muster.cli.command import SETTINGS, Command
+from muster.cli.extras import naming_extras
 from muster.cli.formatter import Context
 from muster.cli.table import Entry, module_of
 
@@ -61,8 +62,9 @@ def load(path: tuple[str, ...], entry: Entry) -> Command | Group:
     """The command or group of this name; a command's module is imported."""
     if entry.commands:
         return Group(path, entry.commands, entry.summary, default=entry.default)
-    found = importlib.import_module(module_of(path)).cli
+    with naming_extras(entry.extras):
+        found = importlib.import_module(module_of(path)).cli
     assert isinstance(found, Command)
-    found.name = path[-1]
+    found.name, found.extras = path[-1], entry.extras
     found.short_help = entry.summary
     return found

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
-from muster.cli.extras import missing_extra
 from muster.cli.formatter import Formatter
 from muster.cli.group import Group
 from muster.cli.table import TABLE
+from muster.cli.termination import sigterm_interrupts
 from muster.errors import ExitCode, MusterError
 from muster.live.sanitize import sanitize_line
 
@@ -60,12 +60,13 @@ def root() -> Root:
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command; its exit code."""
     try:
-        code = root().main(
-            args=None if arguments is None else list(arguments),
-            prog_name=PROGRAM,
-            standalone_mode=False,
-            color=False if os.environ.get("NO_COLOR") else None,
-        )
+        with sigterm_interrupts():
+            code = root().main(
+                args=None if arguments is None else list(arguments),
+                prog_name=PROGRAM,
+                standalone_mode=False,
+                color=False if os.environ.get("NO_COLOR") else None,
+            )
     except MusterError as error:
         _report(error.message, error.fix)
         return int(error.exit_code)
@@ -79,12 +80,6 @@ def run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _report("interrupted.", "")
         return int(ExitCode.INTERRUPTED)
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        _report(missing.message, missing.fix)
-        return int(missing.exit_code)
     except OSError as error:
         _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", "")
         return int(ExitCode.UNUSABLE if error.filename else ExitCode.OUTSIDE)

@@ -20,27 +20,34 @@ class Entry:
     commands: Mapping[str, Entry] = field(default_factory=dict)
     default: str = ""
     """The command of a group that runs where the group is followed by options alone."""
+    extras: tuple[str, ...] = ()
+    """The extras of the wheel that the command needs, where its first missing package does not tell."""
 
 
 TABLE: Final[Mapping[str, Entry]] = {
     "init": Entry("Write a project of your own, or show what newer templates would change in it."),
     "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
-    "check": Entry("Say what admission answers to a team's job, and where it could run: offline."),
+    "check": Entry(
+        "Say what admission answers to a team's job, and where it could run: offline.", extras=("check",)
+    ),
     "show": Entry("Print a stack with what it extends, and where each value is written."),
     "explain": Entry("Explain a key of the stack file: values, default, example."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "plan": Entry("Find the smallest change of quotas with which a recording meets goals."),
-    "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue."),
+    "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue or KAI."),
     "adopt": Entry("Write the stack file of a cluster that runs Kueue or KAI already."),
-    "why": Entry("Explain what a job is waiting for."),
+    "why": Entry(
+        "Explain what a job is waiting for, and forecast when it starts.", extras=("check", "local")
+    ),
     "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
     "record": Entry(
         "Record the jobs of a cluster, for a replay under other quotas.",
         {
             "start": Entry(
-                "Record arrivals, runs and evictions of a cluster's jobs; without a command, this one."
+                "Record arrivals, runs and evictions of a cluster's jobs; without a command, this one.",
+                extras=("controller",),
             ),
             "show": Entry("Show a recording by team: jobs, GPU-hours, waits, evictions."),
             "import": Entry("Make a recording from a CSV file, or from Slurm's sacct."),
@@ -53,7 +60,7 @@ TABLE: Final[Mapping[str, Entry]] = {
         {
             "build": Entry("Build the controller's image for amd64 and arm64."),
             "push": Entry("Push the controller's image and write its digest into the stack file."),
-            "pin": Entry("Write the digests of all other images and of the charts into the stack file."),
+            "pin": Entry("Write the digests of the other images and of the charts into the stack file."),
             "charts": Entry("Download the charts into a directory, for clusters without a registry."),
         },
     ),

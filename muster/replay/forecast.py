@@ -7,7 +7,6 @@ responsible for what a future holds (futures.py), nor for words (muster/preview/
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from types import MappingProxyType
@@ -21,7 +20,7 @@ from muster.replay.futures import Futures, futures
 from muster.replay.moment import Moment, priority_of
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback
-from muster.replay.player import Entry, World
+from muster.replay.player import Entry, PlayerPool, World
 from muster.replay.provisioning import has_waits, provisioning
 from muster.replay.queues import Queues
 from muster.replay.recording import Header, Job
@@ -162,7 +161,7 @@ def forecast(
         provisioning=_provisioning(queues, drawn.history, settings),
         seed=settings.seed,
     )
-    with ThreadPoolExecutor(max_workers=settings.at_once) as pool:
+    with PlayerPool(settings.at_once) as pool:
         playing = [
             pool.submit(_play, queues, drawn, number, assumed, jobs=jobs, player=player, settings=settings)
             for number in range(settings.runs)

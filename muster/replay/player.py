@@ -6,13 +6,16 @@ input and output. Not responsible for which objects and jobs there are, nor for 
 """
 
 import json
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any, Final
 
 from muster.errors import ExitCode, MusterError
@@ -24,6 +27,7 @@ Manifest = Mapping[str, Any]
 
 PROGRAM: Final = "kueue-player"
 _UNPLAYABLE: Final = 2
+_THREAD: Final = threading.local()
 
 
 class PlayerError(MusterError):
@@ -108,10 +112,38 @@ class Players:
                 self._running.discard(process)
 
 
+class PlayerPool(ThreadPoolExecutor):
+    """Threads that play. A block that is left by an error, or by Ctrl-C, kills what plays and starts no
+    more: the threads would go on with what waits, and the block would end when all of it is played.
+    """
+
+    def __init__(self, workers: int, players: Players | None = None) -> None:
+        self._players = players or Players()
+        super().__init__(max_workers=workers, initializer=_begin_thread, initargs=(self._players,))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._players.stop()
+            self.shutdown(wait=False, cancel_futures=True)
+        super().__exit__(kind, error, trace)
+
+
+def _begin_thread(players: Players) -> None:
+    _THREAD.players = players
+    # The main thread waits until it gets the signal itself, and a kernel may choose any that takes it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
 def play(
     world: World, entries: Iterable[Entry], *, program: Path, players: Players | None = None
 ) -> Playback:
-    """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would."""
+    """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would.
+
+    `players`: by default those of the pool whose thread this is.
+    """
+    players = players or getattr(_THREAD, "players", None)
     with (
         subprocess.Popen(
             [program],

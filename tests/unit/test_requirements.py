@@ -106,18 +106,51 @@ def test_check_imports_nothing_but_its_own_extra() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_command_without_its_extra_names_the_extra() -> None:
-    done = without(HEAVY, "from muster.cli import main; sys.exit(main(['what-if', 'x']))")
+@pytest.mark.parametrize(
+    ("arguments", "extras"),
+    [
+        (["what-if", "x"], "local"),
+        (["check", "x", "--stack", "x", "--team", "x"], "check"),
+        (["why", "a/b", "--stack", "x", "--replay", "x"], "check,local"),
+        (["record", "--out", "x"], "controller"),
+        (["adopt"], "program"),
+        (["local", "up"], "local"),
+        (["local", "story", "small"], "local"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each[:2]),
+)
+def test_a_command_without_its_packages_names_all_extras_that_it_needs(
+    arguments: list[str], extras: str
+) -> None:
+    done = without(HEAVY, f"from muster.cli import main; sys.exit(main({arguments!r}))")
     assert done.returncode == 2
     assert "Error: this command needs the Python package" in done.stderr
-    assert "Fix: install the extra that has it: pip install 'muster[local]'." in done.stderr
+    assert f"Fix: install what the command needs: pip install 'muster[{extras}]'." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("modules", "extras"),
+    [
+        ("muster.cli.forecast, muster.preview.replay.alternatives", ["check", "local"]),
+        ("muster.cli.recorder, muster.replay.recorder", ["controller"]),
+        ("muster.cli.plan, muster.preview.replay.both, muster.cli.replay", ["local"]),
+    ],
+    ids=["why", "record", "plan, diff and what-if"],
+)
+def test_the_named_extras_have_all_that_the_command_imports(modules: str, extras: list[str]) -> None:
+    files = {file for extra in extras for file in EXTRAS[extra]["file"]}
+    brought = {each.name.replace("-", "_") for file in files for each in lines(ROOT / file)}
+    # lightkube brings msgspec, and structlog's console renderer takes rich only where it is there.
+    brought |= {"msgspec"} if "lightkube" in brought else set()
+    done = without(tuple(set(HEAVY) - brought), f"import {modules}")
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_package_of_an_extra_is_named_when_it_is_missing() -> None:
-    named = {name for name in (*HEAVY, *LOCAL) if missing_extra(ModuleNotFoundError(name=name))}
+    named = {name for name in (*HEAVY, *LOCAL) if missing_extra(ModuleNotFoundError(name=name), ())}
     # It comes with another package of the extras.
     assert {*HEAVY, *LOCAL} - named == {"grpc"}
-    assert missing_extra(ModuleNotFoundError(name="muster.nosuch")) is None
+    assert missing_extra(ModuleNotFoundError(name="muster.nosuch"), ()) is None
 
 
 def without(modules: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import Assumptions
 from muster.replay.figures import Played, run_gpus, wait_of
 from muster.replay.playback import Playback
-from muster.replay.player import PlayerError, Players, play
+from muster.replay.player import PlayerError, PlayerPool, Players, play
 from muster.replay.recording import Recording
 from muster.replay.side import Side, to_side
 
@@ -146,11 +146,9 @@ class Evaluator:
     def _play(self, fresh: Mapping[str, tuple[Values, Stack, Side]]) -> str:
         """Why it ended early, or ""."""
         why = ""
-        with ThreadPoolExecutor(max_workers=self._budget.jobs) as pool:
+        with PlayerPool(self._budget.jobs, self._players) as pool:
             playing: dict[str, Future[Playback]] = {
-                digest: pool.submit(
-                    play, side.world, side.entries, program=self._program, players=self._players
-                )
+                digest: pool.submit(play, side.world, side.entries, program=self._program)
                 for digest, (_, _, side) in fresh.items()
             }
             try:

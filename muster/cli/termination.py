@@ -1,0 +1,45 @@
+"""SIGTERM ends a command as Ctrl-C in a terminal does: everything is cleaned up, and no child stays.
+
+A terminal sends Ctrl-C to the process group. SIGTERM reaches this process alone, so it passes it on to its
+children in the group. Children in a group of their own are ended by the code that started them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block at a SIGTERM, unless another handler is in place."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(*_: object) -> None:
+    for child in _children_in_group():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGTERM)
+    raise KeyboardInterrupt
+
+
+def _children_in_group() -> Iterator[int]:
+    """https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: `pid (name) state ppid pgrp ...`."""
+    mine = (os.getpid(), os.getpgrp())
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # It has ended since.
+            _, parent, group, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
+            if (int(parent), int(group)) == mine:
+                yield int(file.parent.name)
