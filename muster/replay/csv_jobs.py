@@ -106,7 +106,8 @@ def _headings(found: object, options: CsvOptions) -> dict[str, str]:
         raise RecordingError(
             f"{options.source}, line 1: no column {', '.join(missing)}; the file has: "
             f"{', '.join(there)[:200] or 'none'}.",
-            fix="name the file's own columns, such as --column submitted=submit_s.",
+            fix="name the file's own columns, such as --column submitted=submit_s. A CSV file begins with "
+            "its headings, such as submitted,team,gpus,duration.",
         )
     return {ours: there[theirs] for ours, theirs in wanted.items() if theirs in there}
 

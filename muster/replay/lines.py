@@ -70,7 +70,7 @@ def parse_line(text: bytes, *, place: str) -> Line:
 
 
 def fold(lines: Iterable[Line], *, source: str) -> Recording:
-    """The recording that the lines describe, or RecordingError where the first is no header."""
+    """The recording that the lines describe; RecordingError where there is none. The first is a header."""
     header: Header | None = None
     jobs: dict[str, Job] = {}
     gaps: list[Gap] = []
@@ -84,8 +84,6 @@ def fold(lines: Iterable[Line], *, source: str) -> Recording:
                 gaps.append(line)
             case Mark(at) if header is not None:
                 header = replace(header, end=max(header.end, at))
-        if header is None:
-            raise RecordingError(f"{source}: the first line is no header.", fix=NO_RECORDING)
     if header is None:
         raise RecordingError(f"{source}: the file is empty.", fix=NO_RECORDING)
     ordered = sorted(jobs.values(), key=lambda job: (job.created, job.tie, job.id))

@@ -6,6 +6,7 @@ and the recording carries a warning.
 
 import glob
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from muster.replay.recording import Recording
 GZIP: Final = ".gz"
 _MEMBER: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b"
+_HEADER: Final = re.compile(rb'\s*\{\s*"header"\s*:')
 _CHUNK: Final = 64 * 1024
 
 
@@ -88,7 +90,12 @@ def _lines(file: Path, warnings: list[str]) -> Iterator[Line]:
             f"{file}: the end is incomplete, as after a kill: of its last {content.size - content.sound} "
             f"bytes, from byte {content.sound}, only whole lines that can be read are kept."
         )
-    for number, text in enumerate((content.text + content.tail).splitlines(), start=1):
+    whole = content.text + content.tail
+    if content.is_torn and not whole:
+        raise RecordingError(f"{file}: ends before its first line is complete.", fix=NO_RECORDING)
+    if whole.strip() and not _HEADER.match(whole):
+        raise RecordingError(f"{file}: is not a recording: its first line is no header.", fix=NO_RECORDING)
+    for number, text in enumerate(whole.splitlines(), start=1):
         if text.strip():
             yield parse_line(text, place=f"{file}, line {number}")
 

@@ -174,3 +174,27 @@ def test_any_line_is_read_or_refused(rows: list[tuple[str, ...]]) -> None:
                 parse_sacct(text, source="x", zone=ZoneInfo("UTC"))
         except RecordingError as refused:
             assert refused.fix  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "named"),
+    [
+        ("empty.csv", b" \n", "the file is empty."),
+        (
+            "torn.csv.gz",
+            gzip.compress(b"submitted,team\n1,a\n")[:-9],
+            "its gzip data ends early.",
+        ),
+        ("broken.csv.gz", b"\x1f\x8b\x07 of no known method", "neither text in UTF-8 nor gzip of it."),
+        ("month.jsonl", b'{"header":{"version":1}}\n', "is a recording already."),
+    ],
+)
+def test_a_wrong_file_gets_one_error_that_says_what_it_is(
+    tmp_path: Path, name: str, raw: bytes, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(raw)
+    assert main(["record", "import", str(file), "--out", str(tmp_path / "out.jsonl")]) == 2
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error == f"Error: {file}: {named}"
+    assert fix.startswith("Fix: ")

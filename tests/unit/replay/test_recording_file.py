@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muster.cli import main
 from muster.live.snapshot.workloads import Expression, Term, Toleration
 from muster.model.stack import Scheduler
+from muster.paths import stack_file
 from muster.replay.errors import RecordingError
 from muster.replay.ids import Ids
 from muster.replay.lines import Mark
@@ -282,3 +283,34 @@ def test_an_existing_file_is_not_written_over(tmp_path: Path) -> None:
     write_recording(tmp_path / "month.jsonl", _recording())
     with pytest.raises(RecordingError, match="exists already"):
         write_recording(tmp_path / "month.jsonl", _recording())
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "named"),
+    [
+        ("empty.jsonl", b"", "the file is empty."),
+        ("empty.jsonl.gz", b"", "the file is empty."),
+        ("Pulumi.prod.yaml", b"config:\n  muster:pools: {}\n", "is not a recording: its first line is no"),
+        ("snapshot.json", b'{\n  "version": 1\n}\n', "is not a recording: its first line is no header."),
+        ("noise.jsonl.gz", gzip.compress(b"\xff\n"), "is not a recording: its first line is no header."),
+        ("torn.jsonl.gz", gzip.compress(b'{"header": {}}\n')[:20], "ends before its first line is complete."),
+        ("torn.jsonl", b'{"header": {"vers', "ends before its first line is complete."),
+        ("stack.jsonl.gz", b"config:\n", "its name ends with .gz, but it is not gzip."),
+    ],
+)
+def test_a_wrong_file_gets_one_error_that_says_what_it_is(
+    tmp_path: Path, name: str, raw: bytes, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(raw)
+    stack = str(stack_file("local", start=Path(__file__).parent))
+    for command in (
+        ["record", "show", str(path)],
+        ["diff", stack, "--base", stack, "--replay", str(path)],
+        ["plan", stack, "--recording", str(path), "--goal", "utilization > 80%"],
+        ["why", "a/5f1c0a6e7d20b911", "--stack", stack, "--replay", str(path)],
+    ):
+        assert main(command) == 2
+        error, fix = capsys.readouterr().err.splitlines()
+        assert error.startswith(f"Error: {path}: {named}")
+        assert fix.startswith("Fix: ")

@@ -15,6 +15,7 @@ from muster.cli.command import command
 from muster.cli.options import FILE
 from muster.cli.output import note
 from muster.errors import MusterError
+from muster.model.plural import many
 from muster.replay.csv_jobs import COLUMNS, CsvOptions, parse_csv
 from muster.replay.errors import RecordingError
 from muster.replay.recording import Recording
@@ -80,7 +81,7 @@ def cli(file: Path, *, kind: str, out: Path, columns: tuple[str, ...], start: st
 
 
 def _report(out: Path, recording: Recording) -> None:
-    note(f"{out}: {len(recording.jobs)} jobs. Not in the recording:")
+    note(f"{out}: {many(len(recording.jobs), 'job')}. Not in the recording:")
     for each in recording.header.left_out:
         note(f"- {each}")
 
@@ -89,20 +90,28 @@ def _read(file: Path) -> str:
     try:
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8-sig")
+    except EOFError:
+        raise RecordingError(f"{file}: its gzip data ends early.", fix="copy or export it again.") from None
+    except (zlib.error, gzip.BadGzipFile, UnicodeDecodeError):
+        raise RecordingError(
+            f"{file}: neither text in UTF-8 nor gzip of it.", fix="export it again."
+        ) from None
     except OSError as error:
         raise RecordingError(
             f"{file}: cannot be read: {error.strerror or error}.", fix="name a file."
         ) from None
-    except (EOFError, zlib.error, UnicodeDecodeError):
-        raise RecordingError(
-            f"{file}: neither text in UTF-8 nor gzip of it.", fix="export it again."
-        ) from None
+    if not text.strip():
+        raise RecordingError(f"{file}: the file is empty.", fix="export it again.")
     if _is_metrics(text):
         raise RecordingError(
             f"{file}: Prometheus' metrics are not imported. Kueue's are sums by queue: one job of 8 GPUs and "
             "eight jobs of one are the same series, so no job's size, order or duration can be read.",
             fix="write a CSV file of single jobs, record the cluster with `muster record` or "
             f"`muster:recording` from now on, or export them from Slurm: {COMMAND}",
+        )
+    if text.startswith('{"header":'):
+        raise RecordingError(
+            f"{file}: is a recording already.", fix=f"use it as it is: muster record show {file}"
         )
     if text.lstrip().startswith(("{", "[")):
         raise RecordingError(
