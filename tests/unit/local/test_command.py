@@ -29,6 +29,20 @@ def test_a_local_cluster_that_is_not_there_is_exit_code_3(
     assert "muster local up" in said.out + said.err
 
 
+def test_a_story_is_for_the_named_cluster_that_of_kubeconfig_or_the_default_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("MUSTER_ARTIFACTS", str(tmp_path / "of-elsewhere.json"))
+    assert main(["local", "story", "gang", "--name", "absent"]) == 3
+    assert "local cluster absent: is not up" in capsys.readouterr().err
+    assert main(["local", "story", "gang"]) == 2
+    assert str(tmp_path / "of-elsewhere.json") in capsys.readouterr().err
+    monkeypatch.delenv("KUBECONFIG")
+    assert main(["local", "story", "gang"]) == 3
+    assert "local cluster default: is not up" in capsys.readouterr().err
+
+
 def test_taking_down_what_is_not_there_is_done_already(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "down", "--name", "absent"]) == 0
     assert "there is no local cluster absent" in capsys.readouterr().out

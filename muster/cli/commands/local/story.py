@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from pathlib import Path
 
 import click
 import httpx2
+from click.core import ParameterSource
 
 from muster.cli.command import command
-from muster.cli.options import json_option, kubeconfig_option
+from muster.cli.commands.local.living import living
+from muster.cli.options import json_option, kubeconfig_option, name_option
 from muster.errors import ExitCode, MusterError
 from muster.local.demo.cluster import Cluster, UnreachableError
 from muster.local.demo.follower import Follower, StoryError
@@ -21,7 +22,7 @@ from muster.local.demo.screen import Screen
 _EXAMPLES = """
 muster local story gang
 muster local story priority --victim raycluster
-muster local story batch --json
+muster local story batch --name second --json
 """
 _CODES = {
     ExitCode.DONE: "The job did what the example shows.",
@@ -44,10 +45,9 @@ _CODES = {
 @json_option
 @click.option("--delete", is_flag=True, help="Delete the finished objects too.")
 @click.option("--keep", is_flag=True, help="Keep the objects of a failed run for inspection.")
+@name_option
 @kubeconfig_option
-@click.option(
-    "--ray-image", default="", metavar="IMAGE", help="Default: the local cluster's, from MUSTER_ARTIFACTS."
-)
+@click.option("--ray-image", default="", metavar="IMAGE", help="Default: the local cluster's.")
 @click.option("--python-image", default="", metavar="IMAGE", help="The image for `batch`.")
 def cli(
     story: str,
@@ -57,19 +57,23 @@ def cli(
     as_json: bool,
     delete: bool,
     keep: bool,
+    name: str,
     kubeconfig: Path | None,
     ray_image: str,
     python_image: str,
 ) -> ExitCode:
     """Run an example job on a cluster and follow what happens to it.
 
-    The cluster is that of the kubeconfig: `eval "$(muster local env)"` selects the local one. With --json
-    every event is one JSON object on its own line.
+    The cluster is that of --kubeconfig, else that of --name, else that of KUBECONFIG, else the local cluster
+    `default`. With --json every event is one JSON object on its own line.
     """
-    images = _images(story, Images(ray_image, python_image))
+    artifacts = os.environ.get("MUSTER_ARTIFACTS")
+    if kubeconfig is None and (_is_named() or not os.environ.get("KUBECONFIG")):
+        local = living(name)
+        kubeconfig, artifacts = local.kubeconfig, str(local.artifacts)
+    images = _images(story, Images(ray_image, python_image), artifacts)
     chosen = STORIES[story]
     screen = Screen(as_json=as_json)
-    signal.signal(signal.SIGTERM, _interrupted)
     try:
         cluster = Cluster(str(kubeconfig) if kubeconfig else None, say=screen.say)
         follower = Follower(cluster, screen, namespace=chosen.namespace, timeout=timeout)
@@ -93,8 +97,9 @@ def cli(
     return ExitCode.DONE
 
 
-def _interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
+def _is_named() -> bool:
+    source = click.get_current_context().get_parameter_source("name")
+    return source is not ParameterSource.DEFAULT
 
 
 def _clean_up(follower: Follower, screen: Screen) -> None:
@@ -105,20 +110,19 @@ def _clean_up(follower: Follower, screen: Screen) -> None:
         screen.say(f"left behind in namespace {follower.namespace}: {error}")
 
 
-def _images(story: str, given: Images) -> Images:
+def _images(story: str, given: Images, path: str | None) -> Images:
     """Those of the options, else those of the local cluster's artifacts file."""
-    path = os.environ.get("MUSTER_ARTIFACTS")
     built: dict[str, str] = {}
     if path:
         try:
             built = json.loads(Path(path).read_text())["images"]
         except (OSError, ValueError, KeyError) as error:
-            fix = "unset it and give --ray-image and --python-image."
-            raise MusterError(f"MUSTER_ARTIFACTS={path}: {error!r}", fix=fix) from None
+            fix = "unset MUSTER_ARTIFACTS and give --ray-image and --python-image."
+            raise MusterError(f"{path}: {error!r}", fix=fix) from None
     images = Images(given.ray or built.get("ray", ""), given.python or built.get("python", ""))
     name, image = ("python", images.python) if story == "batch" else ("ray", images.ray)
     if not image:
-        fix = f'give --{name}-image, or select the local cluster: eval "$(muster local env)".'
+        fix = f"give --{name}-image, or a local cluster by --name."
         raise MusterError(f"no {name} image is known.", fix=fix)
     return images
 
