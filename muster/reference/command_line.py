@@ -19,7 +19,7 @@ from muster.reference.markdown import WRITTEN, table
 _HEAD: Final = f"""\
 # The command line
 
-<!-- not run: usage, and examples that tests/unit/docs parses -->
+<!-- parsed: usage, options and examples -->
 
 {WRITTEN}
 
@@ -65,7 +65,7 @@ def _command(path: tuple[str, ...], found: Command) -> Iterator[str]:
     context = Context(found, info_name=name)
     yield f"## {name}\n"
     usage = " ".join(found.collect_usage_pieces(context))
-    yield f"```\n{name} {usage}\n```\n"
+    yield f"```usage\n{name} {usage}\n```\n"
     yield _prose(found.help or "")
     rows = [_option(each, context) for each in found.params if isinstance(each, click.Option)]
     yield table(("Option", "Default", "Meaning"), rows)
@@ -75,7 +75,7 @@ def _command(path: tuple[str, ...], found: Command) -> Iterator[str]:
         yield f"```{language}\n" + "\n".join(lines) + "\n```\n"
     special = [(str(int(code)), text) for code, text in found.codes.items() if text != code.meaning]
     if special:
-        yield "Exit codes that mean something of their own here:\n"
+        yield "Exit codes with a meaning of their own here:\n"
         yield table(("Code", "Meaning"), special)
 
 

@@ -3,7 +3,8 @@
 A block that no test executes has its reason in a comment before it: `<!-- not run: needs a cluster -->`. A
 block that another test executes names it, for itself or, at the head of a page, for the whole page:
 `<!-- run by: tests/unit/test_first_preview.py -->`. A block that shows a part of a file of this repository
-names the file: `<!-- part of: stacks/base.yaml -->`.
+names the file: `<!-- part of: stacks/base.yaml -->`. Text about the program itself is
+compared with the program: `<!-- parsed: usage and examples -->`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>\S*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
-_MARK: Final = r"<!-- (?P<word>not run|run by|part of): (?P<value>[^>]*?) -->"
+_MARK: Final = r"<!-- (?P<word>not run|run by|part of|parsed): (?P<value>[^>]*?) -->"
 _BEFORE: Final = re.compile(rf"{_MARK}\n\s*$")
 # Between the title and the first paragraph.
 _OF_PAGE: Final = re.compile(rf"\A# .*\n\n{_MARK}\n\n")

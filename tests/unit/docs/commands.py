@@ -10,12 +10,16 @@ import importlib.util
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 import click
 
+from muster.cli.command import Command
+from muster.cli.group import load
 from muster.cli.run import root
+from muster.cli.table import walk
 from tests.unit.docs.blocks import ROOT
 
 _PUNCTUATION: Final = frozenset("();<>|&\n")
@@ -126,6 +130,33 @@ def parse(arguments: Sequence[str]) -> tuple[str, ...]:
     except click.UsageError as error:
         raise UnknownCommandError(f"muster {' '.join(arguments)}: {error.format_message()}") from error
     return tuple(path)
+
+
+@cache
+def usages() -> frozenset[str]:
+    """How each command is called, as the first line of its help shows it."""
+    return frozenset(
+        " ".join(("muster", *path, *command.collect_usage_pieces(click.Context(command))))
+        for path, command in _every_command()
+    )
+
+
+@cache
+def help_lines() -> frozenset[str]:
+    """Each line of the help of a command, without its indentation."""
+    return frozenset(
+        line.strip()
+        for _, command in _every_command()
+        for text in (command.help or "", *("\n".join(lines) for _, lines in command.sections))
+        for line in text.splitlines()
+    )
+
+
+def _every_command() -> Iterator[tuple[tuple[str, ...], Command]]:
+    for path, entry in walk():
+        command = load(path, entry)
+        if isinstance(command, Command):
+            yield path, command
 
 
 def _make(arguments: Sequence[str]) -> None:

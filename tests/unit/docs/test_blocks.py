@@ -22,7 +22,7 @@ from muster.config.stack import examine
 from muster.model import prices
 from muster.policies.pack import RULES
 from tests.unit.docs.blocks import ROOT, Block, blocks, indented_commands, pages
-from tests.unit.docs.commands import UnknownCommandError, check, commands, parse, typed
+from tests.unit.docs.commands import UnknownCommandError, check, commands, help_lines, parse, typed, usages
 
 Capture = pytest.CaptureFixture[str]
 ALL: Final = [block for page in pages() for block in blocks(page)]
@@ -119,8 +119,20 @@ def test_a_mark_is_true(block: Block) -> None:
             assert (ROOT / block.mark.value).is_file()
         case "part of":
             assert block.text in (ROOT / block.mark.value).read_text(encoding="utf-8")
+        case "parsed":
+            assert unparsed(block) == []
         case _:
             assert len(block.mark.value.split()) > 2, "write a reason of a few words"
+
+
+def unparsed(block: Block) -> list[str]:
+    """Lines that the program does not have. Those of a shell are parsed by a test of their own."""
+    known = usages() if block.language == "usage" else help_lines()
+    return (
+        []
+        if block.language in SHELL
+        else [line for line in block.text.splitlines() if line.strip() not in known]
+    )
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
@@ -219,6 +231,14 @@ def test_a_command_that_does_not_exist_is_found(line: str) -> None:
     (words,) = commands(line)
     with pytest.raises(UnknownCommandError):
         check(words)
+
+
+def test_a_usage_that_the_program_does_not_have_is_found() -> None:
+    (of_page,) = blocks(
+        ROOT / "x.md",
+        "# X\n\n<!-- parsed: usage -->\n\n```usage\nmuster new [OPTIONS] STACK\nmuster nwe\n```\n",
+    )
+    assert unparsed(of_page) == ["muster nwe"]
 
 
 def test_commands_are_split_as_a_shell_does() -> None:
