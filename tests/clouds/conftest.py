@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.clouds.charts import offline
+from tests.clouds.cluster import Standing, standing
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.handed import NOBODY
 from tests.clouds.legal import trust
@@ -17,6 +19,8 @@ from tests.clouds.standin.tables.eks import ROLE_TYPE
 from tests.clouds.standin.tables.google_project import ACCOUNT_TYPE
 
 PROGRAMS = Path(__file__).parent / "programs"
+# Every cluster of GKE serves it.
+_CLASSES = Path(__file__).parent / "cluster" / "computeclasses.yaml"
 # Identities that the tests' own stacks name, made by somebody else before.
 _ACCOUNT = "projects/acme-data/serviceAccounts/vision@acme-data.iam.gserviceaccount.com"
 _ROLE = "arn:aws:iam::123456789012:role/vision"
@@ -33,6 +37,14 @@ def serving() -> Iterator[Clouds]:
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `muster:charts.path` names for a stack of a cloud."""
     return offline(tmp_path_factory.mktemp("charts"))
+
+
+@pytest.fixture(scope="module")
+def cluster(serving: Clouds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A Kubernetes that the clouds can hand out; each test leaves it empty."""
+    with standing(tmp_path_factory.mktemp("cluster"), serving) as made:
+        made.plane.define([yaml.safe_load(_CLASSES.read_text())])
+        yield made
 
 
 @pytest.fixture

@@ -6,18 +6,16 @@ come from a folder, as they do for a user whose cluster reaches no registry; ima
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from muster import config
 from muster.model import names
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Scheduler, Stack
-from tests.clouds.cluster import Standing, standing
+from tests.clouds.cluster import Standing
 from tests.clouds.engine import ROOT, Workspace, checkout, workspace
 from tests.clouds.stack_files import OWN, SHIPPED, completed, edited
 from tests.clouds.standin.serve import Clouds
@@ -27,8 +25,6 @@ _QUEUES: Final = {
     Scheduler.KUEUE: "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
     Scheduler.KAI: "/apis/scheduling.run.ai/v2/queues",
 }
-# Every cluster of GKE serves it.
-_CLASSES: Final = Path(__file__).parent / "cluster" / "computeclasses.yaml"
 _KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # They outlive their stack: with one, every object of it would go (docs/known-issues.md).
 _KEPT: Final = frozenset(
@@ -54,13 +50,6 @@ _LISTS: Final = (
     "/apis/apiregistration.k8s.io/v1/apiservices",
     _KINDS,
 )
-
-
-@pytest.fixture(scope="module")
-def cluster(serving: Clouds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    with standing(tmp_path_factory.mktemp("cluster"), serving) as made:
-        made.plane.define([yaml.safe_load(_CLASSES.read_text())])
-        yield made
 
 
 # The last two show that the API server takes what Karpenter and GKE are handed.

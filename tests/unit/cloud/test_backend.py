@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.cloud.google_world import Routes, cloud
 
 GKE = GkeCluster(name="ml", project="p", region="us-central1")
 EKS = EksCluster(name="ml", region="eu-west-1", zones=("eu-west-1a", "eu-west-1b"))
+RUNBOOKS = Path(__file__).resolve().parents[3] / "docs" / "runbooks"
 RING = "projects/p/locations/us-central1/keyRings"
 _BUCKET = "muster-state-123456789012-eu-west-1"
 
@@ -28,6 +30,9 @@ def test_on_google_the_bucket_is_versioned_and_private() -> None:
     with cloud(routes) as (made, google):
         backend = make(GKE, google=google)
     assert backend == Backend(url="gs://p-muster-state", secrets=f"gcpkms://{RING}/muster/cryptoKeys/pulumi")
+    shown = (RUNBOOKS / "first-up-gke.md").read_text(encoding="utf-8")
+    for command in backend.commands("prod"):
+        assert command.replace("//p-", "//PROJECT-").replace("/p/", "/PROJECT/") in shown
     bucket, _, key = (body for _, body in made.asked)
     assert bucket["versioning"] == {"enabled": True}
     assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
@@ -97,7 +102,9 @@ def test_on_aws_a_key_that_rotates_and_a_closed_bucket(aws: dict[str, Stubber]) 
     backend = make(EKS)
     assert backend.url == f"s3://{_BUCKET}?region=eu-west-1"
     assert backend.secrets == "awskms://alias/muster-pulumi?region=eu-west-1"
-    assert backend.commands("eks-prod")[1].startswith("pulumi stack init eks-prod --secrets-provider='awskms")
+    shown = (RUNBOOKS / "first-up-eks.md").read_text(encoding="utf-8")
+    for command in backend.commands("prod"):
+        assert command.replace("123456789012", "ACCOUNT").replace("eu-west-1", "us-east-1") in shown
 
 
 def test_on_aws_a_second_run_puts_the_settings_back_and_makes_nothing(aws: dict[str, Stubber]) -> None:
