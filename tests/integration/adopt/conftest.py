@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.clouds.engine import ROOT
 from tests.integration.adopt.world import World
 
 _CHART = "kueue-chart"
-_NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
+NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
 # What Muster's own configuration adds to Kueue's.
 _OURS = ("manageJobsWithoutQueueName", "managedJobsNamespaceSelector", "waitForPodsReady")
 _PROGRAM = {
@@ -40,15 +41,19 @@ _PROGRAM = {
 }
 
 
+def configuration() -> dict[str, Any]:
+    """Kueue's, without what Muster adds to it."""
+    config = kueue.manager_config(load(ROOT / "tests" / "unit" / "model" / "everything.yaml"))
+    return {key: value for key, value in config.items() if key not in _OURS}
+
+
 @pytest.fixture(scope="package")
 def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    programs = built.programs(*_NEEDED)
-    config = kueue.manager_config(load(ROOT / "tests" / "unit" / "model" / "everything.yaml"))
-    config = {key: value for key, value in config.items() if key not in _OURS}
+    programs = built.programs(*NEEDED)
     with envtest.control_plane(tmp_path_factory.mktemp("adopt"), programs) as plane:
         define(plane, programs)
         chart = programs.assets[_CHART]
-        with envtest.kueue(plane, programs, config=config, chart=chart, converts=True):
+        with envtest.kueue(plane, programs, config=configuration(), chart=chart, converts=True):
             # As far as anyone can see, its chart installed it.
             plane.call("POST", "/apis/apps/v1/namespaces/kueue-system/deployments", _PROGRAM)
             yield World(plane)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +22,14 @@ from muster.model.stack import Stack
 from muster.provider.meaning import same_meaning
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests import built
-from tests.clouds.engine import ROOT, workspace
+from tests.clouds.engine import ROOT, Run, Workspace, workspace
 from tests.integration.adopt.shapes import SHAPES, TREE
-from tests.integration.adopt.world import JOBS, KUEUE, World, adopter
+from tests.integration.adopt.world import JOBS, KUEUE, World, adopter, submit
 from tests.kai.definitions import data
-from tests.waiting import eventually
+from tests.unit.docs.blocks import blocks
+from tests.unit.docs.commands import commands, typed
 
-_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+_HERE: Final = str(Path(__file__).relative_to(ROOT))
 CLUSTER: Final = {"name": "bare", "context": "bare"}
 # Queues of Kueue's documentation. The rest of its samples are jobs, or parts that name what is not there.
 _SAMPLES: Final = (
@@ -73,8 +77,8 @@ def _taken_over(world: World, adopted: Adoption) -> None:
         if "spec" in one:
             kept = {key: two["spec"].get(key) for key in one["spec"]}
             assert same_meaning(kept, one["spec"]), path
-        for field in ("value", "description"):
-            assert two.get(field) == one.get(field), path
+        for key in ("value", "description"):
+            assert two.get(key) == one.get(key), path
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -180,52 +184,72 @@ def test_the_command_writes_a_file_once_and_reports(
     assert file.read_text() != "mine"
 
 
-def _submit(world: World) -> str:
-    """A Job that Kueue admits: its Workload's path."""
-    container = {"name": "work", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": "runs",
-            "namespace": "default",
-            "labels": {"kueue.x-k8s.io/queue-name": "user-queue", _PRIORITY: "prod-priority"},
-        },
-        "spec": {
-            "suspend": True,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-        },
-    }
-    world.plane.call("POST", JOBS, job)
-    workloads = f"{KUEUE}/namespaces/default/workloads"
-    found = eventually("Kueue has made a Workload", lambda: world.plane.call("GET", workloads)["items"])
-    path = f"{workloads}/{found[0]['metadata']['name']}"
-    eventually("it is admitted", lambda: _is_admitted(world.plane.call("GET", path)))
-    return path
+@dataclass(slots=True)
+class Reader:
+    """Types the tutorial: `folder` is the project, and the engine's program holds the queues alone."""
+
+    folder: Path
+    kubeconfig: Path
+    capture: pytest.CaptureFixture[str]
+    runs: list[Run] = field(default_factory=list)
+    _engine: Workspace | None = None
+
+    def type(self, words: list[str]) -> str:
+        """What the command printed."""
+        match words:
+            case ["muster", *arguments]:
+                assert main(arguments) == 0
+                return self.capture.readouterr().out
+            case ["pulumi", "stack", "init", name]:
+                program = ROOT / "tests/integration/kai/program"
+                self._engine = workspace(
+                    self.folder.parent / "engine", program, "switch", self._environment(name)
+                )
+            case ["pulumi", "preview" | "up" as verb, "-s", _]:
+                assert self._engine is not None
+                asks = ("--yes", "--skip-preview") if verb == "up" else ()
+                self.runs.append(self._engine.run(verb, *asks))
+            case _:
+                subprocess.run(words, cwd=self.folder, check=True, timeout=60)
+        return ""
+
+    def _environment(self, name: str) -> dict[str, str]:
+        file = self.folder / "stacks" / f"Pulumi.{name}.yaml"
+        given = {"SWITCH_STACK": str(file), "SWITCH_KUBECONFIG": str(self.kubeconfig)}
+        return {**given, "PYTHONPATH": str(ROOT)}
 
 
-def _is_admitted(workload: dict[str, Any]) -> bool:
-    conditions = workload.get("status", {}).get("conditions") or []
-    return {"Admitted": "True"}.items() <= {each["type"]: each["status"] for each in conditions}.items()
-
-
-def test_the_engine_takes_the_queues_over_while_work_runs(world: World, tmp_path: Path) -> None:
-    """`muster adopt`, `pulumi up` of the example, and everything is the object that it was."""
+@pytest.fixture
+def reader(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Reader:
     built.tools()
-    world.create(SHAPES["priorities"])
-    workload = _submit(world)
-    running, before = world.plane.call("GET", workload), world.live()
-    file, kubeconfig = tmp_path / "Pulumi.prod.yaml", world.plane.kubeconfig()
-    assert main(["adopt", "--kubeconfig", str(kubeconfig), "--out", str(file)]) == 0
+    project = tmp_path / "project"
+    (project / "stacks").mkdir(parents=True)
+    shutil.copy(ROOT / "Pulumi.yaml", project)
+    subprocess.run(("git", "init", "--quiet"), cwd=project, check=True, timeout=60)
+    kubeconfig = world.plane.kubeconfig()
+    # The context that the page names.
+    named = kubeconfig.read_text().replace("current-context: bare", "current-context: prod")
+    (tmp_path / "kubeconfig").write_text(named.replace("  name: bare\ncurrent", "  name: prod\ncurrent"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.chdir(project)
+    return Reader(project, kubeconfig, capsys)
 
-    environment = {
-        "SWITCH_STACK": str(file),
-        "SWITCH_KUBECONFIG": str(kubeconfig),
-        "PYTHONPATH": str(ROOT),
-    }
-    made = workspace(tmp_path / "engine", ROOT / "tests/integration/kai/program", "switch", environment)
-    assert {step.op for step in made.up().changes} == {"create"}
-    made.preview("--expect-no-changes")
+
+def test_the_page_takes_the_queues_over_while_work_runs(world: World, reader: Reader) -> None:
+    """Its blocks, typed: after them everything is the object that it was."""
+    world.create(SHAPES["priorities"])
+    workload = submit(world)
+    running, before = world.plane.call("GET", workload), world.live()
+    for block in blocks(ROOT / "docs" / "adopt.md"):
+        if block.mark is not None and block.mark.value == _HERE:
+            is_console = block.language == "console"
+            for line, shown in typed(block.text) if is_console else [(block.text, "")]:
+                printed = "".join(map(reader.type, commands(line)))
+                assert [each for each in shown.splitlines() if each not in printed] == []
+    previewed, applied = reader.runs
+    assert {step.op for step in [*previewed.changes, *applied.changes]} == {"create"}
 
     after = world.live()
     assert {path: each["metadata"]["uid"] for path, each in after.items()} == {

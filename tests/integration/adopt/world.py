@@ -102,6 +102,38 @@ class World:
         return found
 
 
+def submit(world: World) -> str:
+    """A Job that Kueue admits: its Workload's path."""
+    container = {"name": "work", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "runs",
+            "namespace": "default",
+            "labels": {
+                "kueue.x-k8s.io/queue-name": "user-queue",
+                "kueue.x-k8s.io/priority-class": "prod-priority",
+            },
+        },
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+    world.plane.call("POST", JOBS, job)
+    workloads = f"{KUEUE}/namespaces/default/workloads"
+    found = eventually("Kueue has made a Workload", lambda: world.plane.call("GET", workloads)["items"])
+    path = f"{workloads}/{found[0]['metadata']['name']}"
+    eventually("it is admitted", lambda: _is_admitted(world.plane.call("GET", path)))
+    return path
+
+
+def _is_admitted(workload: dict[str, Any]) -> bool:
+    conditions = workload.get("status", {}).get("conditions") or []
+    return {"Admitted": "True"}.items() <= {each["type"]: each["status"] for each in conditions}.items()
+
+
 def apply(plane: ControlPlane, objects: list[Object]) -> Written:
     """The objects, applied by the provider as the first `pulumi up` does."""
 
