@@ -58,8 +58,8 @@ def hourly(case: Case) -> Iterator[Finding]:
 RULES: Final = (
     Rule(
         name="gpu-ceiling",
-        description="A stack can grow to no more GPUs of a kind than it may have.",
-        why="The autoscaler buys up to `maxNodes` of every pool without a further question.",
+        description="A stack cannot grow beyond the GPUs of each kind that it may have.",
+        why="The autoscaler buys up to `maxNodes` of every pool without asking again.",
         judge=gpus,
         severity=Severity.HIGH,
         remediation="lower maxNodes of the pools, or raise maxGpus in the pack's config.",

@@ -75,7 +75,7 @@ RULES: Final = (
         why="A stack file is in version control, and its history keeps the credential.",
         judge=plain_config,
         severity=Severity.CRITICAL,
-        remediation="`pulumi config set --secret`, and give the credential up: it is in the history.",
+        remediation="`pulumi config set --secret`, and revoke the credential: it is in the history.",
         url="https://www.pulumi.com/docs/iac/concepts/secrets/",
         thresholds={"folder": Threshold("stacks", {"type": "string"})},
     ),

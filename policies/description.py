@@ -16,7 +16,7 @@ def valid(case: Case) -> Iterator[Finding]:
 RULES: Final = (
     Rule(
         name="description-valid",
-        description="The stack's description keeps the rules of the model.",
+        description="The stack's description follows the rules of the model.",
         why="Muster's own program refuses such a stack by itself; a program of yours may not.",
         judge=valid,
         severity=Severity.CRITICAL,

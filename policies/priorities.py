@@ -56,7 +56,8 @@ RULES: Final = (
         name="priority-order",
         description="Priorities have different values, in the organisation's order, below the ceiling.",
         why=(
-            "Of two priorities with one value neither preempts the other. Above the ceiling are the pods of "
+            "Priorities with the same value do not preempt each other. Values above the ceiling are for "
+            "the pods of "
             "the cluster itself."
         ),
         judge=order,
@@ -70,7 +71,7 @@ RULES: Final = (
     ),
     Rule(
         name="priority-top",
-        description="The highest priority is not for every team.",
+        description="Not every team may use the highest priority.",
         why="If every team may use the highest priority, it has no meaning.",
         judge=top,
         severity=Severity.LOW,

@@ -156,9 +156,10 @@ def _ray_versions(value: Any) -> Iterator[str]:
 RULES: Final = (
     Rule(
         name="version-floors",
-        description="No component runs in a version with a known hole.",
+        description="No component runs in a version with a known vulnerability.",
         why=(
-            "Older versions have holes that are public. The rule judges registered charts, images and Ray "
+            "The vulnerabilities of older versions are public. The rule judges registered charts, images "
+            "and Ray "
             "versions."
         ),
         judge=minimum_versions,
@@ -173,7 +174,8 @@ RULES: Final = (
         name="kubernetes-support",
         description="No new cluster has a Kubernetes version that its cloud no longer supports.",
         why=(
-            "A cloud raises such a control plane at a time of its own. An existing cluster stays deployable."
+            "The cloud upgrades such a control plane at a time of its choice. An existing cluster can "
+            "still be deployed."
         ),
         judge=supported_new,
         severity=Severity.HIGH,
@@ -183,11 +185,11 @@ RULES: Final = (
     ),
     Rule(
         name="kubernetes-support-ends",
-        description="The cloud supports a cluster's Kubernetes version for 60 days more.",
-        why="After that day the cloud raises the control plane at a time of its own.",
+        description="The cloud supports a cluster's Kubernetes version for at least 60 more days.",
+        why="After that the cloud upgrades the control plane at a time of its choice.",
         judge=support_ends,
         severity=Severity.MEDIUM,
-        remediation="raise it on a day of your choice, one minor version at a time.",
+        remediation="upgrade it on a day of your choice, one minor version at a time.",
         url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
         level=EnforcementLevel.ADVISORY,
         thresholds={"today": _TODAY},

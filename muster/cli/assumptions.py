@@ -45,21 +45,21 @@ _OPTIONS: Final = (
         default=0,
         show_default=True,
         metavar="SECONDS",
-        help="Of the replay: how long a preempted job takes to give its quota back.",
+        help="Replay: how long a preempted job takes to give its quota back.",
     ),
     click.option(
         "--durations",
         default=_RECORDED,
         show_default=True,
         metavar="HOW",
-        help="Of the replay: how long jobs run. A factor such as x1.2, `drawn` from what jobs of the same "
+        help="Replay: how long jobs run. A factor such as x1.2, `drawn` from what jobs of the same "
         "team and priority took, or `recorded`.",
     ),
     click.option(
         "--provisioning",
         multiple=True,
         metavar="POOL=TIME",
-        help="Of the replay: how long nodes of a pool take after the reservation of quota, such as h100=8m, "
+        help="Replay: how long nodes of a pool take after the reservation of quota, such as h100=8m, "
         "or h100=recorded to draw from the recording. May be repeated. Default: no time.",
     ),
     click.option(
@@ -68,7 +68,7 @@ _OPTIONS: Final = (
         default=0,
         show_default=True,
         metavar="N",
-        help="Of what the replay draws: equal seeds give equal answers.",
+        help="Seed of the replay's random draws: equal seeds give equal answers.",
     ),
 )
 

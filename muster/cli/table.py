@@ -29,7 +29,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "new": Entry("Write one more stack file into a project."),
     "validate": Entry("Check stack files, offline."),
     "check": Entry(
-        "Say what admission answers to a team's job, and where it could run: offline.", extras=("check",)
+        "Check offline whether a team's job would be admitted, and where it could run.", extras=("check",)
     ),
     "show": Entry("Print a stack with what it extends, and where each value is written."),
     "explain": Entry("Explain a key of the stack file: values, default, example."),
@@ -46,7 +46,7 @@ TABLE: Final[Mapping[str, Entry]] = {
         "Record the jobs of a cluster, for a replay under other quotas.",
         {
             "start": Entry(
-                "Record arrivals, runs and evictions of a cluster's jobs; without a command, this one.",
+                "Record arrivals, runs and evictions of a cluster's jobs; the default of `muster record`.",
                 extras=("controller",),
             ),
             "show": Entry("Show a recording by team: jobs, GPU-hours, waits, evictions."),
@@ -98,7 +98,7 @@ TABLE: Final[Mapping[str, Entry]] = {
         "Helpers for CI pipelines.",
         {
             "comment": Entry("Put a report on the pull request or merge request of this job."),
-            "pins": Entry("Find what CI files take from others without a digest."),
+            "pins": Entry("Find actions and images in CI files that are not pinned by a digest."),
         },
     ),
     "bench": Entry("Measure gang admission beside Kueue's own check; needs a checkout."),

@@ -15,7 +15,7 @@ _SCALES: Final = "variables.cluster{when}.?enableInTreeAutoscaling.orValue(false
 _NOW, _BEFORE = _SCALES.format(when=""), _SCALES.format(when="Before")
 
 CLUSTER_MESSAGE: Final = (
-    "a cluster that scales itself outgrows what its queue counted; remove enableInTreeAutoscaling, or set "
+    "a cluster that scales itself can outgrow what its queue counted; remove enableInTreeAutoscaling, or set "
     f'annotation {ELASTIC_JOB}: "true" so that each step is queued'
 )
 OWNED_MESSAGE: Final = (

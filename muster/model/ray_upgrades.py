@@ -25,11 +25,11 @@ class Upgrade(StrEnum):
 
 
 _SECOND: Final = (
-    "at a change KubeRay would start a second cluster beside the first, which no queue counts and no nodes "
-    "are asked for"
+    "at a change KubeRay would start a second cluster beside the first, which no queue counts and for which "
+    "no nodes are requested"
 )
 _SECOND_FIX: Final = (
-    "set it to None: then a change of its pods or their number queues it anew. To upgrade without a pause, "
+    "set it to None: then a change of its pods or their number queues it again. To upgrade without a pause, "
     "queue a second RayService and move the traffic"
 )
 _DELETED: Final = (

@@ -146,7 +146,7 @@ def _policy(found: Documented) -> Iterator[str]:
     yield f"- Judges: {found.judges}"
     if found.spared and not found.is_of_our_account:
         spared = ", ".join(found.spared).replace("-", " ").replace("kuberay", "KubeRay")
-        yield f"- Leaves alone: {spared}"
+        yield f"- Exempt: {spared}"
     yield ""
     rows = [(*_split(each), _with(where)) for each, where in found.rows()]
     if found.is_of_our_account:

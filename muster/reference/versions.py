@@ -41,8 +41,8 @@ _CALENDAR: Final = """\
 ## How long clouds support a Kubernetes version
 
 Muster's EKS clusters are not enrolled in extended support: when standard support of their version ends, AWS
-raises the control plane at a time of its own (`upgradePolicy: STANDARD`). GKE does the same; its dates are
-estimates of its own.
+upgrades the control plane at a time of its choice (`upgradePolicy: STANDARD`). GKE does the same; its dates
+are estimates of its own.
 
 - `muster validate` warns from 60 days before the end. It never refuses: it does not know whether the cluster
   exists, and an existing one has to stay deployable.

@@ -74,7 +74,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             summary="Reviews fail, or there is no webhook pod: work gets no defaults and no check of sizes.",
             action="New work passes without defaults and "
             "without a check of its size, so that it is refused for a missing queue, or waits. "
-            "Check that a webhook pod is ready. What could run beside its queue is refused by "
+            "Check that a webhook pod is ready. Work that would bypass its queue is still refused by "
             "policies that need no process",
         ),
         Alert(
@@ -107,7 +107,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             summary="No AdmissionCheck of Muster is active, or none is left: no gang gets quota.",
             action="The AdmissionCheck was deleted, or is inactive: its ClusterQueues are inactive, and "
             "no gang gets quota. `kubectl get admissionchecks -o yaml` and `muster why` show the "
-            "reason. After a deletion run `pulumi up`, which makes the check anew",
+            "reason. After a deletion run `pulumi up`, which creates the check again",
         ),
         Alert(
             name="MusterQuotaHeldTooLong",

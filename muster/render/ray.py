@@ -16,7 +16,8 @@ from muster.render.tenancy.policies import pod_templates
 POLICY: Final = "muster-ray"
 ADVICE: Final = "muster-ray-advice"
 PURPOSE: Final = (
-    "A Ray cluster without a token, or of a version with a known hole, runs the code of any client that "
+    "A Ray cluster without a token, or of a version with a known vulnerability, runs the code of any "
+    "client that "
     "reaches it."
 )
 NETWORK_POLICY: Final = "ray"

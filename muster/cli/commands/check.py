@@ -42,7 +42,7 @@ _CODES = {
 )
 @json_option
 def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bool) -> ExitCode:
-    """Say what admission would answer to a team's job, and where the job could run: offline.
+    """Check offline whether a team's job would be admitted, and where it could run.
 
     FILE has Kubernetes objects in YAML or JSON; - is standard input. The rules are those that the stack
     installs. With --fix standard output is YAML without comments, and the answer goes to standard error.

@@ -52,7 +52,7 @@ def cli(
 ) -> ExitCode | None:
     """Write a project of your own into DIR: program, stack, policies, requirements, CI files.
 
-    A file that exists is left alone. With --update, DIR is such a project. A file that you edited is never
+    An existing file is not changed. With --update, DIR is such a project. A file that you edited is never
     replaced: its new text goes into FILE.new beside it. Stack files and own rules belong to you.
     """
     if update:

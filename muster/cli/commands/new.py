@@ -35,9 +35,9 @@ muster new lab --provider existing
     help="Where to write it.",
 )
 def cli(stack: str, *, provider: str, folder: Path | None) -> None:
-    """Write one more stack file, small and commented. What is marked `yours` is to be filled in.
+    """Write one more stack file, small and commented. Fill in what is marked `yours`.
 
-    An existing file is left alone."""
+    An existing file is not changed."""
     target = Target(provider)
     folder = folder or paths.project() / paths.STACKS
     path = write_stack(stack, with_schema(stack_text(target, stack)), folder=folder)

@@ -58,7 +58,7 @@ _CODES = {
     default=40,
     show_default=True,
     metavar="N",
-    help="At most so many replays.",
+    help="Maximum number of replays.",
 )
 @click.option(
     "--time",
@@ -66,7 +66,7 @@ _CODES = {
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="The search ends after so long, such as 30m; the first replay is finished in any case.",
+    help="Time limit of the search, such as 30m; the first replay is finished in any case.",
 )
 @click.option(
     "--jobs",

@@ -16,7 +16,7 @@ check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
 
 
 @command(examples=_EXAMPLES)
-@click.option("--part", is_flag=True, help="Of files that extend another or are extended.")
+@click.option("--part", is_flag=True, help="Print the schema of files that extend another or are extended.")
 def cli(*, part: bool) -> None:
     """Print the JSON Schema of a stack file, by which an editor completes and checks it.
 

@@ -30,8 +30,8 @@ _CODES = {ExitCode.UNUSABLE: "A file is not there, or cannot be merged with what
 def cli(stack: str, *, origins: bool, as_json: bool) -> None:
     """Print a stack as Muster reads it: its file, what that extends, and what Pulumi.yaml sets.
 
-    The result is a stack file of its own, without `muster:extends`. What it means is not checked; that does
-    `muster validate`.
+    The result is a stack file of its own, without `muster:extends`. Its meaning is not checked: use
+    `muster validate` for that.
     """
     document = load_document(existing_stack(stack))
     if document.violations:

@@ -266,7 +266,7 @@ def _eks() -> Schema:
             ),
             "systemPool": _system(Provider.EKS, _EKS.system_pool),
             "tags": key(
-                "Tags of everything that is made in AWS.",
+                "Tags of all resources in AWS.",
                 texts(),
                 otherwise="none",
                 example={"cost-center": "ml"},
@@ -357,12 +357,14 @@ def _system(provider: Provider, known: SystemPool) -> Schema:
                 example=known.machine.name,
             ),
             "minNodes": key(
-                "Fewest nodes, over all zones; 0 on GKE alone.",
+                "Minimum number of nodes, over all zones; 0 only on GKE.",
                 integer(**bounds.FEWEST_SYSTEM_NODES),
                 default=known.min_nodes,
             ),
             "maxNodes": key(
-                "Most nodes, over all zones.", integer(**bounds.MOST_SYSTEM_NODES), default=known.max_nodes
+                "Maximum number of nodes, over all zones.",
+                integer(**bounds.MOST_SYSTEM_NODES),
+                default=known.max_nodes,
             ),
         }
     )

@@ -230,9 +230,7 @@ def _usage() -> Schema:
             "cronString": key("When a cron window begins.", text(), example="0 0 1 * *"),
             "halfLifePeriod": key("After this time past use counts half.", duration(), example="24h"),
             "fetchInterval": key("How often use is read.", duration(), example="1m"),
-            "stalenessPeriod": key(
-                "After this time what was read no longer counts.", duration(), example="5m"
-            ),
+            "stalenessPeriod": key("How long a reading counts.", duration(), example="5m"),
             "waitTimeout": key("How long to wait for an answer.", duration(), example="30s"),
             "extraParams": key(
                 "Further parameters of the client.", by_name(word()), example={"serverTimeout": "30s"}

@@ -113,7 +113,7 @@ def _request_config() -> Schema:
         {
             "backoffLimitCount": key("Retries before Kueue deactivates the work.", integer(), example=3),
             "backoffBaseSeconds": key("Seconds before the first retry.", integer(), example=60),
-            "backoffMaxSeconds": key("Most seconds between two retries.", integer(), example=1800),
+            "backoffMaxSeconds": key("Maximum seconds between two retries.", integer(), example=1800),
         }
     )
     return mapping(
@@ -194,7 +194,7 @@ def _flavor() -> dict[str, Schema]:
             "operator": key("How the value is compared.", choice(Operator), default=Operator.EQUAL.value),
             "value": key("The value of the taint.", text(), otherwise="none", example="research"),
             "effect": key("The effect of the taint.", choice(Effect), otherwise="any"),
-            "seconds": key("How long it tolerates NoExecute.", _ANY, otherwise="for ever", example=300),
+            "seconds": key("How long it tolerates NoExecute.", _ANY, otherwise="forever", example=300),
         }
     )
     return {

@@ -73,7 +73,8 @@ def _pool() -> Schema:
                 example=Capacity.QUEUED.value,
             ),
             "maxNodes": key(
-                "Most nodes, over all zones. On EKS each zone may grow to it, and quota bounds their sum.",
+                "Maximum number of nodes, over all zones. On EKS each zone may grow to it, and quota "
+                "bounds their sum.",
                 integer(**bounds.POOL_NODES),
                 example=8,
             ),

@@ -119,11 +119,11 @@ def pods_ready() -> Schema:
 def tenancy() -> Schema:
     known = Tenancy()
     objects = {
-        name: key("Most objects of this kind in a namespace.", integer(), default=most)
+        name: key("Maximum number of objects of this kind in a namespace.", integer(), default=most)
         for name, most in MOST_OBJECTS.items()
     }
     sizes = {
-        name: key("Most KiB of one object of this kind.", integer(), default=most)
+        name: key("Maximum size of one object of this kind, in KiB.", integer(), default=most)
         for name, most in MOST_KIBIBYTES.items()
     }
     settings = mapping(
@@ -134,7 +134,7 @@ def tenancy() -> Schema:
                 default=known.mode.value,
             ),
             "namespaces": key(
-                "Whether Muster makes and guards the namespaces of teams; `existing` leaves them alone.",
+                "Whether Muster makes and guards the namespaces of teams; `existing` does not change them.",
                 choice(Namespaces),
                 default=known.namespaces.value,
             ),
@@ -152,8 +152,8 @@ def tenancy() -> Schema:
                 otherwise="none",
                 example=["10.20.0.0/16"],
             ),
-            "objects": key("The most objects of a kind in a namespace.", mapping(objects)),
-            "sizes": key("The most KiB of an object that a team writes.", mapping(sizes)),
+            "objects": key("The maximum number of objects of a kind in a namespace.", mapping(objects)),
+            "sizes": key("The maximum size of an object that a team writes, in KiB.", mapping(sizes)),
             "parameters": key(
                 "Parameters of ProvisioningRequests that a job may set.",
                 words(),
@@ -161,7 +161,7 @@ def tenancy() -> Schema:
             ),
             "defaultPriority": key("The priority of work that names none.", text(), example="dev"),
             "terminationGrace": key(
-                "The most time that a pod may take to end.",
+                "The longest time that a pod may take to end.",
                 duration(),
                 default=format_seconds(known.termination_grace),
             ),

@@ -220,7 +220,7 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
         if not request.status.holds("Provisioned"):
             return Wait(status=_accepted_status(spec, request), limit=limit)
         if detail := missing_detail(spec, request):
-            status = f"{spec.pool} is provisioned and does not say its {detail} yet"
+            status = f"{spec.pool} is provisioned, but does not report its {detail} yet"
             return Wait(status=status, limit=limit, short_pool=spec.pool)
     return _verify(attempt, limit)
 
@@ -310,8 +310,8 @@ def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit
     names = {request.metadata.name for request in early}
     pools = ", ".join(spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) in names)
     message = (
-        f"{pools} came long before {attempt.late.pool} and is given back; it is asked for again when "
-        f"{attempt.late.pool} stands"
+        f"{pools} was provisioned long before {attempt.late.pool} and is released; it is requested "
+        f"again when {attempt.late.pool} is provisioned"
     )
     return ReleaseEarly(
         releases=deletions(early, ()),

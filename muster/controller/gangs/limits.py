@@ -173,7 +173,7 @@ def part_of_slice(name: str, flavors: Sequence[FlavorPolicy]) -> str:
         for flavor in flavors
     )
     return (
-        f"{name} takes a part of a TPU slice, which is made as a whole ({wanted}); ask for all of it, with "
+        f"{name} uses part of a TPU slice, which is created as a whole ({wanted}); ask for all of it, with "
         "numOfHosts in a worker group, or parallelism and completions in a Job"
     )
 

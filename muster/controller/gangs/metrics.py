@@ -87,7 +87,7 @@ class GangMetrics:
             registry=registry,
         )
         self.refusals = Counter(
-            "muster_gang_refusals", "Gangs that the controller gave up", registry=registry
+            "muster_gang_refusals", "Gangs that the controller refused", registry=registry
         )
         self.requests = Counter(
             "muster_provisioning_requests",

@@ -91,16 +91,16 @@ class PolicyReconciler:
         if message := self._kinds.message:
             return "True", REASON, f"No gang can start: {message}"
         if found.on_staggered is OnStaggered.HOLD and not found.holds:
-            what = "Obeyed as onStaggered: release; hold needs placeholderImage, an image that only waits"
+            what = "Applied as onStaggered: release; hold needs placeholderImage, an image that only waits"
             return "True", "NoPlaceholderImage", what
         missing = self._missing(found)
         if missing:
             return (
                 "True",
                 "FlavorsMissing",
-                f"Obeyed; these ResourceFlavors do not exist: {', '.join(missing)}",
+                f"Applied; these ResourceFlavors do not exist: {', '.join(missing)}",
             )
-        return "True", "Accepted", f"Obeyed for {many(len(found.flavors), 'flavor')}"
+        return "True", "Accepted", f"Applied to {many(len(found.flavors), 'flavor')}"
 
 
 async def apply_condition(

@@ -42,7 +42,7 @@ def format_missing(placements: Sequence[Placement]) -> str:
 
 def format_silent(placements: Sequence[Placement]) -> str:
     """Nodes of a running gang that may be lost."""
-    return f"nothing is heard of {_format_each_missing(placements)}"
+    return f"no report from {_format_each_missing(placements)}"
 
 
 def _format_each_missing(placements: Sequence[Placement]) -> str:

@@ -169,7 +169,7 @@ def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterat
 def _lost(request: ProvisioningRequest | None, stranded: Sequence[GatedPod], *, now: datetime) -> str:
     """Why these pods have passed in vain; empty while they have not."""
     if request is None:
-        return "what they were to consume is gone"
+        return "the capacity that they were to use is gone"
     if isinstance(request, PlaceholderSet) and _handover_end(stranded) <= now:
         return f"KAI has placed them on no node within {format_duration(HANDOVER)}"
     return str(loss(request, admitted=False) or "")

@@ -13,8 +13,8 @@ from muster.controller.gangs.retry import REFUSED, RetryHistory
 from muster.controller.gangs.split import Gang
 
 RELEASED = "released"
-RESTARTED = "begins anew: what was refused has changed"
-BELOW_MINIMUM = "begins anew: what KAI starts with has lost pods"
+RESTARTED = "starts over: what was refused has changed"
+BELOW_MINIMUM = "starts over: what KAI starts with has lost pods"
 
 
 def format_queue_wait(shortfall: str, ending: Sequence[Pod]) -> str:

@@ -25,7 +25,7 @@ from muster.model.names import CONTROLLER_NAME, GANG_POLICY_KIND, GROUP
 ACTIVE: Final = "Active"
 _BEING_DELETED: Final = (
     "it is being deleted, and Kueue keeps it while ClusterQueues name it: no gang starts. Fix: run "
-    "`pulumi up`, which makes it anew, or take it off the ClusterQueues"
+    "`pulumi up`, which creates it again, or remove it from the ClusterQueues"
 )
 _LONGEST_NAME: Final = 63
 """Of a label's value."""

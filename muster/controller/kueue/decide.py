@@ -108,7 +108,7 @@ def _give_quota_back(snapshot: WorkloadSnapshot) -> Decision | None:
     is_answered = snapshot.state in ("", State.RETRY, State.REJECTED)
     if is_answered or not snapshot.has_quota or snapshot.check_is_gone or snapshot.keeps_quota:
         return None
-    failure = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
+    failure = f"{_removal(snapshot)}: nothing is requested. Fix: {_REMOVAL_FIX}"
     released = release_and_retry(snapshot, snapshot.policy or GangPolicy(), failure)
     # Clear Ready first, so that Kueue cannot start the gang on capacity that is being released.
     clear = set_pending(snapshot, failure) if snapshot.state == State.READY else ()
@@ -136,7 +136,7 @@ def _running(snapshot: WorkloadSnapshot) -> Decision | None:
     if snapshot.state == State.READY:
         return scale_up.uncounted(snapshot) or while_running(snapshot)
     # Its queue got this check while it ran. Requesting its capacity would buy it a second time.
-    message = "ran before this check came; nothing is asked for"
+    message = "ran before this check came; nothing is requested"
     return Decision(actions=_set_ready(snapshot, message, _claims_of_pods(snapshot)))
 
 
@@ -167,7 +167,7 @@ def _with_unresolved_flavor(snapshot: WorkloadSnapshot) -> Decision | None:
     limit = replace(whole, at=min(whole.at, whole.began + FLAVOR_CACHE_GRACE))
     if limit.at <= snapshot.now:
         return release_and_retry(snapshot, policy, snapshot.unresolved_flavor)
-    message = format_wait(f"asks for nothing: {snapshot.unresolved_flavor}", limit)
+    message = format_wait(f"requests nothing: {snapshot.unresolved_flavor}", limit)
     return Decision(actions=(*set_pending(snapshot, message), *delete_all(snapshot)), requeue_at=limit.at)
 
 
@@ -189,7 +189,7 @@ def _provisioning(snapshot: WorkloadSnapshot) -> Decision:
         return refuse(snapshot, f"the Workload cannot be read: {error}")
 
 
-_REMOVAL_FIX: Final = "run `pulumi up`, which makes the check anew, or take it off the ClusterQueue"
+_REMOVAL_FIX: Final = "run `pulumi up`, which creates the check again, or remove it from the ClusterQueue"
 
 PHASES: Final[tuple[Phase, ...]] = (
     _finished,
@@ -219,7 +219,7 @@ def _leave(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:
         return clear_check_state(snapshot)
     if snapshot.check_state is None or snapshot.check_state.state in (State.RETRY, State.REJECTED):
         return ()
-    message = f"{_removal(snapshot)}: nothing is asked for. Fix: {_REMOVAL_FIX}"
+    message = f"{_removal(snapshot)}: nothing is requested. Fix: {_REMOVAL_FIX}"
     if snapshot.keeps_quota:
         return set_pending(snapshot, message)
     event = EmitEvent(kind="Warning", reason="GangReleased", message=message)

@@ -170,7 +170,7 @@ def _queue(patch: _Patch, kind: str, tree: QueueTree, space: Space) -> str | Non
         queue = choose(patch.body, templates, space) if is_clear else None
         if queue is None:
             known = ", ".join(each.name for each in space.queues) or "(there is none)"
-            what = f"queue {said} takes no work of this namespace" if said else "it names no queue"
+            what = f"queue {said} accepts no work from this namespace" if said else "it names no queue"
             return f"{what}: set metadata.labels[{label}] to one of: {known}."
         patch.put(queue.name, "metadata", "labels", label)
     if queue.pool and not patch.label(names.POOL_LABEL):

@@ -75,7 +75,7 @@ def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
 def _untolerated(pod_set: JobPodSet, key: str, devices: str) -> str:
     return (
         f"{pod_set.name} does not tolerate the taint {key} of nodes with {devices}, and "
-        "no others are open to it; add to the tolerations of its pod template: "
+        "no other nodes are available to it; add to the tolerations of its pod template: "
         f"{{key: {key}, operator: Exists}}"
     )
 

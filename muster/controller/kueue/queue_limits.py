@@ -34,8 +34,8 @@ def uncovered(job_pod_sets: Iterable[JobPodSet], queue: Queue, tree: QueueTree) 
     for resource, pod_sets in missing.items():
         yield (
             f"{', '.join(pod_sets)} asks for {resource}, of which queue {queue.name} has no quota (it has "
-            f"{', '.join(covered)}), so it would wait for ever; remove {resource} from the requests and "
-            "limits of its containers, or have a quota of it given to the team"
+            f"{', '.join(covered)}), so it would wait forever; remove {resource} from the requests and "
+            "limits of its containers, or have a quota of it added for the team"
         )
 
 

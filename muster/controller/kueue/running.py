@@ -235,7 +235,7 @@ def _record(snapshot: WorkloadSnapshot, next_history: RetryHistory, lost: _Loss 
     events: list[Action] = []
     if lost and not history.nodes_missing:
         limit = format_duration(lost.grace)
-        message = f"{lost}; unless they are back the gang queues again at {clock(lost.ends)}, {limit} after"
+        message = f"{lost}; unless they come back, the gang queues again at {clock(lost.ends)}, {limit} after"
         events.append(_warn("NodesMissing", message))
     if history.nodes_missing and not next_history.nodes_missing:
         events.append(_back(snapshot))
@@ -251,7 +251,7 @@ def _record(snapshot: WorkloadSnapshot, next_history: RetryHistory, lost: _Loss 
 
 def _back(snapshot: WorkloadSnapshot) -> EmitEvent:
     if snapshot.surroundings.in_outage:
-        message = "nothing is heard of most nodes: the gang is left as it is until they answer"
+        message = "most nodes do not report: the gang is not changed until they do"
         return _warn("NodesSilent", message)
     return EmitEvent(kind="Normal", reason="NodesBack", message="every pod has a node again")
 

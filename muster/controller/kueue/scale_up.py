@@ -187,14 +187,14 @@ def _end(snapshot: WorkloadSnapshot, history: RetryHistory, reason: str, message
 def _format_backoff(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:
     if _is_whole(snapshot):
         return format_backoff(history, kept="keeps its quota, as a MultiKueue worker must")
-    return format_backoff(history, did="cannot grow yet", kept="what runs goes on")
+    return format_backoff(history, did="cannot grow yet", kept="running pods continue")
 
 
 def _format_refusal(snapshot: WorkloadSnapshot, history: RetryHistory) -> str:
     if _is_whole(snapshot):
         return f"refused: {history.refused}. Fix: change or delete the job on the MultiKueue manager"
     fix = "" if "Fix:" in history.refused else " Fix: ask for fewer replicas."
-    return f"cannot grow: {history.refused}. What runs goes on.{fix}".removesuffix(".")
+    return f"cannot grow: {history.refused}. Running pods continue.{fix}".removesuffix(".")
 
 
 def _is_whole(snapshot: WorkloadSnapshot) -> bool:

@@ -30,7 +30,7 @@ from muster.controller.kueue.view import View
 from muster.controller.kueue.without_quota import reactivate
 from muster.controller.runtime.informer import Informer
 
-_FIX: Final = "install it again, or take the check off the ClusterQueue"
+_FIX: Final = "install it again, or remove the check from the ClusterQueue"
 
 
 def shutdown_actions(snapshot: WorkloadSnapshot) -> tuple[Action, ...]:

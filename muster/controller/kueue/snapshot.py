@@ -218,10 +218,10 @@ class WorkloadSnapshot(Attempt):
             to = f"to which PodSet {each.name} is admitted"
             for name in where.flavors.values():
                 if name not in self.flavors and not policy.flavor(name):
-                    fix = "create it, or take it out of the ClusterQueue"
+                    fix = "create it, or remove it from the ClusterQueue"
                     return f"there is no ResourceFlavor {name}, {to} ({fix})"
             if name := self._unlisted(each, where):
-                fix = "add it there, or take it out of the ClusterQueue"
+                fix = "add it there, or remove it from the ClusterQueue"
                 return f"the GangPolicy has no flavor {name}, {to} ({fix})"
         return ""
 

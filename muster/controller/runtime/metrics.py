@@ -188,7 +188,7 @@ class Metrics:
         self.webhook_connections_dropped = self._counter(
             "muster_webhook_connections_dropped",
             "Connections closed by the webhooks: `full` and `bodies` to make room for others, "
-            "`idle` because nothing was asked for long. `full` and `bodies` stay 0 unless many "
+            "`idle` after a long time without a request. `full` and `bodies` stay 0 unless many "
             "clients stall",
             "reason",
         )
@@ -199,7 +199,7 @@ class Metrics:
         )
         self.webhook_configuration_present = self._gauge(
             "muster_webhook_configuration_present",
-            "1 while the webhook configuration exists and names webhooks, looked at every 10 s; 0"
+            "1 while the webhook configuration exists and names webhooks, checked every 10 s; 0"
             " when it was deleted or emptied",
             "kind",
         )

@@ -29,7 +29,7 @@ _SPACE: Final = f"/api/v1/namespaces/{names.NAMESPACE}/configmaps"
 _KEPT: Final = ("seed", "capacity")
 MEANING: Final[Mapping[FaultKind, str]] = MappingProxyType(
     {
-        FaultKind.STOCK_OUT: "No capacity: requests fail. With --wait they wait for ever.",
+        FaultKind.STOCK_OUT: "No capacity: requests fail. With --wait they wait forever.",
         FaultKind.PARTIAL: "Of the promised nodes --missing (1) never come, and no condition reports it.",
         FaultKind.DELAY: "Nodes come --by (60s) later.",
         FaultKind.STAGGER: "Nodes come --by (60s) after the booking of a sibling has ended.",

@@ -122,12 +122,12 @@ def _spec() -> Schema:
             "retry": _retry(),
             "nodeLossGrace": _duration(
                 default.node_loss_grace,
-                "How long a running gang may lack nodes before it queues again as a whole; 0s: for ever.",
+                "How long a running gang may lack nodes before it queues again as a whole; 0s: forever.",
             ),
             "unreachableGrace": _duration(
                 default.unreachable_grace,
                 "The same for nodes whose kubelet does not report (Ready is Unknown). It does not begin "
-                "while most nodes are silent. 0s: for ever.",
+                "while most nodes are silent. 0s: forever.",
             ),
             "leaseNotice": _duration(
                 default.lease_notice,
@@ -183,7 +183,8 @@ def _retry() -> Schema:
             ),
             "perMinute": _integer(
                 default.per_minute,
-                "Most retries in a minute over all gangs, with bursts of a tenth of it; namespaces take "
+                "Maximum number of retries per minute over all gangs, with bursts of a tenth of it; "
+                "namespaces take "
                 "turns. First attempts are not counted. 0: no bound.",
             ),
         },
@@ -236,7 +237,7 @@ def _flavor() -> Schema:
                 "default": default.verify_nodes,
                 "description": "Whether the pods have to fit on Ready nodes before the gang starts.",
             },
-            "maxNodes": _integer(default.max_nodes, "Most nodes of the pool; 0: not known."),
+            "maxNodes": _integer(default.max_nodes, "Maximum number of nodes of the pool; 0: not known."),
             "gpusPerNode": _integer(default.gpus_per_node, "GPUs of one node; 0: not known."),
             "perNode": {
                 "type": "object",

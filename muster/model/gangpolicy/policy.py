@@ -111,8 +111,8 @@ class RetryPolicy:
     deadline: timedelta = timedelta(hours=24)
     jitter_percent: int = 20
     per_minute: int = 300
-    """Most retries in a minute over all gangs: thousands that failed together come back as a stream. 0 = no
-    bound. First attempts are not counted.
+    """Maximum number of retries per minute over all gangs: thousands that failed together come back as a
+    stream. 0 = no bound. First attempts are not counted.
     """
 
 

@@ -45,7 +45,7 @@ def test_a_deleted_check_gives_its_quota_back_and_is_made_anew(
         assert main(["why", f"{TEAM}/asking", "--kubeconfig", str(world.plane.kubeconfig())]) == 0
         shown = capsys.readouterr().out
         assert f"AdmissionCheck {names.ADMISSION_CHECK} is inactive: it is being deleted" in shown
-        assert f"AdmissionCheck {names.ADMISSION_CHECK} is being deleted: nothing is asked for" in shown
+        assert f"AdmissionCheck {names.ADMISSION_CHECK} is being deleted: nothing is requested" in shown
         assert "Fix: run `pulumi up`" in shown
 
         written = asyncio.run(_applied(world, manifests, before.state))

@@ -54,7 +54,7 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         # Told, on the check, on the queue, on the gang and on its job.
         active = condition(deployed.plane.call("GET", _CHECK), "Active")
         assert (active["status"], active["reason"]) == ("False", "ControllerRemoved")
-        assert "take the check off the ClusterQueue" in active["message"]
+        assert "remove the check from the ClusterQueue" in active["message"]
         wait_for("the queue says that its check is not there", lambda: _is_closed(deployed))
         assert "has been removed" in deployed.entry("asking")["message"]
         assert "ControllerRemoved" in _events(deployed, "asking")

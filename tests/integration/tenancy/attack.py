@@ -10,7 +10,7 @@ in turn. All of it is dry run.
         gains="another team's GPUs",
         policy="muster-work",
         path=f"RayJob.metadata.labels[{works.QUEUE}]",
-        words=("is not one of this namespace", "one of: default"),
+        words=("does not belong to this namespace", "one of: default"),
     )
 """
 

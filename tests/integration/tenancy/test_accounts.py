@@ -122,7 +122,11 @@ def token_request(caller: Caller, name: str) -> Answer:
 def test_a_token_is_requested_for_the_account_of_pipelines_alone(world: World, scaler: Caller) -> None:
     """Gained: the rights of a controller's account for an hour, and again each hour."""
     for whose in ("elastic", "default", "trusted"):
-        refused(token_request(world.trusted, whose), f"account {whose} is used by", "create token member")
+        refused(
+            token_request(world.trusted, whose),
+            f"account {whose} is for pods and controllers only",
+            "create token member",
+        )
         for caller in (world.member, world.person, scaler):
             assert token_request(caller, whose).code == 403
         # A kubelet mounts the token of any account into its pods.
@@ -156,7 +160,10 @@ def test_an_impersonated_autoscaler_is_bound_as_the_real_one(
     """The built-in role `edit` contains this right."""
     as_scaler = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:elastic"}
     borrowed = Caller("as elastic", world.server, world.trusted.token, as_scaler)
-    refused(borrowed.patch(worker, {"spec": {"schedulingGates": []}}), "changed by its controllers alone")
+    refused(
+        borrowed.patch(worker, {"spec": {"schedulingGates": []}}),
+        "only its controllers change the pods of a job",
+    )
 
 
 # What the account of an autoscaler does.
@@ -198,12 +205,12 @@ def test_an_autoscaler_of_a_similar_name_scales_no_other_cluster(
     world: World, elastic: Object, name: str
 ) -> None:
     answer = autoscaler(world, name).send("PATCH", f"{place(elastic)}?dryRun=All", SCALED, JSON_PATCH)
-    refused(answer, f"account {name} scales the Ray cluster that it was made for")
+    refused(answer, f"account {name} may scale only the Ray cluster that it was created for")
 
 
 GROUP = works.cluster_spec()["workerGroupSpecs"][0]
 TEMPLATE = works.template()
-NOTHING_ELSE = "changes replicas and scaleStrategy of worker groups and nothing else"
+NOTHING_ELSE = "may change only replicas and scaleStrategy of worker groups"
 # What each would have gained.
 CHANGES: dict[str, tuple[Object, str]] = {
     "an image": (
@@ -258,7 +265,7 @@ def test_an_autoscaler_scales_no_other_cluster(world: World, elastic: Object, sc
         body = named(elastic, other)
         assert world.member.create(body, dry_run=False).code in (201, 409)
         answer = scaler.send("PATCH", f"{place(body)}?dryRun=All", SCALED, JSON_PATCH)
-        refused(answer, "account elastic scales the Ray cluster that it was made for")
+        refused(answer, "account elastic may scale only the Ray cluster that it was created for")
 
 
 def test_a_member_changes_what_an_autoscaler_may_not(world: World, elastic: Object) -> None:
@@ -347,7 +354,7 @@ def test_nothing_of_a_pod_that_was_counted_is_changed(
     change, content_type, _ = POD_CHANGES[name]
     for caller in (scaler, world.trusted):
         answer = caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type)
-        refused(answer, "changed by its controllers alone", "change RayCluster elastic")
+        refused(answer, "only its controllers change the pods of a job", "change RayCluster elastic")
     for caller in (world.member, world.person):
         assert caller.send("PATCH", f"{place(worker)}?dryRun=All", change, content_type).code == 403
 
@@ -365,11 +372,12 @@ def test_a_gate_is_not_applied_away_nor_put(world: World, scaler: Caller, worker
         applied | {"metadata": bare["metadata"] | {"labels": {"app": "x"}}},
         "application/apply-patch+yaml",
     )
-    refused(answer, "changed by its controllers alone")
+    refused(answer, "only its controllers change the pods of a job")
     live = world.admin.get(place(worker)).body
     live["spec"].pop("schedulingGates")
     refused(
-        world.trusted.send("PUT", f"{place(worker)}?dryRun=All", live), "changed by its controllers alone"
+        world.trusted.send("PUT", f"{place(worker)}?dryRun=All", live),
+        "only its controllers change the pods of a job",
     )
 
 
@@ -389,4 +397,4 @@ def test_a_pod_keeps_the_resources_that_were_counted(world: World, scaler: Calle
             RESIZED,
             "application/strategic-merge-patch+json",
         )
-        refused(answer, "pods/resize here are not written by hand", "ray.io/ippr")
+        refused(answer, "pods/resize are not written by hand here", "ray.io/ippr")

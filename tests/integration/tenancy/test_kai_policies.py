@@ -53,7 +53,7 @@ ASKING = {
     "a GPU behind a gate that no controller lifts": template(1, restart="Never", schedulingGates=GATE),
 }
 NO_GPUS = (
-    "a batch Job may not ask for GPUs here",
+    "a batch Job cannot request GPUs here",
     names.GANG_GATE,
     "submit a RayJob, RayCluster or RayService",
 )

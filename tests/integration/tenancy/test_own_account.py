@@ -380,7 +380,7 @@ def test_a_ray_cluster_is_not_its_own_in_any_other_way(world: World, elastic: Ob
     for change in changes:
         answer = ours.patch(elastic, change)
         assert answer.code == 403, answer
-        assert "off the pod templates of a RayCluster" in answer.message
+        assert "from the pod templates of a RayCluster" in answer.message
     assert ours.send("PUT", f"{place(elastic)}?dryRun=All", elastic).code == 403
     assert ours.create(named(elastic, "mine")).code == 403
     assert ours.delete(elastic).code == 403

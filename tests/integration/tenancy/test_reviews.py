@@ -203,7 +203,7 @@ def test_where_tenancy_is_off_a_job_names_a_queue_and_a_priority_that_are_there(
     for body in (works.ray_job(), works.ray_cluster(), works.ray_service(), works.job()):
         assert world.admin.create(_queued(body, unenforced)).is_allowed
         answer = world.admin.create(_queued(body, unenforced, priority="prod"))
-        assert "priority prod is not one of this namespace" in answer.message
+        assert "priority prod is not available to this namespace" in answer.message
         assert "one of: dev" in answer.message
     answer = world.admin.create(_queued(works.ray_job(), unenforced, queue=""))
     assert "it names no queue; set metadata.labels" in answer.message

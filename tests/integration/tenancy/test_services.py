@@ -33,7 +33,7 @@ from tests.integration.tenancy.works import (
 )
 
 SINCE = "2026-01-01T00:00:00Z"
-NO_ADDRESS = "no address or port outside of the cluster"
+NO_ADDRESS = "no address or port outside the cluster"
 HEAD = "RayCluster.spec.headGroupSpec.headService"
 
 
@@ -207,7 +207,7 @@ def test_the_addresses_of_a_load_balancer_are_not_written_by_hand(world: World) 
     }
     status = {"status": {"conditions": [condition]}}
     answer = world.trusted.patch(standing, status, subresource="status")
-    _refused(world.trusted, answer.code, answer.message, "here are not written by hand", "change spec")
+    _refused(world.trusted, answer.code, answer.message, "are not written by hand here", "change spec")
     assert world.member.patch(standing, stolen, subresource="status").code == 403
     assert world.controllers["jobs"].patch(standing, status, subresource="status").is_allowed
 
@@ -229,7 +229,7 @@ def test_a_service_leads_to_the_pods_of_its_selector_alone(world: World, body: O
 def test_no_way_leads_in_from_outside(world: World, body: Object) -> None:
     kuberay, elsewhere = world.controllers["kuberay"], world.controllers["autoscaler"]
     owned = changed(body, "metadata", "ownerReferences", value=[owner("RayCluster", "ray.io/v1")])
-    words = ("no way in from outside", "enableIngress", "kubectl port-forward")
+    words = ("can be reached from outside", "enableIngress", "kubectl port-forward")
     for caller, made in ((world.trusted, body), (kuberay, body), (kuberay, owned), (elsewhere, owned)):
         answer = caller.create(made)
         _refused(caller, answer.code, answer.message, *words)

@@ -146,7 +146,7 @@ def test_no_work_names_a_controller_that_does_not_run(world: World, name: str) -
     """Gained: nodes and quota for work that nothing ever starts."""
     for caller in world.tenants:
         answer = caller.create(MANAGED[name])
-        _refused(answer, "no controller of this cluster starts work", "remove managedBy")
+        _refused(answer, "no controller in this cluster starts work", "remove managedBy")
 
 
 WORK = {

@@ -18,7 +18,7 @@ ELASTIC = "kueue.x-k8s.io/elastic-job"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-ANEW = "For more, make a new "
+ANEW = "For more, create a new "
 
 
 def refused(answer: Answer, *words: str) -> None:
@@ -130,7 +130,7 @@ def test_work_does_not_become_elastic_to_grow_later(world: World, body: Object) 
     waiting = existing(world, named(body, "sized-elastic-later"))
     for caller in world.tenants:
         for answer in every_way(caller, waiting, {"metadata": {"annotations": {ELASTIC: "true"}}}):
-            refused(answer, f"annotation {ELASTIC} has an effect when", "is created", "make a new")
+            refused(answer, f"annotation {ELASTIC} takes effect only when", "is created", "create a new")
 
 
 def test_kueue_starts_a_job_with_fewer_or_more_pods(world: World) -> None:
@@ -256,7 +256,7 @@ def test_an_elastic_cluster_is_not_resized_by_any_kind_of_request(world: World) 
     body = existing(world, _elastic(_cluster, "sized-in-every-way"), world.controllers["kueue"])
     for words, group in (
         ("keep kueue.x-k8s.io/elastic-job in schedulingGates", GROUP | {"replicas": 50, "maxReplicas": 50}),
-        ("leave the resources in", ELASTIC_GROUP | {"template": gated(8)}),
+        ("do not change the resources in", ELASTIC_GROUP | {"template": gated(8)}),
     ):
         for caller in world.tenants:
             for answer in every_way(caller, body, {"spec": {"workerGroupSpecs": [group]}}):
@@ -339,7 +339,7 @@ def test_what_runs_takes_no_other_capacity_than_its_own(world: World) -> None:
     others = changed(claims, "metadata", "annotations", CLAIM, value="another-s")
     for caller in world.tenants:
         change = {"spec": {"workerGroupSpecs": [GROUP | {"template": others}]}}
-        refused(caller.patch(body, change), "take provisioned capacity")
+        refused(caller.patch(body, change), "claim provisioned capacity")
     answer = world.member.patch(body, {"spec": {"rayVersion": "2.55.0"}})
     assert answer.is_allowed, answer.message
 
@@ -367,7 +367,7 @@ def test_a_tenant_reports_no_end_of_its_work(world: World, kind: str) -> None:
     """Gained: its quota back, with all of its pods running."""
     body = existing(world, named(WORK[kind], "sized-reported"))
     for answer in every_way(world.trusted, body, {"status": ENDED[kind]}, subresource="status"):
-        refused(answer, "/status here are not written by hand", "change or delete the object itself")
+        refused(answer, "/status are not written by hand here", "change or delete the object itself")
     for caller in (world.member, world.person):
         assert caller.patch(body, {"status": ENDED[kind]}, subresource="status").code == 403
     controller = world.controllers["kuberay" if body["apiVersion"].startswith("ray") else "jobs"]
@@ -400,7 +400,9 @@ def bare(world: World) -> Object:
 def test_a_pod_of_a_job_reports_no_end(world: World, worker: Object) -> None:
     """Gained: its quota back, while it runs on."""
     change = {"status": {"phase": "Succeeded"}}
-    refused(world.trusted.patch(worker, change, subresource="status"), "pods/status here are not written")
+    refused(
+        world.trusted.patch(worker, change, subresource="status"), "pods/status are not written by hand here"
+    )
     for caller in (world.member, world.person):
         assert caller.patch(worker, change, subresource="status").code == 403
     for caller in (kubelet(world), scheduler(world)):
@@ -411,7 +413,11 @@ def test_a_pod_of_a_job_reports_no_end(world: World, worker: Object) -> None:
 def test_a_pod_of_a_job_keeps_the_mark_of_its_controller(world: World, worker: Object) -> None:
     """Gained: a job that runs again, because its controller has not counted the pod."""
     change = {"metadata": {"finalizers": None}}
-    refused(world.trusted.patch(worker, change), "changed by its controllers alone", "change Job train")
+    refused(
+        world.trusted.patch(worker, change),
+        "only its controllers change the pods of a job",
+        "change Job train",
+    )
 
 
 def test_a_tenant_binds_no_pod(world: World) -> None:
@@ -424,7 +430,7 @@ def test_a_tenant_binds_no_pod(world: World) -> None:
         "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-0"},
     }
     for path in (f"{place(target)}/binding", f"/api/v1/namespaces/{NAMESPACE}/bindings"):
-        refused(world.trusted.send("POST", f"{path}?dryRun=All", body), "here are not written by hand")
+        refused(world.trusted.send("POST", f"{path}?dryRun=All", body), "are not written by hand here")
         for caller in (world.member, world.person):
             assert caller.send("POST", f"{path}?dryRun=All", body).code == 403
         answer = scheduler(world).send("POST", f"{path}?dryRun=All", body)
@@ -452,7 +458,7 @@ def test_the_gates_of_a_pod_without_a_controller_stay_too(world: World, bare: Ob
 
 def test_a_pod_does_not_join_work(world: World, bare: Object) -> None:
     owners = {"ownerReferences": [owner("RayCluster", "ray.io/v1")]}
-    refused(world.trusted.patch(bare, {"metadata": owners}), "keeps the controller that it was created by")
+    refused(world.trusted.patch(bare, {"metadata": owners}), "keeps the controller that created it")
     for field in ("labels", "annotations"):
         answer = world.trusted.patch(bare, {"metadata": {field: {"note": "x"}}})
         assert answer.is_allowed, answer.message

@@ -70,7 +70,7 @@ def test_a_group_is_added_to_what_waits_and_not_to_what_runs(
         assert caller.patch(waiting, change).is_allowed
         answer = caller.patch(running, change)
         assert answer.code == 403, f"{caller.name}: {answer}"
-        assert f"make a new {running['kind']}" in answer.message
+        assert f"create a new {running['kind']}" in answer.message
 
 
 def test_a_cluster_that_was_made_for_a_job_is_changed_through_the_job(world: World) -> None:

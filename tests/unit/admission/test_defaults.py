@@ -319,7 +319,7 @@ def test_a_kai_queue_that_takes_no_work_becomes_the_only_one_or_is_refused() -> 
     assert found["metadata"]["labels"][names.KAI_QUEUE_LABEL] == "leaf"
     refused = default(KAI, "raycluster", inner, namespace="two")
     assert isinstance(refused, Deny)
-    assert "research takes no work" in refused.message
+    assert "research accepts no work" in refused.message
     assert "one of: a, b" in refused.message
 
 

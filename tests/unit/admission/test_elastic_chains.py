@@ -135,7 +135,7 @@ def test_a_growth_whose_predecessor_is_never_finished_is_given_up_with_the_reaso
     (told,) = (each for each in late.actions if isinstance(each, EmitEvent))
     assert told.reason == "GrowthRefused"
     assert "has not finished the Workload team-a/slice-0" in told.message
-    assert "What runs goes on" in told.message
+    assert "Running pods continue" in told.message
     ended = waiting(2 * REPLACED_WITHIN, finished=True)
     assert ended.actions == (RecordRunningPods(most={"main": 2}),), "its end is what it waits for"
 

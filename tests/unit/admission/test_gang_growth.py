@@ -189,7 +189,7 @@ def test_a_growth_that_fails_gives_back_its_own_and_never_leaves_the_quota() -> 
     }
     (entry,) = (action for action in decision.actions if isinstance(action, SetCheckState))
     assert entry.state is State.PENDING
-    assert "what runs goes on" in entry.message
+    assert "running pods continue" in entry.message
     assert [action.reason for action in decision.actions if isinstance(action, EmitEvent)] == [
         "GrowthReleased"
     ]

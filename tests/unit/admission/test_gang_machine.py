@@ -841,7 +841,7 @@ def test_a_gang_under_a_check_that_is_being_deleted_gives_its_quota_back_and_wai
     first, second, *rest = decide(leaving).actions
     assert isinstance(first, SetCheckState)
     assert (first.state, first.updates) == (State.PENDING, ())
-    assert "AdmissionCheck gang is being deleted: nothing is asked for" in first.message
+    assert "AdmissionCheck gang is being deleted: nothing is requested" in first.message
     assert isinstance(second, Deactivate)
     assert second.history.retry_at is not None
     assert {action.name for action in rest if isinstance(action, Delete)} >= set(world.requests)

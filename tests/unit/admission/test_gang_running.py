@@ -61,7 +61,7 @@ def test_a_gang_that_loses_a_node_queues_again_as_a_whole_with_the_reason() -> N
     began = world.now
     lose_a_node(world)
     assert reasons(world)[-1] == "NodesMissing"
-    assert world.told[-1].message.startswith("lacks 1 l4 node for main; unless they are back")
+    assert world.told[-1].message.startswith("lacks 1 l4 node for main; unless they come back")
     assert "queues again at 10:35 UTC" in world.told[-1].message
     assert entry_state(world, "a") is State.READY, "a node may come back"
     wake = decide(world.snapshot("a")).requeue_at
@@ -153,7 +153,7 @@ def test_a_silent_node_has_a_grace_of_its_own() -> None:
     world = running()
     silence(world, sorted(world.nodes)[0])
     assert reasons(world)[-1] == "NodesMissing"
-    assert "nothing is heard of 1 l4 node for main" in world.told[-1].message
+    assert "no report from 1 l4 node for main" in world.told[-1].message
     assert "5m after" in world.told[-1].message
     world.now += POLICY.unreachable_grace - MINUTE
     world.settle()

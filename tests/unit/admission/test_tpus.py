@@ -54,14 +54,14 @@ def test_a_whole_slice_is_a_gang(kind: str) -> None:
 
 def test_a_part_of_a_slice_is_refused_with_its_size() -> None:
     message = refusal(review("raycluster", _gang(2, _pod(), hosts=1), tpu_stack()))
-    assert "takes a part of a TPU slice" in message
+    assert "uses part of a TPU slice" in message
     assert "slice: 4 pods of 4 chips" in message
     assert "numOfHosts" in message
 
 
 def test_a_pod_takes_all_chips_of_its_node() -> None:
     message = refusal(review("raycluster", _gang(4, _pod(2), hosts=1), tpu_stack()))
-    assert "takes a part of a TPU slice" in message
+    assert "uses part of a TPU slice" in message
 
 
 def test_two_slices_are_more_than_the_pool_has() -> None:
@@ -121,8 +121,8 @@ def test_chips_are_requested_as_gpus_are() -> None:
 
 def test_a_gang_that_takes_a_part_of_a_slice_is_refused_once_it_has_quota() -> None:
     """Where the webhooks were not asked."""
-    assert "takes a part of a TPU slice" in (unsatisfiable_reason(_gang_of(3)) or "")
-    assert "takes a part of a TPU slice" in (unsatisfiable_reason(_gang_of(4, chips=2)) or "")
+    assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(3)) or "")
+    assert "uses part of a TPU slice" in (unsatisfiable_reason(_gang_of(4, chips=2)) or "")
     assert "more than any node has" in (unsatisfiable_reason(_gang_of(4, chips=8)) or "")
 
 

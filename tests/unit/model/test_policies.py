@@ -12,7 +12,7 @@ from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.render import tenancy
 from tests.unit.model.model_stacks import two_teams
 
-NO_GPUS = "a batch Job may not ask for GPUs here"
+NO_GPUS = "a batch Job cannot request GPUs here"
 LABEL = "metadata.labels["
 
 

@@ -15,7 +15,7 @@ from muster.cloud.backend import make
 def cli(stack: str) -> None:
     """Create the bucket and the key for a stack's state and secrets.
 
-    What exists already is left as it is. Prints the two Pulumi commands that use them.
+    Existing ones are not changed. Prints the two Pulumi commands that use them.
     """
     file = existing_stack(stack)
     backend = make(config.load(file).cluster)

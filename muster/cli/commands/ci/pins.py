@@ -22,7 +22,7 @@ _CODES = {ExitCode.DONE: "Everything is pinned.", ExitCode.FOUND: "Something is 
 @click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...")
 @json_option
 def cli(files: tuple[Path, ...], *, as_json: bool) -> ExitCode:
-    """Find what CI files take from others without a digest.
+    """Find actions and images in CI files that are not pinned by a digest.
 
     Names every action and image in workflows of GitHub Actions and pipelines of GitLab CI that is not pinned
     by its digest, and every placeholder of Muster's own files that is still to be filled in.

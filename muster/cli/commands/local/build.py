@@ -31,7 +31,7 @@ muster local build --only kai
 def cli(*, only: str, base: Path | None, artifacts: Path | None, programs: str | None) -> None:
     """Get the programs and images of the local cluster, and start nothing.
 
-    What is made is kept in a cache. After Ctrl-C the next run continues with what is missing.
+    Results are kept in a cache. After Ctrl-C the next run continues with what is missing.
     """
     started = time.monotonic()
     chosen = everything.chosen_programs(programs)

@@ -47,7 +47,7 @@ class Duration(click.ParamType[str]):
 @click.option(
     "--missing", type=click.IntRange(min=1), metavar="N", help="For `partial`: how many nodes never come."
 )
-@click.option("--wait", is_flag=True, help="For `stock-out`: requests wait for ever instead of failing.")
+@click.option("--wait", is_flag=True, help="For `stock-out`: requests wait forever instead of failing.")
 @name_option
 @kubeconfig_option
 def cli(

@@ -56,7 +56,7 @@ def cli(
 
     Starts a real Kubernetes: etcd, API server, controllers, scheduler and containerd nodes, without Docker
     and without a virtual machine. It needs Linux and root. GPU nodes appear when the simulated cloud
-    provisions them. A cluster that is up already is left as it is.
+    provisions them. A cluster that is already up is not changed.
 
     With --autoscaler karpenter the real Karpenter buys the GPU nodes from the simulated cloud. Its program
     takes minutes to compile the first time.

@@ -50,7 +50,7 @@ _CODES = {
     default=256,
     show_default=True,
     metavar="MIB",
-    help="Put the file aside at this size, as NAME.0001.jsonl.gz, and go on with a new one.",
+    help="At this size, rename the file to NAME.0001.jsonl.gz and start a new one.",
 )
 def cli(
     *,
@@ -70,7 +70,7 @@ def cli(
     annotation is in the file. Namespaces and names of queues and priorities are. The key of the hashes lies
     beside the file.
 
-    A recording that was interrupted, or whose process was killed, goes on with the same command.
+    A recording that was interrupted, or whose process was killed, continues with the same command.
     """
     from muster.cli.recorder import record
     from muster.replay.recorder import Order

@@ -51,5 +51,5 @@ def _requests() -> Rule:
     return Rule(
         holds=f"request.resource.resource != 'serviceaccounts' || request.name == '{names.MEMBER_ACCOUNT}' "
         f"|| {NODES} || {EVERYWHERE}",
-        message=f"'account ' + request.name + ' is used by pods and controllers alone. {_INSTEAD}'",
+        message=f"'account ' + request.name + ' is for pods and controllers only. {_INSTEAD}'",
     )

@@ -36,7 +36,7 @@ def _of_work() -> Rule:
     same = same_metadata("object", "oldObject")
     return Rule(
         holds=f"variables.owners.size() == 0 || (object.spec == oldObject.spec && {same})",
-        message="'pods of a job are changed by its controllers alone: its queue has counted them; change ' + "
+        message="'only its controllers change the pods of a job: its queue has counted them; change ' + "
         "variables.owners[0].kind + ' ' + variables.owners[0].name",
     )
 
@@ -60,8 +60,7 @@ def _joined() -> Rule:
     """A pod that no controller made joins none."""
     return Rule(
         holds=f"{_OWNERS.format(of='object')}.size() == variables.owners.size()",
-        message="'a pod keeps the controller that it was created by; leave metadata.ownerReferences as "
-        "they are'",
+        message="'a pod keeps the controller that created it; leave metadata.ownerReferences as they are'",
     )
 
 

@@ -20,7 +20,7 @@ _GATE: Final = names.ELASTIC_JOB
 _WHO: Final = "object.kind + ' ' + object.metadata.name + ' is elastic, and "
 _NUMBERS: Final = (
     "(request.resource.resource == 'jobs' ? 'spec.parallelism' : 'replicas') + ' alone, as kubectl patch and "
-    "kubectl edit do: kubectl apply takes off what Kueue has added"
+    "kubectl edit do: kubectl apply removes what Kueue has added"
 )
 _GROUP_NAMES: Final = (
     "variables.cluster{}.?workerGroupSpecs.orValue([]).map(group, group.?groupName.orValue(''))"
@@ -104,17 +104,17 @@ def becomes() -> Rule:
     """What was created without the annotation has pods without a gate, also when it starts later."""
     return Rule(
         holds=f"variables.elastic || !({_STAYS})",
-        message=f"'annotation {names.ELASTIC_JOB} has an effect when ' + object.kind + ' ' + "
-        "object.metadata.name + ' is created, and not afterwards; remove it. For work that grows in steps, "
-        "make a new Job or RayCluster with it'",
+        message=f"'annotation {names.ELASTIC_JOB} takes effect only when ' + object.kind + ' ' + "
+        "object.metadata.name + ' is created; remove it. For work that grows in steps, "
+        "create a new Job or RayCluster with it'",
     )
 
 
 def _remains() -> Rule:
     return Rule(
         holds=f"!variables.elastic || {_STAYS}",
-        message=f"{_WHO}Kueue would no longer let its new pods start; leave annotation "
-        f"{names.ELASTIC_JOB}. For work that is not elastic, make a new ' + object.kind + ' without it'",
+        message=f"{_WHO}Kueue would no longer let its new pods start; keep annotation "
+        f"{names.ELASTIC_JOB}. For work that is not elastic, create a new ' + object.kind + ' without it'",
     )
 
 
@@ -137,7 +137,8 @@ def _waits() -> Rule:
 def _resources() -> Rule:
     return _keeps(
         "resized",
-        f"{_COUNTED}; leave the resources in {{paths}} + '. For larger or smaller pods, make a new ' + "
+        f"{_COUNTED}; do not change the resources in {{paths}} + '. For larger or smaller pods, create a "
+        f"new ' + "
         "object.kind",
     )
 
@@ -146,9 +147,9 @@ def _pod_resources() -> Rule:
     """Kueue compares the containers of any work that is changed, and not what the pod as a whole asks for."""
     return Rule(
         holds="variables.unequal.size() == 0",
-        message="'the queue of ' + object.kind + ' ' + object.metadata.name + ' would not count again what "
-        "its pods as a whole ask for; leave spec.resources in ' + variables.unequal.join(', ') + '. For "
-        "other pods, make a new ' + object.kind",
+        message="'the queue of ' + object.kind + ' ' + object.metadata.name + ' would not recount what its "
+        "pods request as a whole; do not change spec.resources in ' + variables.unequal.join(', ') + '. For "
+        "other pods, create a new ' + object.kind",
     )
 
 
@@ -156,7 +157,8 @@ def _nodes() -> Rule:
     """Kueue adds the labels of the flavor whose quota the pods have."""
     return _keeps(
         "moved",
-        f"{_COUNTED}, not on which nodes; leave nodeSelector in {{paths}} + '. For other nodes, make a new ' "
+        f"{_COUNTED}, not on which nodes; do not change nodeSelector in {{paths}} + '. For other nodes, "
+        f"create a new ' "
         "+ object.kind",
     )
 

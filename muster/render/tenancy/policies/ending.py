@@ -75,8 +75,8 @@ def _no_new(word: str, *, at: str) -> Rule:
     new = f"variables.{word}.filter(each, !(each in variables.{word}Before))"
     return Rule(
         holds=f"{new}.size() == 0",
-        message="'a finalizer keeps ' + object.kind + ' ' + object.metadata.name + ' and what it holds "
-        f"beyond its deletion; remove ' + {new}.join(', ') + ' from {at}'",
+        message="'a finalizer would keep ' + object.kind + ' ' + object.metadata.name + ', and what it "
+        f"holds, after its deletion; remove ' + {new}.join(', ') + ' from {at}'",
     )
 
 
@@ -87,7 +87,7 @@ def _orphans() -> Rule:
     )
     return Rule(
         holds=f"!(request.resource.resource in {quoted(_OWNERS)}) || !({orphans})",
-        message="'pods without their owner would run on outside of every queue; delete ' + "
+        message="'pods without their owner would keep running outside every queue; delete ' + "
         "request.resource.resource + ' without --cascade=orphan'",
     )
 
@@ -97,7 +97,7 @@ def _deletion(stack: Stack) -> Rule:
     return Rule(
         holds="request.resource.resource != 'pods' || "
         f"variables.options.?gracePeriodSeconds.orValue(0) <= {most}",
-        message=f"'a pod that is deleted gives its node back within {most} seconds; delete it with "
+        message=f"'a deleted pod must give its node back within {most} seconds; delete it with "
         f"--grace-period={most} or less, or without the option'",
     )
 

@@ -36,8 +36,8 @@ def finished(stack: Stack) -> Policy:
         rules=(
             Rule(
                 holds="variables.new.size() == 0",
-                message="'a RayJob that has finished gives back its quota, and its cluster would keep the "
-                "nodes; ' + variables.new.join('; ')",
+                message="'a finished RayJob gives back its quota, but its cluster would keep the nodes; '"
+                " + variables.new.join('; ')",
             ),
         ),
     )

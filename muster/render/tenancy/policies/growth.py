@@ -22,7 +22,7 @@ _KINDS: Final = (
     Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)),
 )
 _PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"
-_FIX: Final = "For more, make a new ' + object.kind + ' of that size"
+_FIX: Final = "For more, create a new ' + object.kind + ' of that size"
 # Kueue adds the gate only to what is elastic when it is created.
 _STEPS: Final = (
     f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
@@ -75,8 +75,9 @@ def _parallelism() -> Rule:
     return Rule(
         holds=f"request.resource.resource != 'jobs' || !variables.ran || {now} <= {before} || "
         f"(variables.elastic && {elastic.gated('object.spec.template')})",
-        message=f"'Job ' + object.metadata.name + ' runs, and the number of pods that its queue counted is "
-        f"' + string({before}) + '; leave spec.parallelism and spec.completions or lower them. {_FIX}'",
+        message=f"'Job ' + object.metadata.name + ' is running, and the number of pods that its queue "
+        f"counted is "
+        f"' + string({before}) + '; keep or lower spec.parallelism and spec.completions. {_FIX}'",
     )
 
 
@@ -97,8 +98,9 @@ def _grown() -> str:
 def _replicas() -> Rule:
     return Rule(
         holds="!variables.ran || variables.grown.size() == 0",
-        message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the workers of "
-        f"group ' + variables.grown[0].groupName + '; leave replicas and numOfHosts or lower them. "
+        message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
+        "workers of "
+        f"group ' + variables.grown[0].groupName + '; keep or lower replicas and numOfHosts. "
         f"{_FIX}' + {_STEPS}",
     )
 
@@ -110,6 +112,6 @@ def _resources() -> Rule:
     return Rule(
         holds="!variables.ran || variables.elastic || request.resource.resource == 'jobs' || "
         "variables.resized.size() == 0",
-        message="object.kind + ' ' + object.metadata.name + ' runs, and its queue counted the resources of "
-        f"its pods; leave them in ' + variables.resized[0] + '. {_FIX}'",
+        message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
+        f"resources of its pods; do not change them in ' + variables.resized[0] + '. {_FIX}'",
     )

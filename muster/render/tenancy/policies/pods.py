@@ -33,7 +33,7 @@ def pods(stack: Stack) -> Policy:
         name="muster-pods",
         purpose=(
             "A pod with GPUs belongs to work that a queue admitted. The pods of a Deployment or a bare "
-            "Pod are known to no queue."
+            "Pod belong to no queue."
         ),
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
         words=(
@@ -69,7 +69,8 @@ def _priority() -> Rule:
     return Rule(
         holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
         f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
-        message="'a pod outside of a queue has no priority over those inside; remove spec.priorityClassName'",
+        message="'a pod outside the queues must not have priority over queued work; remove "
+        "spec.priorityClassName'",
     )
 
 
@@ -79,7 +80,7 @@ def _finalizers() -> Rule:
     """
     return Rule(
         holds=f"variables.finalizers.size() == 0 || !variables.admitted || {ADMINISTRATOR}",
-        message="'a finalizer keeps a pod and its node beyond the work that it belongs to; remove ' + "
+        message="'a finalizer would keep a pod and its node after its work has ended; remove ' + "
         "variables.finalizers.join(', ') + ' from metadata.finalizers of the pod template'",
     )
 
@@ -96,8 +97,7 @@ def _held() -> Rule:
     """Also of controllers that no queue knows: a tenant writes the template of a Deployment."""
     return Rule(
         holds=f"variables.held.size() == 0 || variables.admitted || {ADMINISTRATOR}",
-        message="'nodes that are kept for a gang are for its own pods; in the pod ' + "
-        "variables.held.join('; ')",
+        message="'nodes kept for a gang are for its own pods; in the pod ' + variables.held.join('; ')",
     )
 
 
@@ -118,8 +118,10 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
             Rule(
                 holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
                 message=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
-                f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if it "
-                "was down, create the object again. A batch Job is given none, so no GPUs: submit a RayJob'",
+                f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if "
+                f"it "
+                "was down, create the object again. A batch Job gets no gate, and so no GPUs: submit a "
+                "RayJob'",
             )
         )
     return tuple(rules)

@@ -40,7 +40,7 @@ def protected() -> Policy:
     return Policy(
         name="muster-protected",
         purpose=(
-            "Workloads, queues, requests, quotas, networks and statuses decide over admission: "
+            "Workloads, queues, requests, quotas, networks and statuses determine admission: "
             "controllers and administrators write them."
         ),
         kinds=(
@@ -92,7 +92,7 @@ def _message() -> str:
         fix = f"request.resource.resource == '{resource}' ? '{instead}' : {fix}"
     part = "request.?subResource.orValue('')"
     which = f"request.resource.resource + ({part} == '' ? '' : '/' + {part})"
-    return f"{which} + ' here are not written by hand; ' + ({fix})"
+    return f"{which} + ' are not written by hand here; ' + ({fix})"
 
 
 def namespaces() -> Policy:
@@ -118,7 +118,7 @@ def namespaces() -> Policy:
                 holds=f"request.operation == 'DELETE' ? !({before}) : request.operation == 'CREATE' ? "
                 f"!({now}) : "
                 f"!({now} || {before}) || ({same})",
-                message="'what is written on the namespace of a team decides over its queues; ask the "
+                message="'labels and annotations of the namespace of a team determine its queues; ask the "
                 "platform team to "
                 "change the stack'",
             ),

@@ -56,7 +56,7 @@ def _added() -> Rule:
         holds="request.operation != 'UPDATE' || request.resource.resource == 'rayjobs' || "
         "variables.clusterBefore.?suspend.orValue(false) || "
         "variables.groups.size() <= variables.groupsBefore.size()",
-        message="'a group of workers that is added to what runs starts before its queue has counted it; "
+        message="'a worker group added to running work would start before its queue has counted it; "
         "make a "
         "new ' + object.kind + ' with it'",
     )
@@ -70,7 +70,7 @@ def _made() -> Rule:
     return Rule(
         holds="request.operation != 'UPDATE' || request.resource.resource != 'rayclusters' || "
         f"{made}.size() == 0 || object.spec == oldObject.spec || {ADMINISTRATOR}",
-        message=f"'this cluster was made for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what "
+        message=f"'this cluster was created for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what "
         "its "
         "queue counted; change that'",
     )
@@ -92,7 +92,7 @@ def _bounds() -> Rule:
     return Rule(
         holds=f"variables.groups.all(group, {ray_groups.IN_CEL})",
         message=f"'group ' + variables.groups.filter(group, !({ray_groups.IN_CEL}))[0].groupName + "
-        f"' would run another number of workers than its queue counts; {ray_groups.FIX}'",
+        f"' would run a different number of workers than its queue counts; {ray_groups.FIX}'",
     )
 
 

@@ -50,7 +50,7 @@ def reserved() -> Policy:
         name="muster-reserved",
         purpose=(
             "Controllers find their objects by labels, annotations and names. Those of Muster and Kueue"
-            " are not a tenant's to write."
+            " are not for tenants to write."
         ),
         kinds=(
             *pod_templates.KINDS,
@@ -99,15 +99,15 @@ def _taken() -> str:
 def _keys() -> Rule:
     return Rule(
         holds="variables.taken.size() == 0",
-        message="object.kind + ' ' + object.metadata.name + ' has labels or annotations that controllers "
-        "write and read; remove ' + variables.taken[0].join(', ') + "
-        f"'. Of {_OURS} a tenant sets {_FREE[0]} alone'",
+        message="object.kind + ' ' + object.metadata.name + ' has labels or annotations that are reserved "
+        "for controllers; remove ' + variables.taken[0].join(', ') + "
+        f"'. Of {_OURS} a tenant sets only {_FREE[0]}'",
     )
 
 
 def _name() -> Rule:
     return Rule(
         holds=f"request.operation != 'CREATE' || !object.metadata.name.startsWith('{names.OWN_PREFIX}')",
-        message=f"'names that begin with {names.OWN_PREFIX} are those of Muster; choose another "
+        message=f"'names that begin with {names.OWN_PREFIX} are reserved for Muster; choose another "
         "metadata.name for ' + object.kind + ' ' + object.metadata.name",
     )

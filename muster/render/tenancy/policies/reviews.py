@@ -56,7 +56,7 @@ def reviews(stack: Stack) -> Policy:
     return Policy(
         name="muster-reviews",
         purpose=(
-            "Work that could never start, or never be stopped, would wait for ever. In force in every "
+            "Work that could never start, or never be stopped, would wait forever. In force in every "
             "tenancy mode."
         ),
         kinds=(_RAY,) if is_enforced else (_RAY, _BATCH),
@@ -210,7 +210,8 @@ def _labels(stack: Stack, when: str) -> list[str]:
         ),
         _fault(
             f"{named} != '' && variables.priorities.size() > 0 && !({named} in variables.priorities)",
-            f"'priority ' + {named} + ' is not one of this namespace; set label {priority} to one of: ' + "
+            f"'priority ' + {named} + ' is not available to this namespace; set label {priority} to one "
+            f"of: ' + "
             "variables.priorities.join(', ')",
         ),
     ]

@@ -22,7 +22,8 @@ def routes() -> Policy:
     """An ingress controller may write its annotations and finalizers on what exists."""
     return Policy(
         name="muster-routes",
-        purpose="A team has no way in from outside of the cluster, regardless of who makes it.",
+        purpose="Nothing of a team can be reached from outside the cluster, regardless of who creates the "
+        "route.",
         kinds=_KINDS,
         unless=(
             ("the-system", f"{SYSTEM} && !({BY_KUBERAY})"),
@@ -32,7 +33,8 @@ def routes() -> Policy:
         rules=(
             Rule(
                 holds="false",
-                message="'a team has no way in from outside of the cluster: a Ray dashboard behind one runs "
+                message="'nothing of a team can be reached from outside the cluster: an exposed Ray "
+                "dashboard runs "
                 "the code of any client that finds it. Remove ' + object.kind + ' ' + object.metadata.name + "
                 "', and headGroupSpec.enableIngress of a Ray object that asks for it. To reach a Service "
                 "from outside, use kubectl port-forward; for more, ask the platform team'",

@@ -27,7 +27,7 @@ def scalers() -> Policy:
         name="muster-autoscalers",
         purpose=(
             "KubeRay gives the account of a Ray cluster's autoscaler a right on every RayCluster of the"
-            " namespace. It may scale its own alone."
+            " namespace. It may scale only its own."
         ),
         kinds=(
             Kinds(
@@ -61,8 +61,8 @@ def _its_cluster() -> Rule:
     return Rule(
         holds="request.resource.resource == 'rayclusters' && variables.account == "
         "(variables.cut.matches('^[a-z]') ? variables.cut : 'r' + variables.cut.substring(1))",
-        message="'account ' + variables.account + ' scales the Ray cluster that it was made for and changes "
-        "no other; act as a member of the team'",
+        message="'account ' + variables.account + ' may scale only the Ray cluster that it was created for; "
+        "act as a member of the team'",
     )
 
 
@@ -76,8 +76,8 @@ def _numbers() -> Rule:
     metadata = same_metadata("variables.now", "variables.before")
     return Rule(
         holds=f"{_same('variables.now.spec', 'variables.before.spec', (field,))} && {groups} && {metadata}",
-        message="'account ' + variables.account + ' changes replicas and scaleStrategy of worker groups and "
-        "nothing else; act as a member of the team'",
+        message="'account ' + variables.account + ' may change only replicas and scaleStrategy of worker "
+        "groups; act as a member of the team'",
     )
 
 

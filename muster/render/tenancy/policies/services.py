@@ -115,14 +115,15 @@ def services() -> Policy:
             Rule(
                 holds=f"variables.faults.size() == 0 || ({_UPDATED} && "
                 "variables.now.spec == variables.before.spec)",
-                message="'a Service of a team has no address or port outside of the cluster; remove ' + "
+                message="'a Service of a team has no address or port outside the cluster; remove ' + "
                 f"variables.faults.join(', ') + ' from Service ' + object.metadata.name + '. {_ALLOWED}. "
                 f"{_REACHED}'",
             ),
             Rule(
                 holds=f"object.metadata.?finalizers.orValue([]).all(each, each in {_FINALIZERS_BEFORE}) || "
                 f"({_UPDATED} && ({noting}))",
-                message="'a finalizer keeps a Service beyond its deletion; remove metadata.finalizers from "
+                message="'a finalizer would keep the Service after its deletion; remove "
+                "metadata.finalizers from "
                 "Service ' + object.metadata.name",
             ),
             _annotated("variables.now", "variables.before", "'Service'", unless=noting),
@@ -168,7 +169,7 @@ def _others(of: str, allowed: tuple[str, ...], prefix: str) -> str:
 def _embedded(word: str, faults: str, where: str) -> Rule:
     return Rule(
         holds=f"variables.{faults}.size() == 0 || ({_UPDATED} && variables.{word} == variables.{word}Before)",
-        message=f"'a Service of a team has no address or port outside of the cluster; remove ' + "
+        message=f"'a Service of a team has no address or port outside the cluster; remove ' + "
         f"variables.{faults}.join(', ') + ' from ' + {where} + '. {_ALLOWED}. {_REACHED}'",
     )
 
@@ -177,7 +178,7 @@ def _head_type() -> Rule:
     now, before = (f"variables.head{when}.?serviceType.orValue('')" for when in ("", "Before"))
     return Rule(
         holds=f"{now} in ['', '{_TYPE}'] || ({_UPDATED} && {now} == {before})",
-        message=f"'a Service of a team has no address or port outside of the cluster; set ' + "
+        message=f"'a Service of a team has no address or port outside the cluster; set ' + "
         f"variables.path + '.headGroupSpec.serviceType to {_TYPE} or remove it. {_REACHED}'",
     )
 
@@ -200,7 +201,8 @@ def _notes(noted: str, noted_before: str, where: str, *, unless: str = "false") 
     )
     return Rule(
         holds=f"{others}.size() == 0 || {unless}",
-        message="'controllers of clouds, DNS and proxies open what annotations of a Service name; remove ' + "
+        message="'annotations of a Service can make controllers of clouds, DNS and proxies open it; "
+        "remove ' + "
         f"{others}.join(', ') + ' from ' + {where} + '. Allowed: {_ALLOWED_ANNOTATIONS}'",
     )
 

@@ -46,8 +46,8 @@ def sizes(stack: Stack) -> Policy:
                 f"(request.operation == 'UPDATE' && variables.bytes <= {_bytes('oldObject')})",
                 message="object.kind + ' ' + object.metadata.name + ' has ' + "
                 f"string(variables.bytes / {KIB} + 1) + "
-                "' KiB, and ' + string(variables.most) + ' are allowed; write less into it (labels and "
-                "annotations count, too), and load what is large from a bucket or a volume'",
+                "' KiB, and ' + string(variables.most) + ' are allowed; make it smaller (labels and "
+                "annotations count too), and load large data from a bucket or a volume'",
             ),
         ),
     )

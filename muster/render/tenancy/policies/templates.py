@@ -39,9 +39,13 @@ def templates(stack: Stack) -> Policy:
                 "'no pod of this template would start: the namespace enforces the Pod Security Standard ' + "
                 "variables.level",
             ),
-            _rule("stuck", "'no pod of this template would start in its turn'", unless=ADMINISTRATOR),
-            _rule("reaching", "'a pod of a team reaches no other team'", unless=ADMINISTRATOR),
-            _rule("endless", "'work that is deleted gives its nodes back'", unless=ADMINISTRATOR),
+            _rule(
+                "stuck",
+                "'pods of this template would not start in the order of their queue'",
+                unless=ADMINISTRATOR,
+            ),
+            _rule("reaching", "'a pod of a team must not reach another team'", unless=ADMINISTRATOR),
+            _rule("endless", "'deleted work must give its nodes back'", unless=ADMINISTRATOR),
             *((_held(),) if stack.placeholder_pools else ()),
             _managed(stack),
         ),
@@ -134,7 +138,7 @@ def _held() -> Rule:
     """Kueue writes it when a gang starts, and KubeRay copies it: on a cluster that had them, from accounts
     that are not `SYSTEM`.
     """
-    reason = "'nodes that are kept for a gang are for its own pods'"
+    reason = "'nodes kept for a gang are for its own pods'"
     return _rule("held", reason, unless=f"{ADMINISTRATOR} || {EVERYWHERE}")
 
 
@@ -169,6 +173,6 @@ def _managed(stack: Stack) -> Rule:
     )
     return Rule(
         holds=f"{new}.size() == 0 || {ADMINISTRATOR}",
-        message=f"'no controller of this cluster starts work that is managed by ' + {new}.join(', ') + '; "
+        message=f"'no controller in this cluster starts work managed by ' + {new}.join(', ') + '; "
         "remove managedBy'",
     )

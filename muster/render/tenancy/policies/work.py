@@ -116,8 +116,9 @@ def _gpus(stack: Stack) -> tuple[Rule, ...]:
     return (
         Rule(
             holds=f"request.resource.group != 'batch' || !({now}) || {before}",
-            message=f"'a batch Job may not ask for GPUs here: the gate {names.GANG_GATE} is lifted from pods "
-            f"of Ray clusters alone; submit a {gpus.kinds(stack)}, or ask for none in ' + "
+            message=f"'a batch Job cannot request GPUs here: the gate {names.GANG_GATE} is removed only "
+            f"from pods "
+            f"of Ray clusters; submit a {gpus.kinds(stack)}, or request none in ' + "
             f"variables.jobPath + 'spec.template ({gpus.WAYS})'",
         ),
     )
@@ -132,7 +133,7 @@ def _queue(stack: Stack) -> tuple[Rule, ...]:
         Rule(holds=f"{now} != '' || {unchanged}", message=f"'work needs a queue; ' + {fix}"),
         Rule(
             holds=f"{now} in variables.queues || {now} == '' || {unchanged}",
-            message=f"'queue ' + {now} + ' is not one of this namespace; ' + {fix}",
+            message=f"'queue ' + {now} + ' does not belong to this namespace; ' + {fix}",
         ),
     ]
     if stack.scheduler is Scheduler.KAI:
@@ -152,7 +153,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
     rules = [
         Rule(
             holds=f"{new}.size() == 0",
-            message=f"'priority ' + {new}.join(', ') + ' is not one that this namespace may use' + {choice}",
+            message=f"'priority ' + {new}.join(', ') + ' is not available to this namespace' + {choice}",
         )
     ]
     if stack.scheduler is Scheduler.KUEUE:
@@ -162,7 +163,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
         rules.append(
             Rule(
                 holds=f"{classes.format(when='')}.all(name, name == '' || name in {before})",
-                message="'pods of a queue have the priority of their job; remove priorityClassName from "
+                message="'pods take the priority of their job; remove priorityClassName from "
                 "the pod "
                 "templates and set ' + variables.jobPath + "
                 f"'metadata.labels[{names.PRIORITY_LABEL}]' + {choice}",
@@ -178,7 +179,7 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
         *_parameters(stack.tenancy.parameters),
         Rule(
             holds=_new_keys("Annotations", _CONSUMING),
-            message="'annotations that take provisioned capacity are written when the gang is admitted; "
+            message="'annotations that claim provisioned capacity are set when the gang is admitted; "
             f"remove those of {', '.join(_CONSUMING)} from the pod templates'",
         ),
         *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
@@ -194,7 +195,7 @@ def _owners(now: str, before: str, *, at: str) -> Rule:
         "!owner.?controller.orValue(false) || "
         f"{before}.?metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
         f"{SYSTEM} || {ADMINISTRATOR}",
-        message="'an object that names a controller as its owner is not queued by itself; remove ' + "
+        message="'an object with a controller as its owner is not queued on its own; remove ' + "
         f"{at}.ownerReferences with controller: true'",
     )
 

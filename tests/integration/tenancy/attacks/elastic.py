@@ -22,7 +22,11 @@ _KEPT: Final[Object] = {**_GATES, **_POOL}
 _UNCOUNTED: Final = "workers without quota, as many as the member writes: none waits behind a gate"
 _LARGER: Final = "eight GPUs a worker at the quota of one, when KubeRay makes it again"
 _GATE_WORDS: Final = ("is elastic", f"keep {ELASTIC_JOB} in schedulingGates of", "kubectl patch")
-_SIZE_WORDS: Final = ("counts again only how many pods it has", "leave the resources in", "make a new")
+_SIZE_WORDS: Final = (
+    "counts again only how many pods it has",
+    "do not change the resources in",
+    "create a new",
+)
 
 
 def _spec(
@@ -135,21 +139,21 @@ def _in_clusters() -> Iterator[Attack]:
                 make(worker=template(1, resources={"requests": {"cpu": "64"}}, **_KEPT)),
                 "workerGroupSpecs[].template.spec.resources.requests{}",
                 "64 CPUs a worker without quota",
-                ("what its pods as a whole ask for", "leave spec.resources"),
+                ("what its pods request as a whole", "do not change spec.resources"),
             ),
             (
                 "workers of another pool",
                 make(worker=template(1, nodeSelector={"muster.dev/pool": "h100"}, **_GATES)),
                 "workerGroupSpecs[].template.spec.nodeSelector{}",
                 "GPUs of one pool at the quota of another",
-                ("not on which nodes", "leave nodeSelector"),
+                ("not on which nodes", "do not change nodeSelector"),
             ),
             (
                 "workers of any pool",
                 make(worker=template(1, **_GATES)),
                 "workerGroupSpecs[].template.spec.nodeSelector{}",
                 "GPUs of one pool at the quota of another",
-                ("not on which nodes", "leave nodeSelector"),
+                ("not on which nodes", "do not change nodeSelector"),
             ),
         ):
             yield _change(f"{body['kind']} with {name}", make(), body, f"{place}.{at}", gains, *words)
@@ -241,7 +245,7 @@ def _in_jobs() -> Iterator[Attack]:
         _job(nodeSelector={"muster.dev/pool": "h100"}),
         "Job.spec.template.spec.nodeSelector{}",
         "GPUs of one pool at the quota of another",
-        "leave nodeSelector",
+        "do not change nodeSelector",
     )
     ungated = _job(suspend=False, schedulingGates=[])
     yield _change(
@@ -277,7 +281,7 @@ def _in_jobs() -> Iterator[Attack]:
         _ray_job(nodeSelector={"muster.dev/pool": "h100"}),
         f"{place}.template.spec.nodeSelector{{}}",
         "GPUs of one pool at the quota of another",
-        "leave nodeSelector",
+        "do not change nodeSelector",
     )
 
 
@@ -289,7 +293,7 @@ def _no_longer() -> Iterator[Attack]:
             changed(body, "metadata", "annotations", value=None),
             f"{body['kind']}.metadata.annotations{{{ELASTIC_JOB}}}",
             "a change of the templates that is not judged as one of elastic work",
-            f"leave annotation {ELASTIC_JOB}",
+            f"keep annotation {ELASTIC_JOB}",
             "make a new",
         )
 

@@ -18,7 +18,7 @@ _GAINS: Final = {
     _POD_SET: "GPU pods let start in place of the small ones that the queue counted",
     _OURS: "pods that count as placeholders of another gang",
 }
-_WORDS: Final = ("labels or annotations that controllers write and read",)
+_WORDS: Final = ("labels or annotations that are reserved for controllers",)
 
 
 def _of_groups(place: str, key: str) -> Iterator[Attack]:

@@ -101,7 +101,7 @@ def _elsewhere() -> Iterator[Attack]:
             gains=gains,
             policy=_TEMPLATES,
             path=f"spec.affinity.{kind}.{path}",
-            words=("a pod of a team reaches no other team", f"namespaceSelector from affinity.{kind}"),
+            words=("a pod of a team must not reach another team", f"namespaceSelector from affinity.{kind}"),
         )
 
 

@@ -45,7 +45,7 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         gains="another team's quota",
         policy=_WORK,
         path=_path(kind, f"labels{{{works.QUEUE}}}"),
-        words=("is not one of this namespace", labels, "one of: default"),
+        words=("does not belong to this namespace", labels, "one of: default"),
     )
     yield Attack(
         name=f"{kind} at a priority that is not the team's",
@@ -88,14 +88,14 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         words=("ValidUntilSeconds", "Allowed: maxRunDurationSeconds"),
     )
     yield Attack(
-        name=f"{kind} that names a controller as its owner",
+        name=f"{kind} with a controller as its owner",
         body=changed(
             ORDINARY[kind], "metadata", "ownerReferences", value=[owner("RayJob", "ray.io/v1", "train")]
         ),
         gains="GPUs without quota: Kueue counts the owner alone",
         policy=_WORK,
         path=f"{kind}.metadata.ownerReferences[].controller",
-        words=("is not queued by itself", "remove metadata.ownerReferences"),
+        words=("is not queued on its own", "remove metadata.ownerReferences"),
     )
     if kind != "CronJob":
         yield Attack(
@@ -123,7 +123,7 @@ def _protected(body: Object, name: str, gains: str, *words: str) -> Attack:
         gains=gains,
         policy="muster-protected",
         path=str(body["kind"]),
-        words=("here are not written", *words),
+        words=("are not written by hand here", *words),
         by_rbac=True,
     )
 
@@ -179,7 +179,7 @@ ATTACKS: Final = (
             gains="the nodes that another gang has waited for",
             policy=_WORK,
             path=f"metadata.annotations{{{key.partition('/')[0]}/*}}",
-            words=("take provisioned capacity", "remove those"),
+            words=("claim provisioned capacity", "remove those"),
         )
     ),
     _protected(works.WORKLOAD, "a Workload by hand", "an admission of one's own", "delete the job itself"),

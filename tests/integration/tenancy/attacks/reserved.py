@@ -10,7 +10,7 @@ from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.works import DEPLOYMENT, annotated, changed, labelled, named
 
 _POLICY: Final = "muster-reserved"
-_CONTROLLERS: Final = "labels or annotations that controllers write and read"
+_CONTROLLERS: Final = "labels or annotations that are reserved for controllers"
 
 # Keys, and what one would have gained.
 LABELS: Final = {
@@ -105,7 +105,7 @@ def _names() -> tuple[Attack, ...]:
             gains="a gang that finds the name of its request taken and is never provisioned",
             policy=_POLICY,
             path=f"{kind}.metadata.name",
-            words=("names that begin with muster- are those of Muster",),
+            words=("names that begin with muster- are reserved for Muster",),
             by_rbac=kind in _BY_RBAC,
             ways=(Way.CREATE,),
         )

@@ -167,7 +167,7 @@ def _embedded_in(place: str) -> Iterator[Attack]:
             name=f"{name}, in {place}",
             body=make({"spec": {"ports": PORTS}, "metadata": metadata}),
             before=before,
-            gains="a Service beyond its deletion" if "finalizers" in metadata else _OPENS,
+            gains="would keep the Service after its deletion" if "finalizers" in metadata else _OPENS,
             policy=_RAY,
             path=f"{place}.metadata.{field}",
             words=(word, at, "Allowed: "),
@@ -259,7 +259,7 @@ ATTACKS: Final = (
             gains=_OPENS,
             policy="muster-routes",
             path=kind,
-            words=("no way in from outside", "enableIngress", "kubectl port-forward"),
+            words=("can be reached from outside", "enableIngress", "kubectl port-forward"),
             by_rbac=True,
         )
         for kind, body in ROUTES.items()

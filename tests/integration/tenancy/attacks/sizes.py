@@ -157,7 +157,7 @@ def _grown() -> Iterator[Attack]:
             gains=gains,
             policy="muster-growth",
             path=field,
-            words=("its queue counted", "For more, make a new"),
+            words=("its queue counted", "For more, create a new"),
         )
 
 
@@ -170,7 +170,7 @@ def _elastic_later() -> Iterator[Attack]:
             gains="any number of pods once it runs, without a gate before its queue has counted them",
             policy="muster-growth",
             path=f"{body['kind']}.metadata.annotations{{{ELASTIC_JOB}}}",
-            words=("has an effect when", "make a new"),
+            words=("takes effect only when", "create a new"),
         )
 
 

@@ -14,9 +14,9 @@ from tests.integration.tenancy.works import changed, named, template
 POLICY: Final = "muster-templates"
 FINALIZER = "example.com/mine"
 DAY = 86400
-ENDLESS = "work that is deleted gives its nodes back"
+ENDLESS = "deleted work must give its nodes back"
 UNSAFE = "the namespace enforces the Pod Security Standard baseline"
-STUCK = "no pod of this template would start in its turn"
+STUCK = "pods of this template would not start in the order of their queue"
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def _scheduled() -> Iterator[Attack]:
         gains="GPUs without quota: Kueue counts the owner alone",
         policy="muster-work",
         path="CronJob.spec.jobTemplate.metadata.ownerReferences[].controller",
-        words=("is not queued by itself", "remove spec.jobTemplate.metadata.ownerReferences"),
+        words=("is not queued on its own", "remove spec.jobTemplate.metadata.ownerReferences"),
     )
 
 
@@ -302,7 +302,7 @@ def _managed() -> Iterator[Attack]:
             gains=NODES,
             policy=POLICY,
             path=path,
-            words=("no controller of this cluster starts work", "remove managedBy"),
+            words=("no controller in this cluster starts work", "remove managedBy"),
             ways=(Way.CREATE,),
         )
 

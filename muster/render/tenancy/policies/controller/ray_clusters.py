@@ -39,7 +39,8 @@ def _rest() -> Rule:
         holds=f"{same_metadata('object', 'oldObject')} && {spec} && "
         "variables.groups.size() == variables.groupsBefore.size() && "
         f"variables.groups.all(group, variables.groupsBefore.exists(old, {_is_same_group()} && {group}))",
-        message="'this account takes claims off the pod templates of a RayCluster and changes nothing else "
+        message="'this account removes claims from the pod templates of a RayCluster and changes nothing "
+        "else "
         "of it'",
     )
 
@@ -63,8 +64,9 @@ def _templates(stack: Stack) -> Rule:
     return Rule(
         holds="variables.groups.all(group, variables.groupsBefore.exists(old, "
         f"{_is_same_group()} && {kept}))",
-        message=f"'this account takes {', '.join(names.CLAIM_ANNOTATIONS)} and the node selectors of leases "
-        "off the pod templates of a RayCluster and changes nothing else of them'",
+        message=f"'this account removes {', '.join(names.CLAIM_ANNOTATIONS)} and the node selectors of "
+        f"leases "
+        "from the pod templates of a RayCluster and changes nothing else of them'",
     )
 
 
