@@ -44,7 +44,7 @@ class Caches:
     def get(self, key: Key) -> RayCluster | None:
         return self.world.clusters.get(key.name)
 
-    def orphans(self, key: Key, cluster: RayCluster | None) -> list[object]:
+    def orphans(self, key: Key) -> list[object]:
         return []
 
     @property
