@@ -124,7 +124,7 @@ PLACEHOLDER_PRIORITY_CLASS: Final = "muster-placeholder"
 HELD_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/muster-gang"
 # On its pods: the placeholders whose nodes they were promised.
 PLACED_ANNOTATION: Final = f"{GROUP}/placed-by"
-# On a placeholder: the set that it belongs to, and the namespace of its Workload.
+# On a placeholder and its PodTemplate: the value of that taint. On a placeholder: its Workload's namespace.
 SET_LABEL: Final = f"{GROUP}/placeholder-set"
 OWNER_NAMESPACE_ANNOTATION: Final = f"{GROUP}/owner-namespace"
 # GKE puts this taint on queued nodes by itself (not the label of the same name).

@@ -54,7 +54,7 @@ class HoldNode:
     """Set the taint of a placeholder set on a node that has pods of it."""
 
     node: str
-    name: str
+    held_as: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,7 +215,7 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
     for spec in attempt.gang.request_specs:
         request = attempt.current[spec.shape]
         if isinstance(request, PlaceholderSet) and request.untainted:
-            holds = (HoldNode(node=node, name=request.metadata.name) for node in request.untainted)
+            holds = (HoldNode(node=node, held_as=request.held_as) for node in request.untainted)
             return CreateNext(actions=tuple(holds), limit=limit)
         if not request.status.holds("Provisioned"):
             return Wait(status=_accepted_status(spec, request), limit=limit)

@@ -20,6 +20,7 @@ from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import set_parameters
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import SET_LABEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,13 @@ class Attempt(ABC):
         return clamp_to_clock(self.history, now=self.now, policy=(self.policy or GangPolicy()).retry)
 
     def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
-        """The labels of a request and its templates."""
-        return self.labels
+        """The labels of a request, its templates and its placeholders."""
+        held = {SET_LABEL: self.held_as(spec)} if spec.flavor.by_placeholders else {}
+        return {**self.labels, **held}
+
+    def held_as(self, spec: RequestSpec) -> str:
+        """The value of the taint on the nodes that placeholders of this request have."""
+        return self.request_name(spec)
 
     @property
     def is_in_turn(self) -> bool:

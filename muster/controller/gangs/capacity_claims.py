@@ -88,13 +88,16 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
 
 
 def _placed_claim(demand: Demand, held: PlaceholderSet, *, index: int) -> CapacityClaim:
-    """Its nodes were looked at one by one: each has a placeholder."""
+    """Its nodes were looked at one by one: each has a placeholder. On the pods of a growth Kueue writes the
+    annotations of ProvisioningRequests alone, so one of those tells which set they consume.
+    """
     undisturbed = {key: value for key, value in UNDISTURBED.items() if key not in held.kept[index]}
+    promise = CONSUME_ANNOTATION if held.shares_taint else PLACED_ANNOTATION
     claim = PodClaim(
         pod_set=demand.pod_set,
-        annotations={PLACED_ANNOTATION: held.metadata.name, **undisturbed},
+        annotations={promise: held.metadata.name, **undisturbed},
         node_selector={},
-        tolerations=(toleration_of(held.metadata.name),),
+        tolerations=(toleration_of(held.held_as),),
     )
     return CapacityClaim(demand=unpinned_demand(demand), pod_claim=claim, is_verified=False)
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
-from muster.controller.gangs.identity import request_of_template
-from muster.controller.gangs.indexes import BY_HELD, BY_REQUEST
+from muster.controller.gangs.indexes import BY_HELD
 from muster.controller.gangs.objects import Node, PodTemplate
-from muster.controller.gangs.placeholder_sets import held_for
+from muster.controller.gangs.placeholder_sets import held_as, held_for
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key
@@ -31,24 +30,25 @@ class HeldNodes(ABC, Generic[V]):
         self._view, self._taints, self._clock = view, taints, clock
 
     @abstractmethod
-    def _held_by(self, owner: Any, template: PodTemplate, name: str) -> datetime | None:
-        """Until when this gang holds the nodes of a set of its own, of which this is a template."""
+    def _held_by(self, owner: Any, template: PodTemplate, held_as: str) -> datetime | None:
+        """Until when this gang holds nodes with this taint. `template`: one of its own that has the value."""
 
-    def held_until(self, name: str) -> datetime | None:
-        """Until when the placeholder set of this name holds its nodes; None where nothing holds them."""
-        for template in self._view.templates.store.by_index(BY_REQUEST, name):
-            if (owner := self._view.owner_of(template)) is not None:
-                return self._held_by(owner, template, name)
-        return None
+    def held_until(self, held_as: str) -> datetime | None:
+        """Until when nodes keep the taint of this value; None where nothing holds them."""
+        templates = self._view.templates.store.by_index(BY_HELD, held_as)
+        owned = [(owner, each) for each in templates if (owner := self._view.owner_of(each)) is not None]
+        gangs = {owner.metadata.uid: (owner, each) for owner, each in owned}
+        moments = (self._held_by(owner, each, held_as) for owner, each in gangs.values())
+        return max((each for each in moments if each), default=None)
 
     async def reconcile(self, key: Key) -> Result:
         node = self._view.nodes.get(key)
-        name = held_for(node) if node else ""
-        if node is None or not name:
+        held = held_for(node) if node else ""
+        if node is None or not held:
             return None
-        until = self.held_until(name)
+        until = self.held_until(held)
         if until is None or until <= self._clock():
-            await self._taints.release(key.name, name=name)
+            await self._taints.release(key.name, held_as=held)
             return None
         return RequeueAfter((until - self._clock()).total_seconds()) if until < ALWAYS else None
 
@@ -58,7 +58,7 @@ class HeldNodes(ABC, Generic[V]):
         return [node.key] if held_for(node) else []
 
     def of_template(self, template: PodTemplate) -> Iterable[Key]:
-        return self.of_set(request_of_template(template.metadata.name))
+        return self.of_taint(held_as(template))
 
-    def of_set(self, name: str) -> list[Key]:
-        return [node.key for node in self._view.nodes.store.by_index(BY_HELD, name)]
+    def of_taint(self, value: str) -> list[Key]:
+        return [node.key for node in self._view.nodes.store.by_index(BY_HELD, value)]

@@ -2,7 +2,7 @@
 
 from muster.controller.gangs.identity import promised_by, request_of_template
 from muster.controller.gangs.objects import Node, Pod, PodTemplate
-from muster.controller.gangs.placeholder_sets import held_for, is_asked_by_pods
+from muster.controller.gangs.placeholder_sets import held_as, held_for, is_asked_by_pods
 from muster.controller.kube.resource import Key
 from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 
@@ -25,7 +25,7 @@ def lease_of(node: Node) -> str:
 
 
 def held_of(node: Node) -> list[str]:
-    """The placeholder set whose taint it has."""
+    """The value of our taint on it."""
     name = held_for(node)
     return [name] if name else []
 
@@ -33,6 +33,11 @@ def held_of(node: Node) -> list[str]:
 def set_of(template: PodTemplate) -> list[str]:
     """The placeholder set that it asks for."""
     return [request_of_template(template.metadata.name)] if is_asked_by_pods(template) else []
+
+
+def taint_of_set(template: PodTemplate) -> list[str]:
+    """The value of the taint on the nodes of its placeholder set."""
+    return [held_as(template)] if is_asked_by_pods(template) else []
 
 
 def node_of(pod: Pod) -> list[str]:

@@ -35,7 +35,8 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
     its labels. It tolerates the taint of its own set, so that one that is made again may go back to a node
     that the set holds already.
     """
-    demand = pinned_demand(action.spec.demands[index], {}, (toleration_of(action.name),))
+    held = action.labels[SET_LABEL]
+    demand = pinned_demand(action.spec.demands[index], {}, (toleration_of(held),))
     spec = waiting_spec(demand, action.image, max_lifetime=action.max_lifetime)
     spec["priorityClassName"] = PLACEHOLDER_PRIORITY_CLASS
     # Those that the API server gives to every pod would come first, and the first alone counts.
@@ -46,12 +47,12 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
             for key in _ABSENT
         ),
     ]
-    spec.setdefault("affinity", {})["podAntiAffinity"] = _apart(action.name)
+    spec.setdefault("affinity", {})["podAntiAffinity"] = _apart(held)
     return {
         "metadata": {
             "namespace": PLACEHOLDER_NAMESPACE,
             "name": name,
-            "labels": {**action.labels, SET_LABEL: action.name},
+            "labels": dict(action.labels),
             "annotations": {
                 owner.name_annotation: owner.key.name,
                 OWNER_NAMESPACE_ANNOTATION: owner.key.namespace,
@@ -63,11 +64,11 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
     }
 
 
-def _apart(name: str) -> dict[str, Any]:
+def _apart(held: str) -> dict[str, Any]:
     """Two gangs share no node while they wait: one taint on it belongs to one of them."""
     others = [
         {"key": SET_LABEL, "operator": "Exists"},
-        {"key": SET_LABEL, "operator": "NotIn", "values": [name]},
+        {"key": SET_LABEL, "operator": "NotIn", "values": [held]},
     ]
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": others}}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}

@@ -26,7 +26,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.verify import is_usable
 from muster.controller.kube.resource import ObjectMeta
-from muster.model.names import GROUP, HELD_TAINT_KEY, PLACEHOLDER_CLASS, PLACEHOLDER_NAMESPACE
+from muster.model.names import GROUP, HELD_TAINT_KEY, PLACEHOLDER_CLASS, PLACEHOLDER_NAMESPACE, SET_LABEL
 from muster.model.quantities import read_count
 
 ASKED: Final = f"{GROUP}/placeholders"
@@ -48,6 +48,8 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     """One request of a gang. `pods`: those that have not ended."""
 
     pods: tuple[Placeholder, ...] = ()
+    held_as: str = ""
+    """The value of the taint on its nodes: its name, or that of all sets of an elastic job."""
     bound: int = 0
     """Placeholders that have a node, ready or not: capacity that is kept from others."""
     standing: int = 0
@@ -68,22 +70,32 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
         return len(self.pods) < self.count
 
     @property
+    def shares_taint(self) -> bool:
+        """Other sets of its gang have the same taint: a toleration does not tell whose pods are whose."""
+        return self.held_as != self.metadata.name
+
+    @property
     def is_bound(self) -> bool:
         return self.bound >= self.count
 
 
 def toleration_of(name: str) -> Toleration:
-    """Of the taint on the nodes of the set of this name."""
+    """Of the taint with this value."""
     return Toleration(key=HELD_TAINT_KEY, operator="Equal", value=name, effect="NoSchedule")
 
 
 def held_for(node: Node) -> str:
-    """The name of the set whose taint it has; empty where it has none."""
+    """The value of our taint on it; empty where it has none."""
     return next((taint.value for taint in node.spec.taints if taint.key == HELD_TAINT_KEY), "")
 
 
 def is_asked_by_pods(template: PodTemplate) -> bool:
     return ASKED in template.metadata.annotations
+
+
+def held_as(template: PodTemplate) -> str:
+    """The value of the taint on the nodes of its set. A template of an earlier release does not say it."""
+    return template.metadata.labels.get(SET_LABEL) or request_of_template(template.metadata.name)
 
 
 def sets_of(
@@ -118,12 +130,12 @@ def _set(
     node: Callable[[str], Node | None],
     why: Callable[[Iterable[Placeholder]], str],
 ) -> PlaceholderSet:
-    first, held = templates[0].metadata, tuple(pods)
+    first, held, taint = templates[0].metadata, tuple(pods), held_as(templates[0])
     nodes = {each: on for pod in held if (each := pod.spec.node_name) and (on := node(each))}
     standing = [pod for pod in held if pod.spec.node_name in nodes and is_standing(nodes[pod.spec.node_name])]
     is_whole = len(standing) >= sum(counts)
     own = dict.fromkeys(pod.spec.node_name for pod in standing)
-    untainted = tuple(each for each in own if held_for(nodes[each]) != name) if is_whole else ()
+    untainted = tuple(each for each in own if held_for(nodes[each]) != taint) if is_whole else ()
     asked_at = max((each.metadata.creation_timestamp for each in templates), key=_order)
     conditions = [Condition(type="Accepted", status="True", reason="Asked", last_transition_time=asked_at)]
     if is_whole and not untainted:
@@ -150,6 +162,7 @@ def _set(
         ),
         status=ProvisioningRequestStatus(conditions=tuple(conditions)),
         pods=held,
+        held_as=taint,
         bound=sum(1 for pod in held if pod.spec.node_name),
         standing=len(standing),
         untainted=untainted,

@@ -103,8 +103,8 @@ def on_shutdown(
 
     async def release_node(key: Key) -> None:
         node = nodes.get(key)
-        if node and (name := held_for(node)):
-            await taints.release(key.name, name=name)
+        if node and (held_as := held_for(node)):
+            await taints.release(key.name, held_as=held_as)
 
     return ShutdownHandler(
         announce=announce, gangs=gangs, release_gang=release_gang, nodes=held, release_node=release_node

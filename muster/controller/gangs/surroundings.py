@@ -41,6 +41,8 @@ class Surroundings:
     """The nodes that are silent together with most others."""
     is_unseen: bool = False
     """It runs on shared nodes, and no pod of it has been seen on one yet."""
+    is_placing: bool = False
+    """Pods of it that may start lack their nodes, and nodes have the taint that keeps them for it."""
 
 
 ALONE: Final = Surroundings()

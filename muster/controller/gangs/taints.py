@@ -35,14 +35,14 @@ class NodeTaints:
         self._client, self._remember = client, remember
         self._log = structlog.get_logger("taints")
 
-    async def hold(self, node: str, *, name: str) -> None:
-        """For the placeholder set of this name."""
-        taint = {"key": HELD_TAINT_KEY, "value": name, "effect": "NoSchedule"}
+    async def hold(self, node: str, *, held_as: str) -> None:
+        """With this value of the taint."""
+        taint = {"key": HELD_TAINT_KEY, "value": held_as, "effect": "NoSchedule"}
         await self._write(node, taint, instead_of=None)
 
-    async def release(self, node: str, *, name: str) -> None:
-        """Take it away, if it is still for the set of this name."""
-        await self._write(node, None, instead_of=name)
+    async def release(self, node: str, *, held_as: str) -> None:
+        """Take it away, if it still has this value."""
+        await self._write(node, None, instead_of=held_as)
 
     async def _write(self, node: str, taint: Json | None, *, instead_of: str | None) -> None:
         try:
@@ -61,8 +61,10 @@ class NodeTaints:
         body = {"metadata": meta, "spec": {"taints": after or None}}
         written = await self._client.merge_patch(NODE, Key("", node), body)
         self._remember(written)
-        self._log.info("held" if taint else "released", node=node, set=(taint or {}).get("value", instead_of))
+        self._log.info(
+            "held" if taint else "released", node=node, held_as=(taint or {}).get("value", instead_of)
+        )
 
 
-def _is_for(taint: Json, name: str) -> bool:
-    return taint.get("key") == HELD_TAINT_KEY and taint.get("value", "") == name
+def _is_for(taint: Json, held_as: str) -> bool:
+    return taint.get("key") == HELD_TAINT_KEY and taint.get("value", "") == held_as

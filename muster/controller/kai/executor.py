@@ -70,8 +70,8 @@ class Executor:
                 await self._create_templates(cluster, action, pod_group_demands)
             case CreateSet():
                 await self._requests.create_set(CLUSTERS.of(cluster), action)
-            case HoldNode(node=node, name=name):
-                await self._taints.hold(node, name=name)
+            case HoldNode(node=node, held_as=held_as):
+                await self._taints.hold(node, held_as=held_as)
             case CreateRequest():
                 await self._requests.create_request(CLUSTERS.of(cluster), action)
             case Delete():

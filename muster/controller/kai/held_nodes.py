@@ -24,13 +24,13 @@ from muster.model.names import PLACED_ANNOTATION
 
 
 class HeldNodes(held_nodes.HeldNodes[View]):
-    def _held_by(self, owner: RayCluster, template: PodTemplate, name: str) -> datetime | None:
+    def _held_by(self, owner: RayCluster, template: PodTemplate, held_as: str) -> datetime | None:
         if owner.metadata.deletion_timestamp:
             return None
         leader = _leader(self._view, owner, template)
         if leader is not None and is_gated(leader) and not is_finished(leader):
             return ALWAYS  # Its batch has not passed: the gate of the leader goes last.
-        waiting = self._without_node(Key(owner.metadata.namespace, name))
+        waiting = self._without_node(Key(owner.metadata.namespace, held_as))
         return max(map(handed_over_at, waiting)) + HANDOVER if waiting else None
 
     def _without_node(self, request: Key) -> Sequence[GatedPod]:
@@ -48,7 +48,7 @@ class HeldNodes(held_nodes.HeldNodes[View]):
         name = pod.metadata.annotations.get(PLACED_ANNOTATION) if pod else None
         if pod is None or not name or _facts(before) == _facts(after):
             return ()
-        return () if self._without_node(Key(pod.metadata.namespace, name)) else self.of_set(name)
+        return () if self._without_node(Key(pod.metadata.namespace, name)) else self.of_taint(name)
 
 
 def unused_cause(view: View, pod: Placeholder) -> str:

@@ -14,7 +14,7 @@ from muster.controller.gangs.indexes import (
     node_of,
     pool_of,
     request_of,
-    set_of,
+    taint_of_set,
 )
 from muster.controller.kai.labels import CLUSTERS, is_released
 from muster.controller.kai.objects import GatedPod
@@ -38,7 +38,7 @@ def released_cluster_of(pod: GatedPod) -> list[Key]:
 Indexes = dict[str, IndexFunction[Any]]
 
 OF_REQUESTS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of}
-OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_REQUEST: set_of}
+OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_HELD: taint_of_set}
 OF_PLACEHOLDERS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of}
 OF_PODS: Final[Indexes] = {

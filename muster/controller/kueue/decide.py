@@ -49,7 +49,7 @@ from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued, stopped
 from muster.model.gangpolicy import GangPolicy
-from muster.model.names import CONSUME_ANNOTATION, ELASTIC_JOB, POD_SET_LABEL
+from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
@@ -83,7 +83,9 @@ def after_rejection(snapshot: WorkloadSnapshot, rejected: CreateRejected) -> Dec
 def _finished(snapshot: WorkloadSnapshot) -> Decision | None:
     if not snapshot.is_finished:
         return None
-    return Decision() if snapshot.has_running_successor else Decision(actions=delete_all(snapshot))
+    if snapshot.has_running_successor:
+        return Decision(actions=deletions((), (), snapshot.placeholders))
+    return Decision(actions=delete_all(snapshot))
 
 
 def _avoiding_flavors(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -255,14 +257,8 @@ def _step(snapshot: WorkloadSnapshot, policy: GangPolicy) -> Decision:
         return waits
     if not snapshot.gang.request_specs:
         return Decision(actions=(*delete_all(snapshot), *_set_ready(snapshot, "nothing to provision", {})))
-    placed = [spec.pool for spec in snapshot.gang.request_specs if spec.flavor.by_placeholders]
-    if snapshot.is_elastic and placed:
-        # From its first start: what it would run on could not be taken off its templates again.
-        what = f"pool {placed[0]} gets gangs by placeholders, and a gang that runs cannot grow by them"
-        fix = (
-            f"remove the annotation {ELASTIC_JOB}, or write `gangs: none` or `capacity: queued` for the pool"
-        )
-        return refuse(snapshot, f"{what}. Fix: {fix}")
+    if reason := scale_up.refusal(snapshot):
+        return refuse(snapshot, reason)
     match next_step(snapshot, policy, since=scale_up.attempt_started(snapshot)):
         case Unsatisfiable(reason=reason):
             return refuse(snapshot, reason)

@@ -89,8 +89,8 @@ class Executor:
     async def _write(self, action: Action) -> None:
         """One of many alike, in any order."""
         match action:
-            case HoldNode(node=node, name=name):
-                await self._taints.hold(node, name=name)
+            case HoldNode(node=node, held_as=held_as):
+                await self._taints.hold(node, held_as=held_as)
             case Delete():
                 await self._requests.delete(action)
 

@@ -22,6 +22,7 @@ from muster.controller.gangs.indexes import (
     pool_of,
     request_of,
     set_of,
+    taint_of_set,
 )
 from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
@@ -88,7 +89,12 @@ OF_REQUESTS: Final[Indexes] = {
     BY_MINUTE: minute_provisioned,
 }
 OF_BELONGINGS: Final[Indexes] = {BY_OWNER: WORKLOADS.keys_of}
-OF_TEMPLATES: Final[Indexes] = {**OF_BELONGINGS, BY_REQUEST: set_of, BY_POOL: pools_asked}
+OF_TEMPLATES: Final[Indexes] = {
+    **OF_BELONGINGS,
+    BY_REQUEST: set_of,
+    BY_HELD: taint_of_set,
+    BY_POOL: pools_asked,
+}
 OF_PLACEHOLDERS: Final[Indexes] = {**OF_BELONGINGS, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {
     BY_POOL: pool_of,

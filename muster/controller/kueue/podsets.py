@@ -57,6 +57,22 @@ def done_before(workload: Workload) -> Mapping[str, int]:
     return found
 
 
+def admitted_counts(workload: Workload) -> Mapping[str, int]:
+    """The pods, by PodSet, that it may start."""
+    admission = workload.status.admission
+    assignments = {each.name: each for each in (admission.pod_set_assignments if admission else ())}
+    return {
+        each.name: _admitted(each, assignments[each.name])
+        for each in workload.spec.pod_sets
+        if each.name in assignments
+    }
+
+
+def _admitted(pod_set: PodSet, assignment: PodSetAssignment) -> int:
+    """Less than the job wants where Kueue admits a part, more where an elastic one has shrunk meanwhile."""
+    return pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
+
+
 def demands(
     workload: Workload, policy: GangPolicy, flavors: Flavors, *, granted: Mapping[str, int] = NONE
 ) -> tuple[Demand, ...]:
@@ -80,9 +96,7 @@ def demands(
 def _demand(
     pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy, flavors: Flavors, *, less: int
 ) -> Demand | None:
-    # Less than the job wants where Kueue admits a part, more where an elastic one has shrunk meanwhile.
-    whole = pod_set.count if assignment.count is None else min(assignment.count, pod_set.count)
-    count = max(0, whole - less)
+    count = max(0, _admitted(pod_set, assignment) - less)
     amounts = pod_amounts(pod_set.template.spec)
     resource = managed_resource(amounts, policy)
     assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")

@@ -32,9 +32,11 @@ from muster.controller.kueue.actions import (
     RemoveClaims,
 )
 from muster.controller.kueue.check_state import set_pending
+from muster.controller.kueue.clusters import WHOLE_RAY_CLUSTER
 from muster.controller.kueue.slices import replaces
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.names import ELASTIC_JOB
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no watch of ours shows it."""
@@ -77,7 +79,23 @@ def before_requesting(snapshot: WorkloadSnapshot) -> Decision | None:
         return _while_open(snapshot)
     if (waits := uncounted(snapshot)) is not None:
         return waits
-    return _between_attempts(snapshot) if snapshot.keeps_quota and snapshot.gang.request_specs else None
+    if not (snapshot.keeps_quota and snapshot.gang.request_specs):
+        return None
+    return _between_attempts(snapshot) or _while_placing(snapshot)
+
+
+def refusal(snapshot: WorkloadSnapshot) -> str:
+    """Why its growths would fail, from its first start; empty where they need not. A Job keeps the claim of
+    its start in its template, and Kueue leaves pods with an older claim behind their gate.
+    """
+    placed = [spec.pool for spec in snapshot.gang.request_specs if spec.flavor.by_placeholders]
+    owners = snapshot.workload.metadata.owner_references
+    is_cluster = any(each.kind == WHOLE_RAY_CLUSTER.kind for each in owners if each.controller)
+    if is_cluster or not (snapshot.is_elastic and placed):
+        return ""
+    what = f"pool {placed[0]} gets gangs by placeholders, and of elastic jobs RayClusters alone grow by them"
+    fix = f"remove the annotation {ELASTIC_JOB}, or write `gangs: none` or `capacity: queued` for the pool"
+    return f"{what}. Fix: {fix}"
 
 
 def uncounted(snapshot: WorkloadSnapshot) -> Decision | None:
@@ -97,6 +115,19 @@ def _while_open(snapshot: WorkloadSnapshot) -> Decision:
         return refuse(snapshot, f"{what}. Fix: see its conditions, and Kueue's log, for the reason")
     message = f"waits until Kueue finishes the Workload {before}, which this one replaces (limit {length})"
     return Decision(actions=set_pending(snapshot, message), requeue_at=limit)
+
+
+def _while_placing(snapshot: WorkloadSnapshot) -> Decision | None:
+    """Its placeholders would take nodes from pods that run, or are about to: they tolerate the same taint,
+    which HeldNodes takes off in time.
+    """
+    if snapshot.current or not snapshot.surroundings.is_placing:
+        return None
+    message = "waits until what runs of it has its nodes"
+    return Decision(
+        actions=(*set_pending(snapshot, message), *delete_all(snapshot)),
+        requeue_at=snapshot.now + RECHECK_INTERVAL,
+    )
 
 
 def _between_attempts(snapshot: WorkloadSnapshot) -> Decision | None:

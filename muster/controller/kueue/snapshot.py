@@ -23,7 +23,7 @@ from muster.controller.kueue import identity
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.objects import CheckState, Flavors, PodSet, PodSetAssignment, Workload
 from muster.controller.kueue.podsets import done_before, gang, part, unlisted
-from muster.controller.kueue.slices import NO_BASE, RunningBase, is_elastic
+from muster.controller.kueue.slices import NO_BASE, RunningBase, cluster_of, is_elastic
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN
@@ -100,7 +100,14 @@ class WorkloadSnapshot(Attempt):
 
     def request_labels(self, spec: RequestSpec) -> Mapping[str, str]:
         """With what its flavors say: they can change while it waits."""
-        return {**self.labels, NEEDS: spec.needs_digest}
+        return {**super().request_labels(spec), NEEDS: spec.needs_digest}
+
+    def held_as(self, spec: RequestSpec) -> str:
+        """One for the life of an elastic job: Kueue writes tolerations into its templates when it starts, and
+        into no pod of a later growth (pkg/controller/elasticjobs of 0.19.2).
+        """
+        job = next((uid for uid, _ in cluster_of(self.workload)), "")
+        return request_name(job, self.check) if job else self.request_name(spec)
 
     @property
     def is_stopped(self) -> bool:

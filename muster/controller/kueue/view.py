@@ -15,6 +15,7 @@ from muster.controller.gangs.ending import in_the_way, recheck_at
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.indexes import (
     BY_ENDING,
+    BY_HELD,
     BY_LEASE,
     BY_NODE,
     BY_OWNER,
@@ -120,6 +121,7 @@ class View(GangView[Workload]):
         if not snapshot.is_provisioning:
             return snapshot.surroundings
         found = self._around_running(snapshot) if snapshot.is_scale_up else snapshot.surroundings
+        found = replace(found, is_placing=self._is_placing(snapshot, found))
         ending = tuple(self._ending(snapshot))
         recheck = recheck_at(ending, since=snapshot.began, now=snapshot.now)
         found = replace(found, ending=ending, recheck_at=recheck)
@@ -133,6 +135,12 @@ class View(GangView[Workload]):
         own = (pod for item in snapshot.placeholders if (pod := self.pods.get(item.key)))
         used = less(self.usage.of(named), own)
         return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
+
+    def _is_placing(self, snapshot: WorkloadSnapshot, found: Surroundings) -> bool:
+        if not (found.lacks_pods or found.is_unseen):
+            return False
+        placed = (spec for spec in snapshot.gang.request_specs if spec.flavor.by_placeholders)
+        return any(self.nodes.store.by_index(BY_HELD, snapshot.held_as(spec)) for spec in placed)
 
     def _surveyed(self, snapshot: WorkloadSnapshot, found: Surroundings) -> Surroundings:
         """With the nodes for what is placed first, until the first request is made."""
@@ -229,6 +237,10 @@ class View(GangView[Workload]):
         clusters = [(uid, live) for uid, _ in cluster_of(workload)]
         return [each for key in clusters for each in self.workloads.store.by_index(BY_CLUSTER, key)]
 
+    def is_used(self, workload: Workload) -> bool:
+        """Whether pods of this finished slice run under a later one."""
+        return is_used(workload, self._slices(workload, live=True))
+
     def slice_of(self, request: Key) -> str:
         """The name of the slice that the request was made for; empty where that is not known."""
         item = self._belonging_of(request)
@@ -263,7 +275,7 @@ class View(GangView[Workload]):
             earlier_slices=tuple(self._earlier_slices(workload, check)),
             has_running_successor=workload.status.holds("Finished")
             and bool(requests or templates)
-            and is_used(workload, self._slices(workload, live=True)),
+            and self.is_used(workload),
             requests=(
                 *(item for item in requests if own <= item.metadata.labels.items()),
                 *self.placeholder_sets(own_templates, own_pods),

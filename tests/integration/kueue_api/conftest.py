@@ -19,8 +19,10 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from tests import built
 from tests.integration.accounts import RIGHTS, limits, registered
+from tests.integration.kueue_api.cloud import RIVALS, Cloud
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
+from tests.integration.pod_autoscaler import scheduler
 from tests.integration.rights import STRICT_OWNERS, audited
 from tests.unit.model.kueue_files import everything
 
@@ -93,3 +95,26 @@ def world(_shared_world: World) -> Iterator[World]:
     """The shared plane, without work. Who removes something of the stack takes a plane of its own."""
     yield _shared_world
     _shared_world.clear()
+
+
+@pytest.fixture(scope="session")
+def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Its gangs ask by placeholders, and the real scheduler places pods."""
+    stack = load(STACK.with_name("placeholders.yaml"))
+    with world_of(stack, tmp_path_factory.mktemp("placeholders"), rights=stack) as made:
+        made.begin()
+        for item in registered(stack):
+            if item["kind"] == "PriorityClass":
+                apply(made.plane, item)
+        apply(made.plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RIVALS}})
+        jobs = envtest.controllers(made.plane, made.programs, ("job-controller",))
+        with scheduler(made.plane, made.programs), jobs:
+            yield made
+
+
+@pytest.fixture
+def cloud(_placed: World) -> Iterator[Cloud]:
+    """One without stock, on the shared plane of gangs by placeholders."""
+    made = Cloud(_placed.plane, world=_placed)
+    yield made
+    made.clear()

@@ -14,87 +14,96 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from muster.model import names
+from tests.integration.kueue_api.elastic_cluster import (
+    GATE,
+    NAME,
+    elastic,
+    is_up,
+    pods,
+    scale,
+    spec_of,
+    stop,
+    uid,
+    uids,
+)
 from tests.integration.kueue_api.objects import apply, wait_for
-from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, REQUESTS, TEAM, World, is_ours, pod
+from tests.integration.kueue_api.world import CLUSTERS, KUEUE, REQUESTS, TEAM, World, is_ours, pod
 
-_NAME: Final = "elastic"
-_GATE: Final = "kueue.x-k8s.io/elastic-job"
 _GATED: Final = "gated"
-_QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
 
 
 def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(world: World) -> None:
     with world.kuberay(), world.manager():
-        apply(world.plane, _cluster())
+        apply(world.plane, elastic())
         first = _asked(world)
         assert _count(first) == 1
         world.provision(first)
-        world.wait_until_runs(_NAME)
+        world.wait_until_runs(NAME)
         wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         wait_for("its templates hold no claim", lambda: not _claims(world))
-        running = _uids(world)
+        running = uids(world)
 
         # It grows, and the cloud has nothing.
         _scale(world, 3)
         failed = _asked(world, first)
         assert _count(failed) == 2, "what runs is not bought again"
-        wait_for("its new pods are there", lambda: len(_uids(world)) == 4)
+        wait_for("its new pods are there", lambda: len(uids(world)) == 4)
         world.answer(failed, "Failed")
         wait_for("it is told", lambda: "GrowthReleased" in _events(world))
         assert _released(world) == {first["metadata"]["name"]: 1}
-        assert running <= _uids(world)
-        assert _is_up(world)
+        assert running <= uids(world)
+        assert is_up(world)
 
         # It tries again by itself, and the cloud has two nodes.
         second = _asked(world, first, failed)
         assert _count(second) == 2
-        assert _uid(first) in _live(world), "the first request is what the running part stands on"
+        assert uid(first) in _live(world), "the first request is what the running part stands on"
         world.provision(second)
-        world.wait_until_runs(_NAME)
+        world.wait_until_runs(NAME)
         grown = {first["metadata"]["name"]: 1, second["metadata"]["name"]: 2}
         wait_for("its new pods may be scheduled with their own claim", lambda: _released(world) == grown)
-        assert running <= _uids(world)
+        assert running <= uids(world)
 
         # It shrinks and grows again.
         _scale(world, 1, without=second["metadata"]["name"])
-        wait_for("two are gone", lambda: len(_uids(world)) == 2)
-        assert _is_up(world)
+        wait_for("two are gone", lambda: len(uids(world)) == 2)
+        assert is_up(world)
         _scale(world, 2)
         third = _asked(world, first, second)
         assert _count(third) == 1
         world.provision(third)
-        world.wait_until_runs(_NAME)
+        world.wait_until_runs(NAME)
 
         # It is evicted as a whole and comes back as a whole: all is asked for anew, and it can be started.
-        _stop(world, "HoldAndDrain")
-        wait_for("it has stopped", lambda: not _is_up(world) and not world.holds(_NAME, "QuotaReserved"))
+        stop(world, "HoldAndDrain")
+        wait_for("it has stopped", lambda: not is_up(world) and not world.holds(NAME, "QuotaReserved"))
         wait_for("all is given back", lambda: not _live(world))
-        _stop(world, "None")
+        stop(world, "None")
         again = _asked(world)
         assert _count(again) == 2
         world.provision(again)
-        world.wait_until_runs(_NAME)
-        wait_for("it is started", lambda: _is_up(world))
+        world.wait_until_runs(NAME)
+        wait_for("it is started", lambda: is_up(world))
 
 
 def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> None:
     with world.kuberay(), world.manager():
-        apply(world.plane, _cluster())
+        apply(world.plane, elastic())
         first = _asked(world)
         world.provision(first)
         wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         _scale(world, 2)
         _asked(world, first)
-        wait_for("its pods are there", lambda: len(_uids(world)) == 3)
+        wait_for("its pods are there", lambda: len(uids(world)) == 3)
         _scale(world, 1, without=_GATED)
-        wait_for("only the first is left", lambda: _live(world) == {_uid(first)})
-        world.wait_until_runs(_NAME)
-        assert _is_up(world)
+        wait_for("only the first is left", lambda: _live(world) == {uid(first)})
+        world.wait_until_runs(NAME)
+        assert is_up(world)
 
 
 def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: World) -> None:
     with world.kuberay(), world.manager():
-        apply(world.plane, _cluster())
+        apply(world.plane, elastic())
         first = _asked(world)
         world.provision(first)
         wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
@@ -102,13 +111,13 @@ def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: Worl
         second = _asked(world, first)
         world.answer(second, "Failed", reason="InvalidArgument")
         wait_for("it is refused", lambda: "GrowthRefused" in _events(world))
-        wait_for("its request is given back", lambda: _live(world) == {_uid(first)})
-        wait_for("its pods are there", lambda: len(_uids(world)) == 5)
+        wait_for("its request is given back", lambda: _live(world) == {uid(first)})
+        wait_for("its pods are there", lambda: len(uids(world)) == 5)
         _scale(world, 2, without=_GATED)
         third = _asked(world, first, second)
         assert _count(third) == 1
         world.provision(third)
-        world.wait_until_runs(_NAME)
+        world.wait_until_runs(NAME)
         grown = {first["metadata"]["name"]: 1, third["metadata"]["name"]: 1}
         wait_for("what it asks for now runs", lambda: _released(world) == grown)
 
@@ -116,18 +125,18 @@ def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: Worl
 def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: World) -> None:
     """The first slice is replaced while it is being admitted and started: whatever it came to counts."""
     with world.kuberay(), world.manager():
-        apply(world.plane, _cluster())
+        apply(world.plane, elastic())
         first = _asked(world)
         world.provision(first)
         _scale(world, 3)
-        asked, answered = {first["metadata"]["name"]: _count(first)}, {_uid(first)}
+        asked, answered = {first["metadata"]["name"]: _count(first)}, {uid(first)}
 
         def settled() -> bool:
             # What it asked for while the first slice was not finished yet may be asked for anew, and is gone
             # before the cloud has answered it.
-            for each in world.asked(_NAME):
-                if _uid(each) not in answered:
-                    answered.add(_uid(each))
+            for each in world.asked(NAME):
+                if uid(each) not in answered:
+                    answered.add(uid(each))
                     asked[each["metadata"]["name"]] = _count(each)
                     with _gone_meanwhile():
                         world.provision(each)
@@ -135,7 +144,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: W
 
         wait_for("all three may be scheduled", settled)
         assert all(pods <= asked[name] for name, pods in _released(world).items()), "a pod without a node"
-        assert _is_up(world)
+        assert is_up(world)
 
 
 @contextmanager
@@ -151,12 +160,12 @@ def _gone_meanwhile() -> Iterator[None]:
 def _events(world: World) -> set[str]:
     """The reasons of the Events about the cluster."""
     found = world.items(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
-    return {each["reason"] for each in found if each["regarding"]["name"] == _NAME}
+    return {each["reason"] for each in found if each["regarding"]["name"] == NAME}
 
 
 def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: World) -> None:
     """So a policy keeps the resources and the gate in its templates (policies/elastic.py)."""
-    cluster = _cluster()
+    cluster = elastic()
     cluster["spec"]["enableInTreeAutoscaling"] = False
     # It gets no quota: of one that has it Kueue counts a change in a slice of its own.
     cluster["metadata"]["labels"][names.QUEUE_LABEL] = "absent"
@@ -165,17 +174,17 @@ def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: Worl
     assert counted["spec"]["podSets"][1]["count"] == 1
     larger = pod("l4")
     larger["containers"][0]["resources"] = {"requests": {"cpu": "7"}, "limits": {"cpu": "7"}}
-    gates = [{"name": _GATE}]
+    gates = [{"name": GATE}]
     at = "/spec/workerGroupSpecs/0"
     change = [
         {"op": "replace", "path": f"{at}/template/spec", "value": larger | {"schedulingGates": gates}},
         {"op": "replace", "path": f"{at}/replicas", "value": 2},
     ]
-    world.plane.call("PATCH", f"{CLUSTERS}/{_NAME}", change, content_type="application/json-patch+json")
+    world.plane.call("PATCH", f"{CLUSTERS}/{NAME}", change, content_type="application/json-patch+json")
 
     def workers() -> dict[str, Any]:
         (now,) = world.items(f"{KUEUE}/namespaces/{TEAM}/workloads")
-        assert _uid(now) == _uid(counted)
+        assert uid(now) == uid(counted)
         found: dict[str, Any] = now["spec"]["podSets"][1]
         return found
 
@@ -183,30 +192,9 @@ def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: Worl
     assert workers()["template"] == counted["spec"]["podSets"][1]["template"]
 
 
-def _cluster() -> dict[str, Any]:
-    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"}
-    small = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "50m", "memory": "64Mi"}}
-    head = pod("cpu") | {"tolerations": []}
-    head["containers"][0]["resources"] = small
-    workers = {"groupName": "l4", "replicas": 1, "minReplicas": 0, "maxReplicas": 4}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": _NAME, "namespace": TEAM, "labels": labels, "annotations": {_GATE: "true"}},
-        "spec": {
-            "suspend": True,
-            "rayVersion": "2.54.0",
-            "enableInTreeAutoscaling": True,
-            "autoscalerOptions": {"resources": small},
-            "headGroupSpec": {"rayStartParams": {}, "template": {"spec": head}},
-            "workerGroupSpecs": [workers | {"rayStartParams": {}, "template": {"spec": pod("l4")}}],
-        },
-    }
-
-
 def _asked(world: World, *but: dict[str, Any]) -> dict[str, Any]:
     """The request of the slice that lives, once there is one that is none of those."""
-    (found,) = wait_for("it has asked", partial(world.asked, _NAME, *but))
+    (found,) = wait_for("it has asked", partial(world.asked, NAME, *but))
     return dict(found)
 
 
@@ -214,11 +202,7 @@ def _live(world: World) -> set[str]:
     """The requests of every slice."""
     slices = [each["metadata"]["uid"] for each in world.items(f"{KUEUE}/namespaces/{TEAM}/workloads")]
     found = world.items(REQUESTS)
-    return {_uid(one) for one in found if any(is_ours(one, uid) for uid in slices)}
-
-
-def _uid(item: dict[str, Any]) -> str:
-    return str(item["metadata"]["uid"])
+    return {uid(one) for one in found if any(is_ours(one, uid) for uid in slices)}
 
 
 def _count(request: dict[str, Any]) -> int:
@@ -226,41 +210,17 @@ def _count(request: dict[str, Any]) -> int:
 
 
 def _scale(world: World, replicas: int, *, without: str = "") -> None:
-    """As the Ray autoscaler does, which names the pods that go: here those that consume a request."""
-    at = f"{CLUSTERS}/{_NAME}"
-    gone = [each["metadata"]["name"] for each in _pods(world) if without and _claim(each) == without]
-    first = "/spec/workerGroupSpecs/0"
-    change = [
-        {"op": "replace", "path": f"{first}/replicas", "value": replicas},
-        {"op": "add", "path": f"{first}/scaleStrategy", "value": {"workersToDelete": gone}},
-    ]
-    world.plane.call("PATCH", at, change, content_type="application/json-patch+json")
-
-
-def _spec(world: World) -> dict[str, Any]:
-    found: dict[str, Any] = world.plane.call("GET", f"{CLUSTERS}/{_NAME}")["spec"]
-    return found
-
-
-def _is_up(world: World) -> bool:
-    return _spec(world)["suspend"] is False
+    """Without pods that consume this request."""
+    gone = [each["metadata"]["name"] for each in pods(world) if without and _claim(each) == without]
+    scale(world, replicas, without=gone)
 
 
 def _claims(world: World) -> bool:
-    spec = _spec(world)
+    spec = spec_of(world)
     templates = [spec["headGroupSpec"]["template"], *(each["template"] for each in spec["workerGroupSpecs"])]
     return any(
         names.CONSUME_ANNOTATION in str(each) or names.GKE_LEASE_LABEL in str(each) for each in templates
     )
-
-
-def _pods(world: World) -> list[dict[str, Any]]:
-    found = world.items(f"/api/v1/namespaces/{TEAM}/pods")
-    return [each for each in found if "deletionTimestamp" not in each["metadata"]]
-
-
-def _uids(world: World) -> set[str]:
-    return {_uid(each) for each in _pods(world)}
 
 
 def _claim(each: dict[str, Any]) -> str:
@@ -275,12 +235,8 @@ def _claim(each: dict[str, Any]) -> str:
 def _released(world: World) -> dict[str, int]:
     """Workers that may be scheduled, by the request that they consume and are pinned to."""
     found: dict[str, int] = {}
-    for each in _pods(world):
+    for each in pods(world):
         claimed = _claim(each)
         if claimed and each["spec"]["nodeSelector"].get(names.GKE_LEASE_LABEL) == claimed:
             found[claimed] = found.get(claimed, 0) + 1
     return found
-
-
-def _stop(world: World, policy: str) -> None:
-    world.plane.call("PATCH", _QUEUE, {"spec": {"stopPolicy": policy}}, content_type=MERGE)

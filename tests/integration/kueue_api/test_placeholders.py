@@ -4,72 +4,25 @@ that makes a node for each pod that waits, while it has some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-import pytest
-
-from muster.config import load
-from muster.local import envtest
 from muster.model import names
-from tests.integration.accounts import attack, registered
-from tests.integration.kueue_api.conftest import world_of
+from tests.integration.accounts import attack
+from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply, wait_for
 from tests.integration.kueue_api.works import with_gpu, work
 from tests.integration.kueue_api.world import (
     JOBS,
     PODS,
-    STACK,
     TEMPLATES,
     WORKLOADS,
     World,
     is_outside,
 )
-from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
+from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
 
 Object = dict[str, Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class Cloud(Autoscaler):
-    """With the world that it makes nodes for."""
-
-    world: World
-
-
-_PLACED: Final = STACK.with_name("placeholders.yaml")
-_RIVALS: Final = "rivals"
-
-
-@pytest.fixture(scope="module")
-def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    stack = load(_PLACED)
-    with world_of(stack, tmp_path_factory.mktemp("placeholders"), rights=stack) as made:
-        made.begin()
-        for item in registered(stack):
-            if item["kind"] == "PriorityClass":
-                apply(made.plane, item)
-        apply(made.plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _RIVALS}})
-        jobs = envtest.controllers(made.plane, made.programs, ("job-controller",))
-        with scheduler(made.plane, made.programs), jobs:
-            yield made
-
-
-@pytest.fixture
-def cloud(_placed: World) -> Iterator[Cloud]:
-    world = _placed
-    yield Cloud(world.plane, world=world)
-    for item in world.items(JOBS):
-        world.delete(f"{JOBS}/{item['metadata']['name']}")
-    world.wait_until_empty(JOBS)
-    for path in (PODS, f"/api/v1/namespaces/{_RIVALS}/pods", PLACEHOLDERS):
-        _force(world, path)
-    for path in (WORKLOADS, TEMPLATES, PODS, PLACEHOLDERS):
-        world.wait_until_empty(path)
-    for node in Autoscaler(world.plane).nodes():
-        world.delete(f"/api/v1/nodes/{node['metadata']['name']}")
 
 
 def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> None:
@@ -81,24 +34,24 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> 
         held = _placeholders(world)
         assert all(each["spec"]["priorityClassName"] == names.PLACEHOLDER_PRIORITY_CLASS for each in held)
         cloud.stock["l4"] = 2
-        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
         (waiting,) = [each for each in held if _is_waiting(world, each)]
         apply(world.plane, _karpenters_event(waiting))
         said = "2 of 3 l4 nodes for main (at its limit) (limit 30m); releases at"
-        _until(cloud, "it says so, and why", lambda: said in world.entry("job").get("message", ""))
+        cloud.until("it says so, and why", lambda: said in world.entry("job").get("message", ""))
         assert not world.items(PODS)
         assert not any(taint_of(node) for node in cloud.nodes())
         for number in range(4):
             apply(world.plane, _rival(number))
         cloud.stock["l4"] = 5
-        _until(cloud, "it runs whole", lambda: len(_bound(PODS, world)) == 3)
+        cloud.until("it runs whole", lambda: len(_bound(PODS, world)) == 3)
         wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
         wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     (entry,) = {str(each["tolerations"]) for each in world.entry("job")["podSetUpdates"]}
     assert names.HELD_TAINT_KEY in entry
     on = {each["spec"]["nodeName"] for each in world.items(PODS)}
     assert len(on) == 3
-    assert not on & {each["spec"]["nodeName"] for each in _bound(f"/api/v1/namespaces/{_RIVALS}/pods", world)}
+    assert not on & {each["spec"]["nodeName"] for each in _bound(f"/api/v1/namespaces/{RIVALS}/pods", world)}
 
 
 def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cloud: Cloud) -> None:
@@ -106,8 +59,8 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
     cloud.stock["l4"] = 2
     with world.policy(provisionTimeout="12s", retry={"base": "10m", "max": "10m"}), world.manager():
         apply(world.plane, work("Job", with_gpu("l4"), count=4))
-        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
-        _until(cloud, "it is out of the quota", lambda: is_outside(world.workload("job")))
+        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.until("it is out of the quota", lambda: is_outside(world.workload("job")))
         noted = (world.workload("job") or {})["metadata"]["annotations"]
         assert "2 of 4 l4 nodes" in noted[names.LAST_FAILURE_ANNOTATION]
         wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
@@ -123,17 +76,17 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
         apply(world.plane, work("Job", with_gpu("l4"), count=2))
         wait_for("placeholders are made", lambda: len(_placeholders(world)) == 2)
     cloud.stock["l4"] = 2
-    _until(cloud, "both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+    cloud.until("both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
     with world.manager(name="second"):
         wait_for("it runs whole", lambda: len(_bound(PODS, world)) == 2)
         wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     world.delete(f"{JOBS}/job")
-    _force(world, PODS)
+    force(world.plane, PODS)
     for path in (PODS, WORKLOADS, TEMPLATES):
         world.wait_until_empty(path)
     with world.manager(name="third"):
         apply(world.plane, work("Job", with_gpu("l4"), count=4))
-        _until(cloud, "two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
     for node in cloud.nodes():  # As if it had died between the taints and Ready.
         taint = {"key": names.HELD_TAINT_KEY, "value": "muster-gone", "effect": "NoSchedule"}
         taints = [*node["spec"]["taints"], taint]
@@ -156,27 +109,13 @@ def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(
             apply(world.plane, job)
             wait_for(f"{name} asks", partial(_of, name, world))
         cloud.stock["l4"] = 3
-        _until(cloud, "one runs whole", lambda: len(_bound(PODS, world)) == 3)
+        cloud.until("one runs whole", lambda: len(_bound(PODS, world)) == 3)
         # The scheduler chooses whose placeholders it places first.
         (first,) = {each["metadata"]["labels"]["job-name"] for each in world.items(PODS)}
         world.delete(f"{JOBS}/{first}")
-        _force(world, PODS)
-        _until(cloud, "the other runs whole", lambda: len(_bound(PODS, world)) == 3)
+        force(world.plane, PODS)
+        cloud.until("the other runs whole", lambda: len(_bound(PODS, world)) == 3)
         assert len(cloud.nodes()) == 3
-
-
-def _until(cloud: Cloud, what: str, reached: Callable[[], Any]) -> Any:
-    def look() -> Any:
-        cloud.step()
-        return reached()
-
-    try:
-        return wait_for(what, look, seconds=150)
-    except AssertionError:
-        for each in cloud.world.items("/api/v1/pods"):
-            print(each["metadata"]["name"], each["spec"].get("nodeName"), each["status"].get("conditions"))
-        print([(n["metadata"]["name"], n["spec"]) for n in cloud.nodes()], cloud.world.entry("job"))
-        raise
 
 
 def _placeholders(world: World) -> list[Object]:
@@ -209,15 +148,9 @@ def _karpenters_event(pod: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Event", "metadata": meta, "involvedObject": about, **body}
 
 
-def _force(world: World, path: str) -> None:
-    """No kubelet is here that would end a pod."""
-    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-    world.plane.call("DELETE", path, body)
-
-
 def _rival(number: int) -> Object:
     spec = with_gpu("l4")
-    meta = {"name": f"rival-{number}", "namespace": _RIVALS}
+    meta = {"name": f"rival-{number}", "namespace": RIVALS}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

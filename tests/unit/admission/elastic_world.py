@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from muster.controller.gangs.capacity_claims import PodClaim
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, OwnerReference
 from muster.controller.kueue.actions import PatchAnnotations, RecordRunningPods, RemoveClaims
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import REPLACES, base, earlier_slices, is_live, is_used, record
@@ -136,7 +136,10 @@ class Elastic(World):
             return
         made = workload(name, {"head": ("cpu", 1), "main": ("l4", self.wish)})
         notes = {ELASTIC_JOB: "true"} | ({REPLACES: str(before.key)} if before else {})
-        meta = replace(made.metadata, annotations=notes, creation_timestamp=self.now)
+        owner = OwnerReference(kind="RayCluster", name="cluster", uid="uid-cluster", controller=True)
+        meta = replace(
+            made.metadata, annotations=notes, creation_timestamp=self.now, owner_references=(owner,)
+        )
         self.workloads[name] = replace(made, metadata=meta)
 
     def _resize(self, held: Workload, counts: dict[str, int]) -> None:

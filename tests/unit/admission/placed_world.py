@@ -44,15 +44,16 @@ class PlacedWorld(PlacedPaper[Decision], World):
         sets = sets_of(plain.templates, plain.placeholders, node=self.nodes.get)
         return dataclasses.replace(plain, requests=(*plain.requests, *sets))
 
-    def is_held(self, request: str) -> bool:
-        own = [each for key, each in self.templates.items() if request_of_template(key) == request]
+    def is_held(self, held_as: str) -> bool:
+        """Each gang here has the taint of one set."""
+        own = [each for key, each in self.templates.items() if request_of_template(key) == held_as]
         if not own:
             return False
         uid = own[0].metadata.labels[WORKLOAD_UID_LABEL]
         owner = next((each for each in self.workloads.values() if each.metadata.uid == uid), None)
         if owner is None or owner.status.holds("Finished"):
             return False
-        placed = sum(promised_by(pod.metadata.annotations) == request for pod in self.pods.values())
+        placed = sum(promised_by(pod.metadata.annotations) == held_as for pod in self.pods.values())
         wanted = sum(int(each.metadata.annotations[ASKED].split(" ")[0]) for each in own)
         return not owner.status.holds("Admitted") or placed < wanted
 
@@ -72,7 +73,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
                 continue
             on = [self.nodes[pod.spec.node_name] for pod in request.pods]
             assert len({each.metadata.name for each in on}) == request.count, f"{name} is Ready in part"
-            assert all(held_for(each) == request.metadata.name for each in on), "others may enter"
+            assert all(held_for(each) == request.held_as for each in on), "others may enter"
             assert all(each.status.holds("Ready") for each in on)
 
     def _pools(self, name: str) -> tuple[set[str], set[str]]:

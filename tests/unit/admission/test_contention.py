@@ -401,7 +401,7 @@ def placed() -> PlacedWorld:
     made.settle()
     made.cloud()
     for key, pod in made.placeholders.items():
-        made.write("", HoldNode(node=pod.spec.node_name, name=request_of_placeholder(key)))
+        made.write("", HoldNode(node=pod.spec.node_name, held_as=request_of_placeholder(key)))
     return made
 
 

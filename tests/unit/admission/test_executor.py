@@ -45,7 +45,7 @@ from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.metrics import Metrics
-from muster.model.names import CONSUME_ANNOTATION
+from muster.model.names import CONSUME_ANNOTATION, SET_LABEL
 from tests.unit.admission.gang_world import CHECK, World
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 
@@ -428,11 +428,15 @@ def test_what_a_gang_has_one_of_for_each_pod_is_written_side_by_side(
         world.kueue()
         (spec,) = world.snapshot("a").gang.request_specs
         made = CreateSet(
-            name="asked", spec=spec, labels={ATTEMPT: "this"}, image="pause", max_lifetime=timedelta(hours=1)
+            name="asked",
+            spec=spec,
+            labels={ATTEMPT: "this", SET_LABEL: "asked"},
+            image="pause",
+            max_lifetime=timedelta(hours=1),
         )
         actions: dict[str, tuple[Action, ...]] = {
             "placeholders": (made,),
-            "nodes": tuple(HoldNode(node=f"n{number}", name="asked") for number in range(count)),
+            "nodes": tuple(HoldNode(node=f"n{number}", held_as="asked") for number in range(count)),
             "deletions": tuple(
                 Delete(kind="PodTemplate", namespace=_SPACE, name=f"t{number}", uid=f"u{number}")
                 for number in range(count)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muster.controller.gangs.objects import PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
+from muster.controller.kube.resource import OwnerReference
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
 from tests.unit.admission.gang_world import replace
@@ -300,13 +301,15 @@ def test_pods_that_have_a_node_each_may_keep_off_a_shared_one() -> None:
     assert answer_to(affinity("podAntiAffinity", HARD, ZONE), gpus_per_node=1)
 
 
-def test_an_elastic_gang_is_refused_before_it_starts() -> None:
-    """Started once, its templates would keep what it ran on, and it could not start a second time."""
+def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> None:
+    """Pods of its growth would wait behind Kueue's gate for ever."""
     world = world_of(l4=3)
     world.submit("a", {"main": ("l4", 2)})
     made = world.workloads["a"]
+    owner = OwnerReference(kind="Job", name="a", uid="uid-job", controller=True)
     notes = {**made.metadata.annotations, ELASTIC_JOB: "true"}
-    world.workloads["a"] = replace(made, metadata=replace(made.metadata, annotations=notes))
+    meta = replace(made.metadata, annotations=notes, owner_references=(owner,))
+    world.workloads["a"] = replace(made, metadata=meta)
     reason = refusal(world)
     assert "pool l4 gets gangs by placeholders" in reason
     assert f"remove the annotation {ELASTIC_JOB}" in reason

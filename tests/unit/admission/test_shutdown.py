@@ -87,8 +87,8 @@ def test_no_node_keeps_our_taint() -> None:
     view = view_of(PLACED, nodes=nodes)
     released = []
 
-    async def release(where: str, *, name: str) -> None:
-        released.append((where, name))
+    async def release(where: str, *, held_as: str) -> None:
+        released.append((where, held_as))
 
     ended = on_shutdown(
         cast(Any, None),

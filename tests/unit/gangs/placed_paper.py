@@ -16,7 +16,7 @@ from muster.controller.gangs.objects import Node, Placeholder, PodSpec, PodTempl
 from muster.controller.gangs.placeholder_sets import ASKED, asked, held_for
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.templates import POOL
-from muster.model.names import GKE_LEASE_LABEL, HELD_TAINT_KEY, PLACEHOLDER_NAMESPACE, POOL_LABEL
+from muster.model.names import GKE_LEASE_LABEL, HELD_TAINT_KEY, PLACEHOLDER_NAMESPACE, POOL_LABEL, SET_LABEL
 from tests.unit.gangs.paper import D, Paper, node
 
 replace = msgspec.structs.replace
@@ -30,8 +30,8 @@ class PlacedPaper(Paper[D]):
     """Pods of others, and their nodes."""
 
     @abstractmethod
-    def is_held(self, request: str) -> bool:
-        """Whether nodes keep the taint of this set."""
+    def is_held(self, held_as: str) -> bool:
+        """Whether nodes keep the taint of this value."""
 
     @abstractmethod
     def places(self) -> Iterator[str]:
@@ -49,31 +49,32 @@ class PlacedPaper(Paper[D]):
                 for number, demand in enumerate(spec.demands):
                     key = template_name(request, number)
                     notes = {ASKED: asked(demand.count, spec.count), POOL: spec.pool, "pool": spec.pool}
-                    meta = replace(self.meta(key, labels), annotations=notes)
+                    made = self.meta(key, labels)
+                    meta = replace(made, annotations={**made.annotations, **notes})
                     self.templates.setdefault(key, PodTemplate(metadata=meta))
             case CreateSet(name=request, spec=spec, labels=labels):
                 self.pool_of_set[request] = spec.pool
                 for key, _ in named(request, spec):
                     meta = replace(self.meta(key, labels), namespace=PLACEHOLDER_NAMESPACE)
                     self.placeholders.setdefault(key, Placeholder(metadata=meta, spec=PodSpec()))
-            case HoldNode(node=where, name=request):
+            case HoldNode(node=where, held_as=held_as):
                 if held := self.nodes.get(where):
-                    self._taint(held, request)
+                    self._taint(held, held_as)
             case Delete(kind="Pod", name=key) if key in self.placeholders:
                 del self.placeholders[key]
             case _:
                 super().write(name, action)
 
-    def _taint(self, held: Node, request: str) -> None:
+    def _taint(self, held: Node, held_as: str) -> None:
         others = [each for each in held.spec.taints if each.key != HELD_TAINT_KEY]
-        own = [Taint(key=HELD_TAINT_KEY, effect="NoSchedule", value=request)] if request else []
+        own = [Taint(key=HELD_TAINT_KEY, effect="NoSchedule", value=held_as)] if held_as else []
         spec = replace(held.spec, taints=(*others, *own))
         self.nodes[held.metadata.name] = replace(held, spec=spec)
 
     def sweep(self) -> None:
         """As held_nodes.py does it."""
         for held in list(self.nodes.values()):
-            if (request := held_for(held)) and not self.is_held(request):
+            if (held_as := held_for(held)) and not self.is_held(held_as):
                 self._taint(held, "")
 
     # The cloud
@@ -83,15 +84,20 @@ class PlacedPaper(Paper[D]):
         taken = set(self._taken())
         for key, held in list(self.nodes.items()):
             labels = held.metadata.labels
-            if labels[POOL_LABEL] == "l4" and GKE_LEASE_LABEL not in labels and key not in taken:
+            is_empty = labels[POOL_LABEL] == "l4" and GKE_LEASE_LABEL not in labels and key not in taken
+            if is_empty and self.goes(held):
                 del self.nodes[key]
         # The first of each gang, then the second of each: every one of them gets a part.
         for key, waiting in sorted(self.placeholders.items(), key=lambda item: item[0].rpartition("-")[::-1]):
             if waiting.spec.node_name not in self.nodes:
                 self._give(key, waiting)
 
+    def goes(self, empty: Node) -> bool:
+        """Whether the cloud takes this empty node away."""
+        return True
+
     def _give(self, key: str, waiting: Placeholder) -> None:
-        if (free := self.free_node("", "l4")) is not None:
+        if (free := self.free_node(waiting.metadata.labels[SET_LABEL], "l4")) is not None:
             self.placeholders[key] = replace(waiting, spec=replace(waiting.spec, node_name=free))
 
     def free_node(self, tolerated: str, pool: str) -> str | None:

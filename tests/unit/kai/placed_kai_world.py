@@ -79,8 +79,8 @@ class PlacedWorld(PlacedPaper[Decision], World):
             self._held = HeldNodes(view_of(self), cast(NodeTaints, None), clock=lambda: self.now)
             super().sweep()
 
-    def is_held(self, request: str) -> bool:
-        until = self._held.held_until(request)
+    def is_held(self, held_as: str) -> bool:
+        until = self._held.held_until(held_as)
         return until is not None and until > self.now
 
     def places(self) -> Iterator[str]:

@@ -1,0 +1,55 @@
+"""A cloud that makes a node for each pod that waits, while it has some, and the world that it does so for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.local.envtest import ControlPlane
+from tests.integration.kueue_api.objects import wait_for
+from tests.integration.kueue_api.world import CLUSTERS, JOBS, PODS, TEMPLATES, WORKLOADS, World
+from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler
+
+RIVALS: Final = "rivals"
+
+
+@dataclass(slots=True, kw_only=True)
+class Cloud(Autoscaler):
+    world: World
+
+    def until(self, what: str, reached: Callable[[], Any]) -> Any:
+        """What `reached` gives as soon as it gives something, while nodes come."""
+
+        def look() -> Any:
+            self.step()
+            return reached()
+
+        try:
+            return wait_for(what, look, seconds=150)
+        except AssertionError:
+            for each in self.world.items("/api/v1/pods"):
+                print(
+                    each["metadata"]["name"], each["spec"].get("nodeName"), each["status"].get("conditions")
+                )
+            print([(node["metadata"]["name"], node["spec"]) for node in self.nodes()])
+            print([each.get("status") for each in self.world.items(WORKLOADS)])
+            raise
+
+    def clear(self) -> None:
+        for at in (JOBS, CLUSTERS):
+            for item in self.world.items(at):
+                self.world.delete(f"{at}/{item['metadata']['name']}")
+            self.world.wait_until_empty(at)
+        for path in (PODS, f"/api/v1/namespaces/{RIVALS}/pods", PLACEHOLDERS):
+            force(self.plane, path)
+        for path in (WORKLOADS, TEMPLATES, PODS, PLACEHOLDERS):
+            self.world.wait_until_empty(path)
+        for node in self.nodes():
+            self.world.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+
+
+def force(plane: ControlPlane, path: str) -> None:
+    """No kubelet is here that would end a pod."""
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    plane.call("DELETE", path, body)

@@ -1,0 +1,137 @@
+"""A RayCluster grows in a pool whose autoscaler answers no ProvisioningRequest: real Kueue, KubeRay and
+scheduler, and a cloud that makes a node for each pod that waits, while it has some.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
+from tests.integration.kueue_api.elastic_cluster import NAME, elastic, is_up, pods, scale, stop, uids
+from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.works import with_gpu
+from tests.integration.kueue_api.world import PODS, World
+from tests.integration.pod_autoscaler import PLACEHOLDERS, taint_of
+
+Object = dict[str, Any]
+
+
+def test_each_growth_gets_its_nodes_and_a_failed_one_touches_nothing(cloud: Cloud) -> None:
+    """Rivals of the same shape take what is given back, and wait while the rest comes."""
+    world, fast = cloud.world, {"base": "1s", "max": "2s"}
+    with world.kuberay(), world.policy(provisionTimeout="12s", retry=fast), world.manager():
+        apply(world.plane, elastic())
+        cloud.stock["l4"] = 1
+        starts_whole(cloud, size=1)
+        running = uids(world)
+
+        # It grows, and there is one node of two.
+        scale(world, 3)
+        cloud.stock["l4"] = 1
+        cloud.until("it has one node", lambda: "1 of 2 l4 nodes" in world.entry(NAME).get("message", ""))
+        for number in range(3):
+            apply(world.plane, rival(number))
+        assert len(bound(workers(world))) == 1
+        cloud.until("it is given up", lambda: "cannot grow yet" in world.entry(NAME).get("message", ""))
+        assert running <= uids(world)
+        assert is_up(world)
+
+        # It tries again by itself, and there are nodes for all.
+        cloud.stock["l4"] = 8
+        starts_whole(cloud, size=3)
+        assert running <= uids(world)
+
+        # It shrinks and grows again.
+        gone = [each["metadata"]["name"] for each in workers(world)[1:]]
+        scale(world, 1, without=gone)
+        cloud.until("two are gone", lambda: ended(world, gone))
+        scale(world, 2)
+        starts_whole(cloud, size=2)
+
+        # It is evicted as a whole, and starts again as a whole.
+        stop(world, "HoldAndDrain")
+        cloud.until("it has stopped", lambda: drained(world))
+        assert not world.items(PLACEHOLDERS)
+        stop(world, "None")
+        starts_whole(cloud, size=2)
+
+
+def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(cloud: Cloud) -> None:
+    """The first slice is replaced while it is being admitted and started."""
+    world = cloud.world
+    with world.kuberay(), world.manager():
+        apply(world.plane, elastic())
+        wait_for("it asks", lambda: world.items(PLACEHOLDERS))
+        cloud.stock["l4"] = 4
+        cloud.until("it has quota and nodes", lambda: any(map(taint_of, cloud.nodes())))
+        scale(world, 3)
+        starts_whole(cloud, size=3)
+
+
+def test_a_growth_before_the_first_part_has_its_nodes_asks_for_all(cloud: Cloud) -> None:
+    world = cloud.world
+    with world.kuberay(), world.manager():
+        apply(world.plane, elastic())
+        wait_for("it asks", lambda: len(world.items(PLACEHOLDERS)) == 1)
+        scale(world, 3)
+        cloud.until("it asks for all", lambda: len(world.items(PLACEHOLDERS)) == 3)
+        assert not bound(workers(world))
+        cloud.stock["l4"] = 3
+        starts_whole(cloud, size=3)
+
+
+def test_a_worker_that_is_made_again_while_its_cluster_grows_gets_a_node_too(cloud: Cloud) -> None:
+    """It waits behind Kueue's gate until the growth may start, and tolerates the taint of its nodes."""
+    world = cloud.world
+    with world.kuberay(), world.manager():
+        apply(world.plane, elastic())
+        cloud.stock["l4"] = 1
+        starts_whole(cloud, size=1)
+        (first,) = workers(world)
+        scale(world, 3)
+        wait_for("it asks for the difference", lambda: len(world.items(PLACEHOLDERS)) == 2)
+        force(world.plane, f"{PODS}/{first['metadata']['name']}")
+        wait_for("its worker is made again", lambda: len(workers(world)) == 3)
+        cloud.stock["l4"] = 2
+        starts_whole(cloud, size=3)
+
+
+def starts_whole(cloud: Cloud, *, size: int) -> None:
+    """Every worker has a node of its own, no placeholder is left and no node is held."""
+    world = cloud.world
+    cloud.until("all have a node", lambda: len(bound(workers(world))) == size)
+    cloud.until("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+    on = {each["spec"]["nodeName"] for each in workers(world)}
+    assert len(on) == size
+
+
+def workers(world: World) -> list[Object]:
+    found = [each for each in pods(world) if each["metadata"]["labels"].get("ray.io/node-type") == "worker"]
+    return sorted(found, key=lambda each: str(each["metadata"]["creationTimestamp"]))
+
+
+def bound(found: list[Object]) -> list[Object]:
+    return [each for each in found if each["spec"].get("nodeName")]
+
+
+def ended(world: World, gone: list[str]) -> bool:
+    end_pods(world)
+    return not {each["metadata"]["name"] for each in world.items(PODS)} & set(gone)
+
+
+def drained(world: World) -> bool:
+    end_pods(world)
+    return not is_up(world) and not world.holds(NAME, "QuotaReserved") and not world.items(PODS)
+
+
+def end_pods(world: World) -> None:
+    """No kubelet is here that would."""
+    for each in world.items(PODS):
+        if "deletionTimestamp" in each["metadata"]:
+            force(world.plane, f"{PODS}/{each['metadata']['name']}")
+
+
+def rival(number: int) -> Object:
+    meta = {"name": f"rival-{number}", "namespace": RIVALS}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": with_gpu("l4")}
