@@ -18,8 +18,9 @@ from muster.render import recorder
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderArgs:
     """`context`: the cluster, and the stack whose `recording` section is carried out. `image`: of the
-    controller, as for GangAdmission, whose namespace and priority have to be there: name both in
-    `opts.depends_on`, and the scheduler, whose jobs are read.
+    controller, as for GangAdmission, with the player in it for a recorder that forecasts. GangAdmission's
+    namespace and priority have to be there: name both in `opts.depends_on`, and the scheduler, whose jobs are
+    read.
     """
 
     context: PlatformContext
@@ -32,10 +33,10 @@ class Recorder(Component):
     def __init__(self, name: str, args: RecorderArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("muster:index:Recorder", name, opts, short_name="recorder")
         context = args.context
-        image = context.artifacts.image("gang-admission") if args.image is None else args.image
+        name_of_image = "recorder" if context.stack.recording.forecasts else "gang-admission"
+        image = context.artifacts.image(name_of_image) if args.image is None else args.image
         *around, deployment = recorder.objects(
-            context.stack.recording,
-            context.stack.scheduler,
+            context.stack,
             image=image,
             node_selector=context.sizing.node_selector(),
         )

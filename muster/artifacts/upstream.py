@@ -25,6 +25,7 @@ from muster.paths import VERSIONS_FILE
 from muster.render import gang
 
 GANG_IMAGE: Final = "gang-admission"
+RECORDER_IMAGE: Final = "recorder"
 _PAUSE: Final = "pause"
 
 
@@ -74,7 +75,8 @@ def published(stack: Stack, *, name: str) -> Artifacts:
     _refuse_unsafe(known)
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
-        images[GANG_IMAGE] = stack.images.gang_admission
+        # With the player in it where the stack's recorder forecasts (publish/build.py).
+        images |= dict.fromkeys((GANG_IMAGE, RECORDER_IMAGE), stack.images.gang_admission)
     return Artifacts(
         source=f"stack {name}",
         charts={each: chart_of(entry, stack.charts) for each, entry in known.charts.items()},

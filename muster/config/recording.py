@@ -13,6 +13,7 @@ def parse_recording(section: Section) -> RecordingSettings:
         storage_class=section.text("storageClass"),
         ephemeral=section.flag("ephemeral", known.ephemeral),
         names=section.flag("names", known.names),
+        forecasts=section.flag("forecasts", known.forecasts),
     )
     section.close()
     return found

@@ -42,6 +42,8 @@ PROGRAM: Final = "gang-admission"
 CERTIFICATES: Final = f"{PROGRAM}-certificates"
 # The PriorityClass of the controller's own pods, in every stack.
 OWN_PRIORITY_CLASS: Final = "muster-gang-admission"
+# The account of the recorder, and all that it has.
+RECORDER: Final = "muster-recorder"
 KUEUE_NAMESPACE: Final = "kueue-system"
 RAY_NAMESPACE: Final = "ray-system"
 KAI_NAMESPACE: Final = "kai-scheduler"
@@ -83,6 +85,8 @@ KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 
 # On all objects that Muster makes for a Workload.
 WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
+# On a Workload that waits for quota: when it may start.
+FORECAST_ANNOTATION: Final = f"{GROUP}/forecast"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"

@@ -15,7 +15,8 @@ _STORAGE: Final = Bytes(10 * GIB)
 class RecordingSettings:
     """`storage` is the size of the volume; the oldest parts of the recording are deleted before it is full.
     `storage_class` None takes the cluster's default. `ephemeral`: the volume is one of the pod, and ends with
-    it. `names`: names of jobs are recorded, too.
+    it. `names`: names of jobs are recorded, too. `forecasts`: when they may start is written on jobs that
+    wait.
     """
 
     enabled: bool = False
@@ -23,3 +24,4 @@ class RecordingSettings:
     storage_class: str | None = None
     ephemeral: bool = False
     names: bool = False
+    forecasts: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from muster.model.names import RECORDER
 from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
 from muster.reference.figures import CASES, KAI, KUEUE, STACK, answer, stack, variants
@@ -41,9 +42,10 @@ config:
 # A part of a message that says what to write and nothing else.
 _FIX: Final = re.compile(r"(?P<before>… )(?:container …: )?(?:remove|set|use|name|mount|ask|no|\w+:) ")
 _OURS: Final = """\
-## Limits of the controller's own account
+## Limits of our own accounts
 
-They concern no tenant: should the controller be taken over, its account still writes nothing else.
+They concern no tenant: should the controller or the recorder be taken over, its account still writes nothing
+else.
 """
 
 
@@ -88,7 +90,7 @@ class Documented:
 
     @property
     def is_of_our_account(self) -> bool:
-        return self.name.startswith("muster-controller")
+        return self.name.startswith(("muster-controller", RECORDER))
 
 
 def policies() -> list[Documented]:

@@ -17,6 +17,7 @@ KUEUE: Final = "Kueue"
 KAI: Final = "KAI"
 WARN: Final = "`muster:tenancy.mode: warn`"
 PLACEHOLDERS: Final = "`gangs: placeholders`"
+FORECASTS: Final = "`muster:recording.forecasts`"
 _TPUS: Final = "    tpu: {machine: ct5lp-hightpu-4t, topology: 4x4, maxNodes: 4, zones: [us-central1-a]}\n"
 STACK: Final = """\
   muster:cluster:
@@ -108,6 +109,7 @@ def variants() -> dict[str, Stack]:
         PLACEHOLDERS: stack(
             yaml.safe_load(STACK.replace("capacity: queued, maxNodes: 8", "gangs: placeholders, maxNodes: 8"))
         ),
+        FORECASTS: stack({"muster:recording": {"enabled": True, "forecasts": True}}),
     }
 
 

@@ -1,50 +1,68 @@
 """The objects of a recorder in the cluster: its account, its volume, its policy and its Deployment.
 
 The image is that of Muster's controller, which holds the recorder as well (muster/local/build/images.py). Its
-account may list and watch what jobs are made from, and nothing else. Nothing comes in to its pod.
+account may list and watch what jobs are made from. Where it forecasts, the account may also list queues, and
+patch Workloads: a policy limits it to one annotation (tenancy/policies/controller/forecasts.py). Nothing
+comes in to its pod.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from muster.model import names
 from muster.model.quantities import MIB, Bytes, format_memory
 from muster.model.recording import RecordingSettings
-from muster.model.stack import Scheduler
+from muster.model.stack import Scheduler, Stack
+from muster.render import kueue
 from muster.render.manifest import Manifest, manifest
 from muster.render.restricted import restricted_container
 
-NAME: Final = "muster-recorder"
+NAME: Final = names.RECORDER
 FILE: Final = "/recordings/recording.jsonl.gz"
+# muster/local/build/images.py puts it there.
+PLAYER: Final = "/opt/muster/kueue-player"
+# A round in a pod with one CPU: fewer futures than `muster why` plays, and not as far.
+_RUNS: Final = 20
+_DAYS: Final = 3
 # A recorder that starts again reads the file into memory: 4 MiB are some 60,000 jobs and 200 MiB.
 ROTATE_MIB: Final = 4
 # The rest of the volume is for the file system and for the part that is being made.
 _KEPT_SHARE: Final = 0.8
 _USER: Final = 65532
 _RBAC: Final = "rbac.authorization.k8s.io"
+_KUEUE: Final = "kueue.x-k8s.io"
 _FOLLOW: Final = ["list", "watch"]
+_FORECASTS: Final = (
+    {"apiGroups": [_KUEUE], "resources": ["workloads"], "verbs": ["patch"]},
+    {
+        "apiGroups": [_KUEUE],
+        "resources": ["clusterqueues", "cohorts", "localqueues", "resourceflavors"],
+        "verbs": ["list"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]},
+)
 _LABELS: Final = {"app.kubernetes.io/name": NAME}
 
 
-def objects(
-    settings: RecordingSettings, scheduler: Scheduler, *, image: Any, node_selector: Mapping[str, str]
-) -> list[Manifest]:
-    """What there is besides the volume; the Deployment is the last. `image`: of the controller; in a Pulumi
-    program it may be an output.
+def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> list[Manifest]:
+    """What there is besides the volume; the Deployment is the last. `image`: of the controller, with the
+    player where the stack asks for forecasts; in a Pulumi program it may be an output.
     """
     return [
         _ours("v1", "ServiceAccount"),
-        manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(scheduler)),
+        manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(stack)),
         manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding()),
         _policy(),
-        _deployment(settings, scheduler, image=image, node_selector=node_selector),
+        _deployment(stack, image=image, node_selector=node_selector),
     ]
 
 
-def rules(scheduler: Scheduler) -> list[dict[str, Any]]:
-    """The rights that `muster record` needs, in the cluster and elsewhere."""
-    if scheduler is Scheduler.KUEUE:
-        return [_rule("kueue.x-k8s.io", "workloads")]
+def rules(stack: Stack) -> list[dict[str, Any]]:
+    """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
+    if stack.scheduler is Scheduler.KUEUE:
+        workloads = _rule(_KUEUE, "workloads")
+        return [workloads, *_FORECASTS] if stack.recording.forecasts else [workloads]
     return [
         _rule("scheduling.run.ai", "podgroups"),
         _rule("scheduling.k8s.io", "priorityclasses"),
@@ -68,9 +86,8 @@ def _policy() -> Manifest:
     return _ours("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
-def _deployment(
-    settings: RecordingSettings, scheduler: Scheduler, *, image: Any, node_selector: Mapping[str, str]
-) -> Manifest:
+def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> Manifest:
+    settings = stack.recording
     container = {
         "name": "recorder",
         "image": image,
@@ -79,7 +96,7 @@ def _deployment(
         "args": [
             "record",
             f"--out={FILE}",
-            f"--scheduler={scheduler}",
+            f"--scheduler={stack.scheduler}",
             f"--rotate={ROTATE_MIB}",
             f"--keep={_kept(settings.storage)}",
             *(["--with-names"] if settings.names else []),
@@ -107,7 +124,7 @@ def _deployment(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": 30,
-        "containers": [container],
+        "containers": [container, *([_forecaster(stack, image)] if settings.forecasts else [])],
         "volumes": [{"name": "recordings", **_source(settings)}],
     }
     return _ours(
@@ -123,6 +140,31 @@ def _deployment(
             "template": {"metadata": {"labels": _LABELS}, "spec": pod},
         },
     )
+
+
+def _forecaster(stack: Stack, image: Any) -> dict[str, Any]:
+    """Reads the recording and writes nowhere but on Workloads."""
+    return {
+        "name": "forecaster",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "muster.replay"],
+        "args": [
+            "forecast",
+            f"--out={FILE}",
+            f"--player={PLAYER}",
+            f"--runs={_RUNS}",
+            f"--days={_DAYS}",
+            f"--configuration={json.dumps(kueue.deciding_config(stack), separators=(',', ':'))}",
+        ],
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "256Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0], "readOnly": True}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": restricted_container(),
+    }
 
 
 def _source(settings: RecordingSettings) -> dict[str, Any]:

@@ -6,6 +6,8 @@
     summary.summarize         waits, GPU-hours and evictions by team
     assumptions.Assumptions   how long jobs run and when their nodes are there, in a replay
     player.play               plays jobs through Kueue's own scheduler in logical time
+    forecast.forecast         when waiting jobs start, counted in many drawn futures
+    forecaster.follow         writes forecasts onto a cluster's Workloads, in the recorder's pod
 
 `lines` is the file format: docs/replay.md describes it.
 """

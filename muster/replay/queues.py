@@ -10,9 +10,6 @@ from muster.model.pools import Pool
 from muster.model.queues import Team
 from muster.replay.player import Manifest
 
-KINDS: Final = ("Namespace", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
-"""What a cluster's queues are made of."""
-
 # Whether a cloud has capacity cannot be known.
 _CHECKS: Final = "admissionChecksStrategy"
 
@@ -43,7 +40,9 @@ class Queues:
 
 
 def of_cluster(objects: Iterable[Mapping[str, object]], config: Manifest) -> Queues:
-    """Of the objects that a cluster has, of `KINDS`. Each namespace is a team of its own."""
+    """Of the Namespaces, ResourceFlavors, Cohorts, ClusterQueues and LocalQueues that a cluster has. Each
+    namespace is a team of its own.
+    """
     played = [_plain(each) for each in objects]
     spaces = {text(each, "metadata", "namespace") for each in played if each["kind"] == "LocalQueue"}
     return Queues(

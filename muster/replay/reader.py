@@ -40,11 +40,14 @@ class Content:
         return self.sound < self.size
 
 
-def load_recording(path: Path, *, has_older: bool = True) -> Recording:
-    """The recording in a file and in its older parts; RecordingError when it is none. `has_older` False reads
-    the file alone, which holds every job that had not left when the part before it was put aside.
+def load_recording(path: Path, *, most_older: int | None = None) -> Recording:
+    """The recording in a file and in its older parts; RecordingError when it is none. `most_older`: how many
+    of these parts are read, the newest ones. A file holds every job that had not left when the part before it
+    was put aside.
     """
-    files = [*older_parts(path), path] if has_older else [path]
+    older = older_parts(path)
+    skipped = 0 if most_older is None else max(len(older) - most_older, 0)
+    files = [*older[skipped:], path]
     warnings: list[str] = []
     lines = (line for file in files for line in _lines(file, warnings))
     # The warnings are known once all lines were read.

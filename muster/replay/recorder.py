@@ -160,7 +160,7 @@ def _begin(
 def _resume(
     order: Order, scheduler: Scheduler, progress: Callable[[str], None]
 ) -> tuple[Writer, Source, float]:
-    found = load_recording(order.out, has_older=False)
+    found = load_recording(order.out, most_older=0)
     header = found.header
     if header.source != "cluster":
         raise _cannot_continue(order.out, "it was imported")

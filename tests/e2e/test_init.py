@@ -57,8 +57,11 @@ def test_project_of_the_wheel_deploys_a_change_and_runs_the_gang(
 
 
 def _changed(text: str) -> str:
-    """Another weight, and a recorder, which the local cluster has no StorageClass for."""
-    before, after = "  muster:scheduler: kueue\n", "  muster:recording: {enabled: true, ephemeral: true}\n"
+    """Another weight, and a recorder that forecasts. The local cluster has no StorageClass for it."""
+    before, after = (
+        "  muster:scheduler: kueue\n",
+        "  muster:recording: {enabled: true, ephemeral: true, forecasts: true}\n",
+    )
     assert "weight: 2," in text
     assert before in text
     return text.replace("weight: 2,", "weight: 3,").replace(before, before + after)

@@ -40,10 +40,16 @@ def account_kubeconfig(plane: ControlPlane, account: str) -> Path:
 
 
 def attack(
-    plane: ControlPlane, method: str, path: str, body: dict[str, Any], kind: str = "application/json"
+    plane: ControlPlane,
+    method: str,
+    path: str,
+    body: dict[str, Any],
+    kind: str = "application/json",
+    *,
+    account: str = gang_authority.MANAGER,
 ) -> int:
-    """The status that the manager's own token gets for a call that changes nothing (`dryRun`)."""
-    config = json.loads(account_kubeconfig(plane, gang_authority.MANAGER).read_text())
+    """The status that an account's own token gets for a call that changes nothing (`dryRun`)."""
+    config = json.loads(account_kubeconfig(plane, account).read_text())
     thief = copy.copy(plane)
     thief.token = config["users"][0]["user"]["token"]
     try:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from muster.local.envtest import ControlPlane
+from muster.config import load
+from muster.local.envtest import ControlPlane, path_of
+from muster.model.names import OWN_PRIORITY_CLASS, SYSTEM_NAMESPACE
+from muster.model.recording import RecordingSettings
+from muster.model.stack import Stack
+from muster.render import recorder as deployed
 from muster.replay.reader import load_recording
 from muster.replay.recording import Job
 
+_LOCAL: Final = Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml"
 RBAC: Final = "rbac.authorization.k8s.io"
 
 
@@ -59,3 +66,38 @@ def account(plane: ControlPlane, namespace: str, name: str, *, rules: Sequence[d
         plane.apply(binding, f"/apis/{RBAC}/v1/clusterrolebindings/{name}")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     return plane.kubeconfig(plane.call("POST", f"{path}/token", request)["status"]["token"], name=name)
+
+
+def recording_stack(*, forecasts: bool = False) -> Stack:
+    """Stack `local` with a recorder."""
+    return replace(load(_LOCAL), recording=RecordingSettings(enabled=True, forecasts=forecasts))
+
+
+def deploy(plane: ControlPlane, stack: Stack) -> dict[str, Any]:
+    """What a stack makes for its recorder, in a namespace of the standard `restricted`; then its pod, as the
+    Deployment's controller would create it.
+    """
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    space = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": SYSTEM_NAMESPACE, "labels": labels},
+    }
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": OWN_PRIORITY_CLASS},
+        "value": 1000,
+    }
+    image = f"registry.test/gang-admission@sha256:{'ab' * 32}"
+    made = deployed.objects(stack, image=image, node_selector={})
+    bodies: list[dict[str, Any]] = [space, priority, deployed.volume(stack.recording), *made]
+    for body in bodies:
+        plane.apply(body, path_of(body))
+    template: dict[str, Any] = made[-1]["spec"]["template"]
+    pods = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+    metadata = {**template["metadata"], "name": deployed.NAME}
+    created: dict[str, Any] = plane.call(
+        "POST", f"{pods}?dryRun=All", {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
+    )
+    return created

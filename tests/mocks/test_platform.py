@@ -428,6 +428,17 @@ def test_a_recorder_reads_once_its_scheduler_serves_and_its_volume_outlives_it(
     assert [each for each in findings if each.urn in {one.urn for one in ours}] == []
 
 
+def test_a_recorder_that_forecasts_has_the_image_with_the_player(stack: Stack, artifacts: Artifacts) -> None:
+    wanted = replace(stack, recording=RecordingSettings(enabled=True, forecasts=True))
+    images = {**artifacts.images, "recorder": "registry.test/recorder@sha256:" + "cd" * 32}
+    found = run(
+        lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=replace(artifacts, images=images)))
+    )
+    pod = found.one(DEPLOYMENT, "muster-recorder-deployment").inputs["spec"]["template"]["spec"]
+    assert {each["image"] for each in pod["containers"]} == {images["recorder"]}
+    assert "muster-recorder" in found.one(BUNDLE, "tenancy-policies").inputs["manifests"]
+
+
 def test_a_recording_that_ends_with_its_pod_claims_no_volume(stack: Stack, artifacts: Artifacts) -> None:
     wanted = replace(stack, recording=RecordingSettings(enabled=True, ephemeral=True))
     found = run(lambda: Platform("muster", PlatformArgs(stack=wanted, artifacts=artifacts)))

@@ -1,13 +1,15 @@
 """The controller's image for each processor architecture.
 
 This machine's own architecture is built as for the local cluster, so that the pushed image is the tested
-one. The other one is made by unpacking the same packages, wheels and code without running any of them.
+one. The other one is made by unpacking the same packages, wheels and code without running any of them. A
+stack whose recorder forecasts gets one more layer: the player, compiled for each processor.
 """
 
 import platform
 import py_compile
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +18,10 @@ from muster.local import preflight
 from muster.local.build.buildah import MADE_AT
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
-from muster.local.build.images import CONTROLLER_PARTS, ImageBuilder, copy_source
+from muster.local.build.go import GoBuilder, Toolchain, find_toolchain
+from muster.local.build.images import CONTROLLER_PARTS, PLAYER, PLAYER_PLACE, ImageBuilder, copy_source
 from muster.local.build.progress import Board
-from muster.local.build.versions import load
+from muster.local.build.versions import Program, load
 from muster.paths import PACKAGE
 
 # As registries call a processor -> as the kernel does.
@@ -28,29 +31,51 @@ _SECONDS: Final = 45.0
 CREATED: Final = "2025-01-01T00:00:00Z"
 
 
-def build(cache: Cache | None = None, *, board: Board | None = None) -> tuple[Image, ...]:
+def build(
+    cache: Cache | None = None, *, board: Board | None = None, has_player: bool = False
+) -> tuple[Image, ...]:
     """Build one image for each processor, from the cache where it has them.
 
     Each image is a task of `board`. Raises LocalClusterError when one cannot be built.
     """
     preflight.check_for_images()
-    board = board or Board()
+    board, cache = board or Board(), cache or Cache()
     for name in (_here(), *_others()):
         board.add(_task(name), _SECONDS)
     children = Children()
-    builder = ImageBuilder(cache or Cache(), children, versions=load(), base=None)
+    builder = ImageBuilder(cache, children, versions=load(), base=None)
     try:
+        players = _players(cache, children, board) if has_player else {}
         with board.task(_task(_here())):
-            own = builder.gang_admission()
+            own = builder.recorder(players[_here()]) if players else builder.gang_admission()
             mine = read_archive(own.archive, architecture=_here())
         others = []
         for name in _others():
             with board.task(_task(name)):
-                others.append(_foreign(builder, name, like=mine))
+                others.append(_foreign(builder, name, like=mine, player=players.get(name)))
     except BaseException:
         children.stop()
         raise
     return (mine, *others)
+
+
+def _players(cache: Cache, children: Children, board: Board) -> dict[str, Path]:
+    """The player for each processor, compiled here."""
+    versions = load()
+    program, found = versions.programs[PLAYER], find_toolchain(cache, children, floor=versions.go)
+    board.add(PLAYER, program.seconds * len(MACHINES))
+    with board.task(PLAYER):
+        return {
+            name: _player(program, replace(found, arch=name), cache, children, board) for name in MACHINES
+        }
+
+
+def _player(program: Program, toolchain: Toolchain, cache: Cache, children: Children, board: Board) -> Path:
+    go = GoBuilder(cache, children, toolchain=lambda: toolchain, board=board)
+    ready = go.ready(program)
+    if ready is None:
+        go.fetch(program)
+    return ready or go.build(program)
 
 
 def _task(architecture: str) -> str:
@@ -65,7 +90,7 @@ def _here() -> str:
     return next(name for name, machine in MACHINES.items() if machine == platform.machine())
 
 
-def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
+def _foreign(builder: ImageBuilder, architecture: str, *, like: Image, player: Path | None) -> Image:
     """The same settings as our own processor's image, over the other's packages."""
     base, packages = builder.foreign(MACHINES[architecture])
     with tempfile.TemporaryDirectory(prefix="muster-image-") as folder:
@@ -75,9 +100,10 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image) -> Image:
         copy_source(packages.path / "site", tree / "site")
         _compile(tree)
         code = layer_of_files(_placed(tree, under="opt/muster"), made_at=MADE_AT)
+    programs = [layer_of_files([(PLAYER_PLACE, player)], made_at=MADE_AT)] if player else []
     settings: dict[str, Any] = like.config["config"]
     return assemble(
-        [layer_of_tar((base.path / "base.tar").read_bytes()), code],
+        [layer_of_tar((base.path / "base.tar").read_bytes()), code, *programs],
         architecture=architecture,
         settings=settings,
         created=CREATED,

@@ -16,7 +16,7 @@ from muster.local.build.progress import Board, shown
 _PUSH_SECONDS: Final = 20.0
 
 
-def publish(repository: Repository) -> str:
+def publish(repository: Repository, *, has_player: bool = False) -> str:
     """Push the image of every processor with its bill of materials; the digest of the whole.
 
     UnreachableError before the build where the registry does not answer.
@@ -25,7 +25,7 @@ def publish(repository: Repository) -> str:
     _await_answer(registry)
     board = Board()
     with shown(board):
-        images = build(board=board)
+        images = build(board=board, has_player=has_player)
         board.add("push", _PUSH_SECONDS)
         with board.task("push"):
             return _push(images, registry)

@@ -245,7 +245,7 @@ def _to_text(status: JobStatus | None, found: Prediction | Outlook | None, *, is
 
         return f"{text}\n{forecast_text.format_forecast(found)}".lstrip("\n")
     if status is not None and _is_waiting(status):
-        return text + _NO_RECORDING
+        return text if status.note else text + _NO_RECORDING
     return text + _NO_WAIT if is_asked else text
 
 

@@ -305,6 +305,11 @@ def recording() -> Schema:
                 flag(),
                 default=known.names,
             ),
+            "forecasts": key(
+                "Whether annotation `muster.dev/forecast` of each waiting Workload says when it may start.",
+                flag(),
+                default=known.forecasts,
+            ),
         }
     )
 

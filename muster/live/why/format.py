@@ -99,6 +99,8 @@ def _format_waiting(status: JobStatus, workload: Workload, now: datetime) -> Ite
     if status.line is not None:
         ahead = f", behind {', '.join(status.line.ahead)}" if status.line.ahead else ""
         yield f"  position {status.line.position} of {status.line.of} in its queue{ahead}"
+    if status.note:
+        yield f"  {status.note}, by the cluster's own recorder"
     # The conditions of a deactivated Workload only repeat that it is deactivated.
     for what, name in () if status.outside else (("quota", "QuotaReserved"), ("evicted", "Evicted")):
         found = status.condition(name)

@@ -56,7 +56,8 @@ class QueuePosition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
-    controller's message about a job that waits outside the quota, or that it refused.
+    controller's message about a job that waits outside the quota, or that it refused. `note`: what the
+    cluster's recorder has written about its start.
     """
 
     namespace: str
@@ -72,6 +73,7 @@ class JobStatus:
     line: QueuePosition | None = None
     retry_at: datetime | None = None
     outside: str = ""
+    note: str = ""
     is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
@@ -128,6 +130,7 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
         or moment(found, "status", "requeueState", "requeueAt"),
         is_stopped=waiting.is_stopped(texts(found, "metadata", "annotations")),
         outside=_outside_quota(texts(found, "metadata", "annotations")),
+        note=texts(found, "metadata", "annotations").get(names.FORECAST_ANNOTATION, ""),
         events=_fetch_events(api, found),
     )
 

@@ -25,7 +25,7 @@ from muster.local.build.assets import ensure_asset
 from muster.local.build.cache import Cache
 from muster.local.build.children import BuildStoppedError, Children
 from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
-from muster.local.build.images import BINARY_IMAGES, Image, ImageBuilder
+from muster.local.build.images import BINARY_IMAGES, PLAYER, RECORDER, Image, ImageBuilder
 from muster.local.build.origins import origin_of
 from muster.local.build.progress import Board, shown
 from muster.local.build.releases import DownloadError, Releases
@@ -157,7 +157,8 @@ class Run:
             _together(programs, pythons)
             made = self.binary_images(programs.result())
             assets = self.assets()
-            images = {**made, **pythons.result()}
+            recorder = self.images.recorder(programs.result()[PLAYER])
+            images = {**made, **pythons.result(), recorder.name: recorder}
             stores = self.stores(images)
         chosen = {name: path for name, path in programs.result().items() if name in _ON_PATH}
         return Artifacts(
@@ -300,7 +301,7 @@ class Run:
                     self.cache,
                     self.children,
                     name=SYSTEM_STORE,
-                    images=[images["gang-admission"]],
+                    images=[images["gang-admission"], images[RECORDER]],
                     onto=[*system, images["python"]],
                 ),
                 RAY_STORE: ensure_store(
@@ -323,7 +324,8 @@ class Run:
     def only(self, name: str) -> list[tuple[str, str]]:
         """Make what has this name or is in the folder of this name: (kind, path or reference) of each."""
         made: list[tuple[str, str]] = []
-        programs = [each for each in self.versions.programs.values() if _is_meant(each, name)]
+        meant = PLAYER if name == RECORDER else name
+        programs = [each for each in self.versions.programs.values() if _is_meant(each, meant)]
         for program in programs:
             self.board.add(program.name, program.seconds)
         with shown(self.board), self._ending_children():
@@ -334,20 +336,22 @@ class Run:
             for asset in self.versions.assets.values():
                 if _is_meant(asset, name):
                     made.append(("asset", str(ensure_asset(self.cache, self.go, asset))))
-            if image := self._python_image(name):
+            if image := self._python_image(name, paths):
                 made.append(("image", image.reference))
         if not made:
-            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
+            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES, RECORDER])
             raise LocalClusterError(
                 f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}"
             )
         return made
 
-    def _python_image(self, name: str) -> Image | None:
+    def _python_image(self, name: str, programs: Mapping[str, Path]) -> Image | None:
         if name == "python":
             return self.images.python()
         if name == "ray":
             return self.images.ray()
+        if name == RECORDER:
+            return self.images.recorder(programs[PLAYER])
         return self.images.gang_admission() if name == "gang-admission" else None
 
     @contextmanager

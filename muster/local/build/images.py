@@ -37,6 +37,10 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
 }
 # What of the package `muster` is in the controller's image: the controller, and the recorder of replays.
 CONTROLLER_PARTS: Final = ("__init__.py", "LICENSE", "errors.py", "controller", "live", "model", "replay")
+RECORDER: Final = "recorder"
+PLAYER: Final = "kueue-player"
+# muster/render/recorder.py names it, too.
+PLAYER_PLACE: Final = "/opt/muster/kueue-player"
 # Counted up when the way in which images are built changes.
 _RECIPE: Final = "2"
 
@@ -189,6 +193,25 @@ class ImageBuilder:
                     **_labels("gang-admission", key[:12]),
                     "dev.muster.packages": " ".join(package_list(packages.path / "site")),
                 },
+                layers=True,
+            )
+        )
+
+    def recorder(self, player: Path) -> Image:
+        """Our controller's image with the player, by which a recorder forecasts."""
+        base = self.gang_admission()
+        containerfile = f"ARG BASE\nFROM ${{BASE}}\nCOPY {PLAYER} {PLAYER_PLACE}\n"
+        key = key_of(_RECIPE, containerfile, base.digest, file_sha256(player))
+        return self._ensure(
+            _Plan(
+                name=RECORDER,
+                tag=key[:12],
+                key=key,
+                containerfile=containerfile,
+                files={PLAYER: player},
+                arguments={"BASE": f"oci-archive:{base.archive}"},
+                inputs=(base.entry,),
+                labels=_labels(RECORDER, key[:12]),
                 layers=True,
             )
         )

@@ -22,6 +22,7 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
 from muster.config.scaffold import template
+from muster.local.build.images import PLAYER_PLACE
 from muster.local.build.python_packages import for_image
 from muster.local.errors import LocalClusterError
 from muster.model.charts import mirrored
@@ -68,6 +69,24 @@ def test_the_other_processors_image_holds_its_python_and_our_code(images: tuple[
     assert compiled
     assert not [name for name in compiled if "linux-gnu" in Path(name).name and machine not in name]
     assert {member.uid for member in code.values()} == {0}
+
+
+def test_the_image_of_a_stack_that_forecasts_has_the_player_for_its_processor(
+    images: tuple[Image, ...],
+) -> None:
+    built_for = {"amd64": 62, "arm64": 183}  # e_machine of the ELF header: elf.h
+    plain = {image.architecture: len(json.loads(image.manifest)["layers"]) for image in images}
+    for image in build(has_player=True):
+        layers = json.loads(image.manifest)["layers"]
+        assert len(layers) == plain[image.architecture] + 1
+        expanded = zlib.decompress(image.blobs[layers[-1]["digest"]], wbits=31)
+        with tarfile.open(fileobj=io.BytesIO(expanded)) as tar:
+            (player,) = [each for each in tar.getmembers() if each.isfile()]
+            assert f"/{player.name.removeprefix('./')}" == PLAYER_PLACE
+            assert player.mode & 0o111 == 0o111
+            program = tar.extractfile(player)
+            assert program is not None
+            assert int.from_bytes(program.read(20)[18:], "little") == built_for[image.architecture]
 
 
 def test_the_same_files_give_the_same_digest(images: tuple[Image, ...]) -> None:

@@ -13,16 +13,13 @@ from typing import Any, Final
 import pytest
 
 from muster.cli import main
-from muster.local.envtest import ControlPlane, path_of
-from muster.model.names import OWN_PRIORITY_CLASS, SYSTEM_NAMESPACE
-from muster.model.recording import RecordingSettings
-from muster.model.stack import Scheduler
+from muster.local.envtest import ControlPlane
 from muster.render import recorder as deployed
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Recording
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply, wait_for
-from tests.integration.recorder import RecorderProcess, account, start_and_watch
+from tests.integration.recorder import RecorderProcess, account, deploy, recording_stack, start_and_watch
 
 Object = dict[str, Any]
 
@@ -134,7 +131,8 @@ def test_the_recorder_of_a_stack_is_accepted_and_records_with_its_own_rights(
     team: ControlPlane, tmp_path: Path
 ) -> None:
     """The pod is created as the Deployment's controller would; its program runs here."""
-    pod = _deploy(team)
+    pod = deploy(team, recording_stack())
+    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": deployed.NAME}
     (container,) = pod["spec"]["containers"]
     out = tmp_path / "recording.jsonl.gz"
     arguments = [f"--out={out}" if each.startswith("--out=") else each for each in container["args"]]
@@ -151,40 +149,6 @@ def test_the_recorder_of_a_stack_is_accepted_and_records_with_its_own_rights(
     copy.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
     assert load_recording(copy) == load_recording(out)
     team.call("DELETE", f"{WORKLOADS}/deployed")
-
-
-def _deploy(plane: ControlPlane) -> Object:
-    """What a stack makes, in a namespace of the standard `restricted`; then the pod of its Deployment."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    space = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": SYSTEM_NAMESPACE, "labels": labels},
-    }
-    priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": OWN_PRIORITY_CLASS},
-        "value": 1000,
-    }
-    settings = RecordingSettings(enabled=True)
-    made = deployed.objects(
-        settings,
-        Scheduler.KUEUE,
-        image=f"registry.test/gang-admission@sha256:{'ab' * 32}",
-        node_selector={},
-    )
-    bodies: list[Object] = [space, priority, dict(deployed.volume(settings)), *map(dict, made)]
-    for body in bodies:
-        plane.apply(body, path_of(body))
-    template: Object = made[-1]["spec"]["template"]
-    pods = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
-    metadata = {**template["metadata"], "name": deployed.NAME}
-    created: Object = plane.call(
-        "POST", f"{pods}?dryRun=All", {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
-    )
-    assert created["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": deployed.NAME}
-    return created
 
 
 def _is_private(recording: Recording, by_name: dict[str, Object]) -> None:

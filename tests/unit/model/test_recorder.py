@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import yaml
 from muster.config import parse
 from muster.config.errors import ConfigError
 from muster.config.scaffold import template
+from muster.local.build.images import PLAYER_PLACE
 from muster.model.clusters import Provider
 from muster.model.quantities import GIB
 from muster.model.recording import RecordingSettings
@@ -17,6 +20,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import recorder
 from muster.render.manifest import Manifest
 
+_FAIR: dict[str, Any] = {"admissionFairSharing": {"usageHalfLifeTime": "168h"}}
 IMAGE = f"registry.test/gang-admission@sha256:{'ab' * 32}"
 
 
@@ -32,9 +36,9 @@ def refused(**said: Any) -> list[str]:
 
 
 def objects(scheduler: Scheduler = Scheduler.KUEUE, **said: Any) -> dict[str, Manifest]:
-    settings = stack(**{"enabled": True, **said}).recording
-    found = recorder.objects(settings, scheduler, image=IMAGE, node_selector={"pool": "system"})
-    return {each["kind"]: each for each in (recorder.volume(settings), *found)}
+    described = replace(stack(**{"enabled": True, **said}), scheduler=scheduler)
+    found = recorder.objects(described, image=IMAGE, node_selector={"pool": "system"})
+    return {each["kind"]: each for each in (recorder.volume(described.recording), *found)}
 
 
 def test_nothing_is_recorded_unless_the_stack_says_so() -> None:
@@ -55,6 +59,8 @@ def test_the_keys_of_the_section_are_read() -> None:
         ({"storage": "100Mi"}, "storage"),
         ({"names": True}, "names"),
         ({"ephemeral": True}, "ephemeral"),
+        ({"forecasts": True}, "forecasts"),
+        ({"enabled": True, "forecasts": True, "more": {"muster:kueue": _FAIR}}, "forecasts"),
         ({"enabled": True, "ephemeral": True, "storageClass": "fast"}, "storageClass"),
         ({"keep": "1Gi"}, "keep"),
         ({"enabled": True, "more": {"muster:gangAdmission": "off"}}, "enabled"),
@@ -64,12 +70,47 @@ def test_what_cannot_be_recorded_is_refused_at_its_key(said: dict[str, Any], pat
     assert refused(**said) == [f"muster:recording.{path}"]
 
 
+def test_forecasts_with_kai_are_refused() -> None:
+    assert "muster:recording.forecasts" in refused(
+        enabled=True, forecasts=True, more={"muster:scheduler": "kai"}
+    )
+
+
 @pytest.mark.parametrize("scheduler", Scheduler)
 def test_the_account_may_list_and_watch_and_nothing_else(scheduler: Scheduler) -> None:
     rules = objects(scheduler)["ClusterRole"]["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}
     resources = {resource for rule in rules for resource in rule["resources"]}
     assert resources.isdisjoint({"secrets", "configmaps"})
+
+
+def test_a_recorder_that_forecasts_may_also_list_queues_and_patch_workloads() -> None:
+    rights = {
+        (verb, resource)
+        for rule in objects(forecasts=True)["ClusterRole"]["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+    plain = {("list", "workloads"), ("watch", "workloads")}
+    assert rights - plain == {
+        ("patch", "workloads"),
+        *(
+            ("list", each)
+            for each in ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "namespaces")
+        ),
+    }
+
+
+def test_the_forecaster_reads_the_recording_and_knows_kueues_configuration() -> None:
+    spec = objects(forecasts=True)["Deployment"]["spec"]["template"]["spec"]
+    writer, reader = spec["containers"]
+    assert [each["readOnly"] for each in reader["volumeMounts"]] == [True]
+    assert reader["volumeMounts"][0]["mountPath"] == writer["volumeMounts"][0]["mountPath"]
+    assert reader["securityContext"] == writer["securityContext"]
+    assert reader["resources"]["limits"]["memory"]
+    found = next(each for each in reader["args"] if each.startswith("--configuration="))
+    assert json.loads(found.partition("=")[2])["kind"] == "Configuration"
+    assert recorder.PLAYER == PLAYER_PLACE
 
 
 def test_names_are_written_only_where_they_were_asked_for() -> None:

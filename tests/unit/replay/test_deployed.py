@@ -62,7 +62,7 @@ def test_the_oldest_parts_are_deleted_beyond_the_size_that_is_kept(tmp_path: Pat
 def test_the_newest_file_alone_holds_every_job_that_has_not_left(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     _in_parts(path)
-    assert [job.id for job in load_recording(path, has_older=False).jobs] == ["job-0"]
+    assert [job.id for job in load_recording(path, most_older=0).jobs] == ["job-0"]
 
 
 def test_a_recording_that_is_missing_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

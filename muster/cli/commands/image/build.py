@@ -10,8 +10,9 @@ from muster.artifacts.oci.image import index_of
 from muster.artifacts.oci.registry import digest_of
 from muster.artifacts.publish.bom import bill
 from muster.cli.command import command
+from muster.cli.commands.image.repository import has_player
 from muster.cli.commands.image.repository import repository as repository_for
-from muster.cli.options import DIRECTORY, STACK
+from muster.cli.options import DIRECTORY, STACK, existing_stack
 from muster.cli.output import progress
 
 _EXAMPLES = """
@@ -30,7 +31,8 @@ def cli(stack: str | None, *, repository: str | None, boms: Path | None) -> None
     """Build the controller's image for amd64 and arm64.
 
     With STACK the stack file and its repository are checked first, so that a build is not followed by a push
-    that cannot succeed. The image is the same for every stack.
+    that cannot succeed. The image is the same for every stack, but that one with `forecasts` in
+    `muster:recording` gets the program that forecasts.
     """
     if stack is not None:
         repository_for(stack, repository)
@@ -40,7 +42,7 @@ def cli(stack: str | None, *, repository: str | None, boms: Path | None) -> None
 
     board = Board()
     with progress(), shown(board):
-        images = build(board=board)
+        images = build(board=board, has_player=stack is not None and has_player(existing_stack(stack)))
     for image in images:
         click.echo(f"{image.architecture:6} {image.digest}")
     click.echo(f"both   {digest_of(index_of(images))}")

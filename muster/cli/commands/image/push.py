@@ -7,6 +7,7 @@ import click
 from muster.artifacts.publish.stackfile import write_image
 from muster.artifacts.publish.target import make_repository
 from muster.cli.command import command
+from muster.cli.commands.image.repository import has_player
 from muster.cli.commands.image.repository import repository as repository_for
 from muster.cli.options import existing_stack, stack_argument, stack_name
 from muster.cli.output import progress
@@ -26,6 +27,8 @@ muster image push lab --repository registry.example.com/muster/gang-admission
 def cli(stack: str, *, repository: str | None) -> None:
     """Push the controller's image and write its digest into the stack file.
 
+    For a stack with `forecasts` in `muster:recording` the image also holds the program that forecasts.
+
     The stack file and the repository are checked before anything is built. The stack's own repository is
     created where it is missing. A bill of materials is attached to the image of each processor. Pushed layers
     are kept after Ctrl-C; run the command again to continue.
@@ -37,6 +40,6 @@ def cli(stack: str, *, repository: str | None) -> None:
     from muster.artifacts.publish.push import publish
 
     with progress():
-        digest = publish(place)
+        digest = publish(place, has_player=has_player(file))
     write_image(file, f"{place}@{digest}")
     click.echo(f"{place}@{digest}\nwritten to {file}: commit it")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from muster import config
 from muster.artifacts.oci.registry import Repository
 from muster.artifacts.publish.target import repository_of
 from muster.cli.options import existing_stack
+from muster.config.errors import ConfigError
 
 
 def repository(stack: str, named: str | None) -> Repository:
@@ -15,3 +18,11 @@ def repository(stack: str, named: str | None) -> Repository:
     """
     file = existing_stack(stack)
     return Repository.of(repository_of(config.load(file)) if named is None else named)
+
+
+def has_player(file: Path) -> bool:
+    """Whether the stack's recorder forecasts; False for a stack that is not complete yet."""
+    try:
+        return config.load(file).recording.forecasts
+    except ConfigError:
+        return False

@@ -32,6 +32,9 @@ SYSTEM: Final = accounts_of(*_SYSTEM)
 NODES: Final = "request.userInfo.groups.exists(group, group == 'system:nodes')"
 KUBERAY: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
+RECORDER: Final = (
+    f"request.userInfo.username == 'system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.RECORDER}'"
+)
 
 # A user who may write every Namespace of the cluster could change what these policies read, so they do not
 # apply to such users. A right on one namespace does not count. The program's own identity is one of them.

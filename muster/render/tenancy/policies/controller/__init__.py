@@ -11,9 +11,11 @@ pods          our gate and what goes with it, placeholders, and pods that never 
 ray_clusters  claims come off pod templates
 reports       conditions of our own checks, Events of our own
 keys          the Secret with the certificates, and the Lease
+forecasts     the recorder's account: one annotation of Workloads
 """
 
 from muster.model.stack import Scheduler, Stack
+from muster.render.tenancy.policies.controller.forecasts import forecasts
 from muster.render.tenancy.policies.controller.keys import keys
 from muster.render.tenancy.policies.controller.nodes import nodes
 from muster.render.tenancy.policies.controller.pods import pods
@@ -31,4 +33,5 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
         *((workloads(stack), ray_clusters(stack)) if has_kueue else ()),
         *((nodes(),) if stack.placeholder_pools else ()),
         *(requests(), pods(stack), reports(), keys()),
+        *((forecasts(),) if stack.recording.forecasts else ()),
     )

@@ -13,12 +13,14 @@ def fence(
     kinds: tuple[Kinds, ...],
     rules: tuple[Rule, ...],
     words: Sequence[tuple[str, str]] = (),
+    besides: str = "",
 ) -> Policy:
+    """`besides`: which of our accounts has a policy of its own about these kinds."""
     return Policy(
         name=name,
         purpose=purpose,
         kinds=kinds,
-        unless=(("another", f"!({OURS})"),),
+        unless=(("another", f"!({OURS}) || {besides}" if besides else f"!({OURS})"),),
         everywhere=True,
         words=words,
         rules=rules,

@@ -11,7 +11,7 @@ from muster.model.stack import Stack
 from muster.render import gang
 from muster.render.tenancy.policies.controller.fence import fence
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, annotations_of, same_but, same_metadata
-from muster.render.tenancy.policies.who import quoted
+from muster.render.tenancy.policies.who import RECORDER, quoted
 
 # The same PodSets, each as it was but for its affinity.
 _SAME_POD_SET: Final = " && ".join(
@@ -41,13 +41,14 @@ def workloads(stack: Stack) -> Policy:
                 group="kueue.x-k8s.io", resources=("workloads", "workloads/status"), operations=("UPDATE",)
             ),
         ),
+        besides=RECORDER if stack.recording.forecasts else "",
         words=(
             ("status", "object.?status.orValue(dyn({}))"),
             ("statusBefore", "oldObject.?status.orValue(dyn({}))"),
         ),
         rules=(
             *(_checks(), _updates(stack), _rest(), _spec(steers=gang.steers(stack))),
-            *(_metadata(), _concerned()),
+            *(_metadata(), _concerned(forecasts=stack.recording.forecasts)),
         ),
     )
 
@@ -103,10 +104,11 @@ def _metadata() -> Rule:
     )
 
 
-def _concerned() -> Rule:
-    """One that is outside of the quota has lost our check and has our annotations."""
+def _concerned(*, forecasts: bool) -> Rule:
+    """One that is outside of the quota has lost our check and has our annotations. A forecast is on any."""
     has_check = _CHECKS.format(of="statusBefore") + f".exists(check, {_OURS})"
+    is_ours = f"{_OWN_KEY} && key != '{names.FORECAST_ANNOTATION}'" if forecasts else _OWN_KEY
     return Rule(
-        holds=f"{has_check} || {annotations_of('oldObject')}.exists(key, {_OWN_KEY})",
+        holds=f"{has_check} || {annotations_of('oldObject')}.exists(key, {is_ours})",
         message=f"'this account writes Workloads that have admission check {names.ADMISSION_CHECK}'",
     )

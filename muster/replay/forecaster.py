@@ -1,0 +1,216 @@
+"""Writes on each waiting Workload when it may start (`muster.dev/forecast`), in the pod of a recorder.
+
+A round reads the cluster's queues and Workloads, plays one set of futures for all that wait, and writes what
+has changed. Responsible for reading, writing and the pace. Not responsible for the forecast (forecast.py),
+nor for its words (forecast_note.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import Connection
+from muster.controller.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from muster.controller.kube.resource import Key, Object, Resource
+from muster.errors import ExitCode, MusterError
+from muster.live.fields import text, texts
+from muster.live.snapshot import Snapshot, kueue
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.replay.errors import RecordingError
+from muster.replay.forecast import Settings, forecast_all
+from muster.replay.forecast_note import next_note, to_note
+from muster.replay.moment import Moment, at_moment, is_over, moment_of
+from muster.replay.player import Manifest, play
+from muster.replay.queues import of_cluster
+from muster.replay.reader import load_recording
+from muster.replay.watch import quiet_logs
+from muster.replay.workloads import WORKLOADS
+
+AGENT: Final = "muster-forecast"
+ROUND_SECONDS: Final = 600.0
+# Fewer say nothing about how long jobs run.
+LEAST_ENDED: Final = 20
+# Each part is some 60,000 jobs. Older ones tell less of the days to come.
+_OLDER_PARTS: Final = 1
+_GROUP: Final = ("kueue.x-k8s.io", "v1beta2")
+_QUEUES: Final[tuple[Resource[Object], ...]] = (
+    Resource("", "v1", "namespaces", "Namespace", False, Object),
+    Resource(*_GROUP, "resourceflavors", "ResourceFlavor", False, Object),
+    Resource(*_GROUP, "cohorts", "Cohort", False, Object),
+    Resource(*_GROUP, "clusterqueues", "ClusterQueue", False, Object),
+    Resource(*_GROUP, "localqueues", "LocalQueue", True, Object),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """`recording`: what durations and arrivals are learned from; it may grow meanwhile. `program`: the
+    player. `config`: Kueue's configuration. `is_once` ends after a round.
+    """
+
+    recording: Path
+    program: Path
+    config: Manifest
+    settings: Settings
+    is_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A Workload that has a note."""
+
+    uid: str
+    note: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The Workloads that have not finished: the moment, their uids, and the notes of all."""
+
+    moment: Moment
+    uids: Mapping[Key, str]
+    notes: Mapping[Key, _Noted]
+
+
+def follow(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> None:
+    """Forecast until a signal. MusterError where the player or a right is missing."""
+    if not order.program.is_file():
+        raise RecordingError(
+            f"{order.program}: this image has no player.",
+            fix="`muster image push STACK` makes one with it for a stack with `forecasts: true`.",
+        )
+    quiet_logs()
+    asyncio.run(Forecaster(order, connect, progress).run())
+
+
+@dataclass(slots=True)
+class Forecaster:
+    order: Order
+    connect: Callable[[], Connection]
+    progress: Callable[[str], None]
+    clock: Callable[[], float] = time.time
+    _said: str = field(default="", init=False)
+
+    async def run(self) -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, stop.set)
+        async with Client(self.connect(), field_manager=AGENT, user_agent=AGENT) as client:
+            while not stop.is_set():
+                began = time.monotonic()
+                await self._round(client)
+                if self.order.is_once:
+                    return
+                took = time.monotonic() - began
+                with suppress(TimeoutError):
+                    # At most half of the time is spent on a cluster whose forecasts take long.
+                    await asyncio.wait_for(stop.wait(), timeout=max(ROUND_SECONDS - took, took))
+
+    async def _round(self, client: Client) -> None:
+        try:
+            seen = await self._look(client)
+            found = await self._forecast(client, seen) if seen.moment.waiting else {}
+            written = await self._write(client, seen, found)
+        except Forbidden as error:
+            raise RecordingError(
+                f"{error}.",
+                fix="see docs/replay.md for the rights that forecasts need.",
+                exit_code=ExitCode.OUTSIDE,
+            ) from None
+        except KubeError as error:
+            self.progress(f"this round failed, trying again in the next: {error}")
+            return
+        self.progress(f"{len(seen.moment.waiting)} jobs wait, {len(found)} forecasts, {written} writes")
+
+    async def _look(self, client: Client) -> _Seen:
+        workloads, uids, notes = [], {}, {}
+        async for each in _all(client, WORKLOADS.resource):
+            key = Key(text(each, "metadata", "namespace"), text(each, "metadata", "name"))
+            note = texts(each, "metadata", "annotations").get(names.FORECAST_ANNOTATION)
+            if note is not None:
+                notes[key] = _Noted(text(each, "metadata", "uid"), note)
+            if (workload := kueue.to_workload(each)) is not None:
+                workloads.append(workload)
+                uids[key] = text(each, "metadata", "uid")
+        taken = datetime.fromtimestamp(self.clock(), UTC).replace(microsecond=0)
+        snapshot = Snapshot(taken=taken, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(workloads))
+        return _Seen(moment_of(snapshot), uids, notes)
+
+    async def _forecast(self, client: Client, seen: _Seen) -> dict[Key, str]:
+        """The note of each job about which something can be said now."""
+        objects = [
+            {**each, "apiVersion": resource.api_version, "kind": resource.kind}
+            for resource in _QUEUES
+            async for each in _all(client, resource)
+        ]
+        order, moment = self.order, seen.moment
+        try:
+            recording = load_recording(order.recording, most_older=_OLDER_PARTS)
+            history = at_moment(recording, min(recording.header.end, moment.at))
+            ended = sum(is_over(job, history.at) for job in history.past)
+            if ended < LEAST_ENDED:
+                self._say(f"{ended} jobs have ended in the recording; forecasts begin with {LEAST_ENDED}")
+                return {}
+            outlook = await asyncio.to_thread(
+                forecast_all,
+                of_cluster(objects, order.config),
+                recording.header,
+                moment,
+                history=history,
+                player=partial(play, program=order.program),
+                settings=order.settings,
+            )
+        except MusterError as error:
+            self._say(f"no forecast: {error}")
+            return {}
+        self._said = ""
+        return {Key(*each.job.split("/", 1)): to_note(each) for each in outlook.forecasts}
+
+    async def _write(self, client: Client, seen: _Seen, found: Mapping[Key, str]) -> int:
+        """How many notes were written or removed."""
+        waiting = {Key(job.team, job.id) for job in seen.moment.waiting}
+        now, written = self.clock(), 0
+        for key in sorted(waiting | seen.notes.keys()):
+            noted = seen.notes.get(key)
+            before = None if noted is None else noted.note
+            after = next_note(before, found.get(key), now=now) if key in waiting else None
+            if after != before:
+                uid = seen.uids[key] if noted is None else noted.uid
+                written += await _annotate(client, key, uid, after)
+        return written
+
+    def _say(self, sentence: str) -> None:
+        """Once for as long as it stays true."""
+        if sentence != self._said:
+            self.progress(sentence)
+        self._said = sentence
+
+
+async def _annotate(client: Client, key: Key, uid: str, note: str | None) -> bool:
+    """False where the Workload is gone, or another one has its name."""
+    body = {"metadata": {"uid": uid, "annotations": {names.FORECAST_ANNOTATION: note}}}
+    try:
+        await client.merge_patch(WORKLOADS.resource, key, body)
+    except (NotFound, Conflict):
+        return False
+    return True
+
+
+async def _all(client: Client, resource: Resource[Any]) -> AsyncIterator[dict[str, Any]]:
+    """Every object as JSON, page by page."""
+    async with aclosing(client.pages(resource)) as pages:
+        async for page in pages:
+            for raw in page.items or ():
+                yield json.loads(bytes(raw))

@@ -1,0 +1,94 @@
+"""The annotation on a waiting Workload: its words, and when they are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from muster.replay.figures import NEVER
+from muster.replay.forecast import Forecast
+from muster.replay.forecast_note import next_note, to_note
+
+_AT = 1_764_067_200.0  # 2025-11-25 10:40 UTC
+_HOUR = 3600.0
+_FORECAST = Forecast(
+    job="team-a/train",
+    team="team-a",
+    priority="dev",
+    gpus=8,
+    at=_AT,
+    learned_until=_AT,
+    earliest=2 * _HOUR + 60,
+    median=3 * _HOUR,
+    latest=5 * _HOUR + 60,
+    starts=(),
+    runs=20,
+    unstarted=0,
+    seconds=3 * 86_400,
+    seed=0,
+    place=3,
+    waiting=7,
+    ahead=(),
+    ends=(),
+    preempts=(),
+    left_out={},
+)
+_TAIL = ", place 3 of 7, as of 2025-11-25T10:40Z"
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "words"),
+    [
+        (2 * _HOUR + 60, 5 * _HOUR + 60, "starts 2025-11-25T12:40Z to 2025-11-25T15:50Z (80 %)"),
+        (0.0, 0.0, "starts at once"),
+        (2 * _HOUR, NEVER, "starts 2025-11-25T12:40Z or later (80 %)"),
+        (NEVER, NEVER, "starts after 2025-11-28T10:40Z (80 %)"),
+    ],
+)
+def test_it_says_when_the_place_and_as_of_when(earliest: float, latest: float, words: str) -> None:
+    assert to_note(replace(_FORECAST, earliest=earliest, latest=latest)) == words + _TAIL
+
+
+def _later(minutes: float, *, place: int = 3) -> tuple[str, float]:
+    """A note of that later moment, with the same interval, and the moment."""
+    at = _AT + minutes * 60
+    moved = replace(
+        _FORECAST,
+        at=at,
+        earliest=_FORECAST.earliest - minutes * 60,
+        latest=_FORECAST.latest - minutes * 60,
+        place=place,
+    )
+    return to_note(moved), at
+
+
+_FIRST = to_note(_FORECAST)
+
+
+def test_a_first_note_is_written() -> None:
+    assert next_note(None, _FIRST, now=_AT) == _FIRST
+
+
+def test_the_same_words_are_written_again_after_an_hour_only() -> None:
+    for minutes, is_written in ((10, False), (50, False), (60, True)):
+        after, now = _later(minutes)
+        assert (next_note(_FIRST, after, now=now) == after) is is_written, minutes
+
+
+def test_other_words_wait_until_ten_minutes_have_passed() -> None:
+    for minutes, is_written in ((5, False), (10, True)):
+        after, now = _later(minutes, place=2)
+        assert (next_note(_FIRST, after, now=now) == after) is is_written, minutes
+
+
+def test_a_note_that_cannot_be_renewed_is_removed_after_an_hour() -> None:
+    assert next_note(_FIRST, None, now=_AT + 59 * 60) == _FIRST
+    assert next_note(_FIRST, None, now=_AT + 60 * 60) is None
+    assert next_note(None, None, now=_AT) is None
+
+
+@pytest.mark.parametrize("foreign", ["", "tomorrow", "soon, as of yesterday"])
+def test_what_is_no_note_is_replaced(foreign: str) -> None:
+    assert next_note(foreign, _FIRST, now=_AT) == _FIRST
+    assert next_note(foreign, None, now=_AT) is None
