@@ -29,7 +29,7 @@ from muster.preview.replay.both import replay
 from muster.replay.player import ensure_player
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 
-_TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
+TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
 _START: Final = 1_767_225_600.0
 _DAYS: Final = 30
 _GPUS_A_NODE: Final = 8
@@ -83,7 +83,7 @@ def main() -> None:
 def measure(recording: Recording, *, quota: int, program: Path) -> Timing:
     teams = by_demand(recording)
     used, began = _cpu(), time.monotonic()
-    compare = replay(recording, program=program)
+    compare = replay(recording, programs=lambda _: program)
     diff = compare(stack(teams, quota=quota, moved=0), stack(teams, quota=quota, moved=_MOVED))
     own, children = (resource.getrusage(who).ru_maxrss / _MIB for who in _WHO)
     return Timing(time.monotonic() - began, _cpu() - used, own + 2 * children, diff)
@@ -178,7 +178,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--trace", type=Path, default=_TRACE, help="submit_s, team, gpus, duration_s")
+    parser.add_argument("--trace", type=Path, default=TRACE, help="submit_s, team, gpus, duration_s")
     parser.add_argument("--quota", type=int, nargs="+", default=[96, 80], help="GPUs of each team")
     parser.add_argument("--jobs", type=int, help="only the first of the trace")
     return parser.parse_args()

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from muster.errors import ExitCode
 from muster.local.build import everything
-from muster.replay.player import Manifest, PlayerError, UnplayableError
+from muster.replay.player import UNPLAYABLE, Manifest, PlayerError, UnplayableError
 
 PROGRAM: Final = "kai-player"
 VERSION: Final = "0.12.0"
-_UNPLAYABLE: Final = 2
+STALE_SECONDS: Final = 61
+"""KAI gives up on a gang that lacks pods of its minimum for a minute (--default-staleness-grace-period)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,19 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KaiWorld:
-    """What KAI decides by, at the moment `taken`. The objects are those of the API server.
+class KaiCluster:
+    """KAI's schedulers, the queues and the nodes. The objects are those of the API server."""
+
+    shards: Sequence[Shard]
+    queues: Sequence[Manifest]
+    nodes: Sequence[Manifest]
+    priority_classes: Sequence[Manifest] = ()
+    topologies: Sequence[Manifest] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiWorld(KaiCluster):
+    """What KAI decides by, at the moment `taken`.
 
     `returns`: whether an evicted pod is created again by its owner. `patience`: seconds that pass once
     nothing changes, so that work is no longer protected by a minimum runtime. `seconds` limits the whole
@@ -41,13 +53,8 @@ class KaiWorld:
     """
 
     taken: datetime
-    shards: Sequence[Shard]
-    queues: Sequence[Manifest]
-    nodes: Sequence[Manifest]
     pod_groups: Sequence[Manifest]
     pods: Sequence[Manifest]
-    priority_classes: Sequence[Manifest] = ()
-    topologies: Sequence[Manifest] = ()
     returns: bool = False
     patience: int = 0
     seconds: float = 600.0
@@ -108,7 +115,7 @@ def play_kai(world: KaiWorld, *, program: Path) -> KaiPlayback:
             f"KAI was not done after {world.seconds:.0f} s. Fix: give it more with --seconds.",
             exit_code=ExitCode.OUTSIDE,
         ) from None
-    if done.returncode == _UNPLAYABLE:
+    if done.returncode == UNPLAYABLE:
         raise UnplayableError(done.stderr.strip())
     if done.returncode:
         raise PlayerError(
@@ -118,16 +125,23 @@ def play_kai(world: KaiWorld, *, program: Path) -> KaiPlayback:
     return _read(json.loads(done.stdout))
 
 
+def cluster_document(cluster: KaiCluster) -> dict[str, Any]:
+    """The part of the program's input that stays during a play."""
+    return {
+        "shards": [{"args": list(each.args), "config": each.config} for each in cluster.shards],
+        "nodes": list(cluster.nodes),
+        "topologies": list(cluster.topologies),
+        "priorityClasses": list(cluster.priority_classes),
+        "queues": list(cluster.queues),
+    }
+
+
 def _document(world: KaiWorld) -> dict[str, Any]:
     return {
+        **cluster_document(world),
         "taken": world.taken.isoformat(),
         "returns": world.returns,
         "patienceSeconds": world.patience,
-        "shards": [{"args": list(each.args), "config": each.config} for each in world.shards],
-        "nodes": list(world.nodes),
-        "topologies": list(world.topologies),
-        "priorityClasses": list(world.priority_classes),
-        "queues": list(world.queues),
         "podGroups": list(world.pod_groups),
         "pods": list(world.pods),
     }

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -26,7 +27,8 @@ from muster.replay.playback import Playback, PlayedRun
 Manifest = Mapping[str, Any]
 
 PROGRAM: Final = "kueue-player"
-_UNPLAYABLE: Final = 2
+UNPLAYABLE: Final = 2
+"""The code with which a player ends that refuses its input."""
 _THREAD: Final = threading.local()
 
 
@@ -139,14 +141,26 @@ def _begin_thread(players: Players) -> None:
 def play(
     world: World, entries: Iterable[Entry], *, program: Path, players: Players | None = None
 ) -> Playback:
-    """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would.
+    """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would."""
+    return play_lines([program], _document(world), map(_line, entries), players=players)
+
+
+def play_lines(
+    command: Sequence[str | Path],
+    document: Mapping[str, Any],
+    lines: Iterable[Mapping[str, Any]],
+    *,
+    players: Players | None = None,
+) -> Playback:
+    """Run a player: it reads the document and then the lines, and writes a line for each and a summary.
+    UnplayableError where it refuses them.
 
     `players`: by default those of the pool whose thread this is.
     """
     players = players or getattr(_THREAD, "players", None)
     with (
         subprocess.Popen(
-            [program],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -159,14 +173,14 @@ def play(
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            _write(process.stdin, world, entries)
+            _write(process.stdin, document, lines)
             # It reads all of its input before it writes.
             found = _read(process.stdout)
             said = process.stderr.read().strip()
         except BaseException:
             process.kill()
             raise
-    if process.returncode == _UNPLAYABLE:
+    if process.returncode == UNPLAYABLE:
         raise UnplayableError(said)
     if process.returncode or found is None:
         raise PlayerError(
@@ -175,23 +189,25 @@ def play(
     return found
 
 
-def _write(stream: IO[str], world: World, entries: Iterable[Entry]) -> None:
+def _write(stream: IO[str], document: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> None:
     try:
-        stream.write(json.dumps(_document(world), separators=(",", ":")) + "\n")
-        for each in entries:
-            line = {
-                "workload": each.workload,
-                "seconds": each.seconds,
-                "ran": each.ran,
-                "at": each.at,
-                "delays": each.delays,
-            }
-            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
+        for each in chain((document,), lines):
+            stream.write(json.dumps(each, separators=(",", ":")) + "\n")
         stream.close()
     except BrokenPipeError:
         # It refused the world and ended; standard error says why.
         with suppress(BrokenPipeError):
             stream.close()
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    return {
+        "workload": entry.workload,
+        "seconds": entry.seconds,
+        "ran": entry.ran,
+        "at": entry.at,
+        "delays": entry.delays,
+    }
 
 
 def _document(world: World) -> dict[str, Any]:

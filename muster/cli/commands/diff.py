@@ -18,6 +18,7 @@ from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
+from muster.model.stack import Scheduler
 from muster.preview import markdown
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import Replay
@@ -89,7 +90,7 @@ _CODES = {
     "--replay",
     multiple=True,
     metavar="[STACK=]RECORDING",
-    help="Play the jobs of a recording in both sides with Kueue's own scheduler: who would have waited "
+    help="Play the jobs of a recording in both sides with the scheduler's own code: who would have waited "
     "longer or less, and who would have been preempted.",
 )
 @assumption_options
@@ -186,19 +187,24 @@ def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
         return {}
     # What builds programs takes longer to import than `--help` may.
     from muster.preview.replay.both import replay
-    from muster.replay.player import ensure_player
     from muster.replay.reader import load_recording
 
     assumptions = written.parse()
     recordings = [(name, load_recording(path)) for name, path in map(parse_stack_option, values)]
-    with progress():
-        program = ensure_player()
     found: dict[str, Replay] = {}
     for name, recording in recordings:
         if name in found:
             raise InputError("a stack has two recordings. Fix: name --replay once for each stack.")
-        found[name] = replay(recording, program=program, assumptions=assumptions)
+        found[name] = replay(recording, programs=_player, assumptions=assumptions)
     return found
+
+
+def _player(scheduler: Scheduler) -> Path:
+    from muster.replay.kai_player import ensure_kai_player
+    from muster.replay.player import ensure_player
+
+    with progress():
+        return ensure_kai_player() if scheduler is Scheduler.KAI else ensure_player()
 
 
 def _once(found: dict[str, Snapshot], name: str) -> None:

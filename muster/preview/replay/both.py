@@ -1,6 +1,6 @@
 """Plays a recording in both stacks at the same time, each in a process of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,37 +8,47 @@ from muster.live.errors import PreviewError
 from muster.model.plural import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
+from muster.preview.replay.kai_side import to_kai_side
 from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
-from muster.replay.player import PlayerPool, play
+from muster.replay.player import PlayerPool
 from muster.replay.recording import Recording
-from muster.replay.side import Side, to_side
+from muster.replay.side import to_side
+from muster.replay.subject import Subject
+
+Programs = Callable[[Scheduler], Path]
+"""The player of a scheduler; it is built the first time."""
 
 
-def replay(recording: Recording, *, program: Path, assumptions: Assumptions = AS_RECORDED) -> Replay:
-    return partial(_replay, recording, program=program, assumptions=assumptions)
+def replay(recording: Recording, *, programs: Programs, assumptions: Assumptions = AS_RECORDED) -> Replay:
+    return partial(_replay, recording, programs=programs, assumptions=assumptions)
 
 
 def _replay(
-    recording: Recording, base: Stack, head: Stack, *, program: Path, assumptions: Assumptions
+    recording: Recording, base: Stack, head: Stack, *, programs: Programs, assumptions: Assumptions
 ) -> ReplayDiff:
-    for name, stack in (("base", base), ("head", head)):
-        if stack.scheduler is not Scheduler.KUEUE:
-            raise PreviewError(
-                f"--replay plays Kueue's queues, and {name} is scheduled by {stack.scheduler}. "
-                "Fix: leave --replay out for this stack."
-            )
-    sides = [to_side(queues_of(stack), recording, assumptions) for stack in (base, head)]
-    played = _play(sides, program)
+    if base.scheduler is not head.scheduler:
+        raise PreviewError(
+            f"--replay compares quotas under one scheduler, and base has {base.scheduler} where head has "
+            f"{head.scheduler}. Fix: leave --replay out for this stack."
+        )
+    sides = [_side(stack, recording, assumptions) for stack in (base, head)]
+    played = _play(sides, programs(base.scheduler))
     return compare(recording, (base, head), sides, played, assumptions)
+
+
+def _side(stack: Stack, recording: Recording, assumptions: Assumptions) -> Subject:
+    if stack.scheduler is Scheduler.KAI:
+        return to_kai_side(stack, recording, assumptions)
+    return to_side(queues_of(stack), recording, assumptions)
 
 
 def compare(
     recording: Recording,
     stacks: tuple[Stack, Stack],
-    sides: Sequence[Side],
+    sides: Sequence[Subject],
     played: tuple[Playback, Playback],
     assumptions: Assumptions,
 ) -> ReplayDiff:
@@ -57,12 +67,12 @@ def compare(
         base=_figures(sides[0], before, start=start, until=until),
         head=_figures(sides[1], after, start=start, until=until),
         unplayed=tuple(_unplayed(*sides)),
-        assumptions=assumptions.sentences,
+        assumptions=(*assumptions.sentences, *dict.fromkeys((*sides[0].notes, *sides[1].notes))),
         gaps=recording.header.left_out,
     )
 
 
-def _figures(side: Side, played: Playback, *, start: int, until: int) -> Figures:
+def _figures(side: Subject, played: Playback, *, start: int, until: int) -> Figures:
     return to_figures(side.jobs, played, side.quotas, gpus=side.gpus, start=start, until=until)
 
 
@@ -70,18 +80,18 @@ def _team_names(stack: Stack) -> set[str]:
     return {team.name for _, team in stack.teams()}
 
 
-def _play(sides: list[Side], program: Path) -> tuple[Playback, Playback]:
+def _play(sides: list[Subject], program: Path) -> tuple[Playback, Playback]:
     """Equal sides are played once."""
     base, head = sides
-    if (base.world, base.entries) == (head.world, head.entries):
-        played = play(base.world, base.entries, program=program)
+    if base == head:
+        played = base.play(program)
         return played, played
     with PlayerPool(2) as pool:
-        playing = [pool.submit(play, side.world, side.entries, program=program) for side in sides]
+        playing = [pool.submit(side.play, program) for side in sides]
         return playing[0].result(), playing[1].result()
 
 
-def _unplayed(base: Side, head: Side) -> Iterator[str]:
+def _unplayed(base: Subject, head: Subject) -> Iterator[str]:
     for reason in sorted(base.left_out.keys() | head.left_out.keys()):
         before, after = base.left_out.get(reason, 0), head.left_out.get(reason, 0)
         where = (

@@ -15,13 +15,17 @@ def queues_of(stack: Stack) -> Queues:
             f"the player decides as Kueue does, and the stack is scheduled by {stack.scheduler}. "
             "Fix: leave the recording out."
         )
-    teams = [team for _, team in stack.teams()]
-    by_name = {team.name: team for team in teams}
-    by_namespace: dict[str, Team] = {space: team for team in teams for space in team.namespaces}
     return Queues(
         objects=[manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch],
         config=kueue.deciding_config(stack),
-        teams=by_name | by_namespace,
+        teams=teams_by_namespace(stack),
         priorities={each.name: each.value for each in stack.priorities},
         pools=stack.pools,
     )
+
+
+def teams_by_namespace(stack: Stack) -> dict[str, Team]:
+    """By namespace, and by name for lists that know no namespaces."""
+    teams = [team for _, team in stack.teams()]
+    by_name = {team.name: team for team in teams}
+    return by_name | {space: team for team in teams for space in team.namespaces}

@@ -2,6 +2,7 @@
 
 schedulers.py   the configuration of each of KAI's schedulers
 nodes.py        the nodes on which it places pods: those of the snapshot, and those that its pools may add
+queues.py       the queues of a stack, and the times by which KAI protects work in them
 work.py         pod groups and pods of the snapshot, as the API server has them
 world.py        one side as the player reads it
 simulate.py     one side, from its world to its outcome

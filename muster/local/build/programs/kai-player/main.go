@@ -1,19 +1,28 @@
-// Runs the actions of KAI's own scheduler over a snapshot of a cluster, round after round, until nothing changes.
+// Runs the actions of KAI's own scheduler over work of a cluster.
 //
-// KAI's cache, session, plugins and actions run unmodified in this process, over fake clients. What happens outside the
-// scheduler is played here: a bound pod runs, an evicted pod goes (and comes back where the world says so), and a pod
-// that was ending has ended.
+// KAI's cache, session, plugins and actions run unmodified in this process, without an API server (engine.go). What
+// happens outside the scheduler is played here: a bound pod runs, an evicted pod goes (and comes back where the world
+// says so), and a pod that was ending has ended.
 //
-// Standard input is a world (world.go), standard output the decisions (outcome.go), each one JSON document. A world that
-// cannot be played ends with exit code 2 and a line on standard error.
+// Without an argument it plays a snapshot, round after round, until nothing changes: standard input is a world
+// (world.go), standard output the decisions (outcome.go), each one JSON document.
+//
+// With the argument `replay` it plays jobs in logical time: the clock jumps from event to event (replay.go). The first
+// line of standard input is a course (job.go), every other line a job. Standard output has a line for each job, in the
+// same order, and a summary (record.go), as that of kueue-player.
+//
+// What cannot be played ends with exit code 2 and a line on standard error.
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -23,10 +32,22 @@ import (
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/plugins"
 )
 
+const (
+	replayArgument = "replay"
+	// Most of what a session allocates is garbage when it ends.
+	collectAt = 400
+)
+
 func main() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	if err := run(os.Stdin, os.Stdout); err != nil {
+	actions.InitDefaultActions()
+	plugins.InitDefaultPlugins()
+	play := playWorld
+	if slices.Contains(os.Args[1:], replayArgument) {
+		play = playCourse
+	}
+	if err := play(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		var unplayable unplayableError
 		if errors.As(err, &unplayable) {
@@ -36,14 +57,36 @@ func main() {
 	}
 }
 
-func run(source io.Reader, target io.Writer) error {
-	actions.InitDefaultActions()
-	plugins.InitDefaultPlugins()
+func playCourse(source io.Reader, target io.Writer) error {
+	debug.SetGCPercent(collectAt)
+	course, jobs, err := readCourse(source)
+	if err != nil {
+		return err
+	}
+	replay, err := newReplay(course, jobs)
+	if err != nil {
+		return err
+	}
+	if err := replay.play(); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(target)
+	if err := replay.record.write(out, jobs, replay.reasons(), replay.now); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func playWorld(source io.Reader, target io.Writer) error {
 	world, err := read(source)
 	if err != nil {
 		return err
 	}
-	outcome, err := newPlayer(world).play()
+	player, err := newPlayer(world)
+	if err != nil {
+		return err
+	}
+	outcome, err := player.play()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/api"
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/api/common_info"
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/api/eviction_info"
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/api/pod_info"
@@ -20,7 +21,8 @@ import (
 // recorder is the scheduler's cache, except that what a session decides is written down instead of to an API server.
 type recorder struct {
 	cache.Cache
-	action string
+	scheduler *scheduler
+	action    string
 	// panicked is what KAI panicked with; nil where it did not.
 	panicked any
 
@@ -46,8 +48,8 @@ type eviction struct {
 	by     string
 }
 
-func newRecorder(inner cache.Cache) *recorder {
-	return &recorder{Cache: inner, jobs: map[string]*podgroup_info.PodGroupInfo{}}
+func newRecorder(scheduler *scheduler) *recorder {
+	return &recorder{Cache: scheduler.cache, scheduler: scheduler, jobs: map[string]*podgroup_info.PodGroupInfo{}}
 }
 
 // run executes the actions of a session and closes it.
@@ -60,6 +62,8 @@ func (r *recorder) run(session *framework.Session, actions []framework.Action) {
 	}
 	framework.CloseSession(session)
 }
+
+func (r *recorder) Snapshot() (*api.ClusterInfo, error) { return r.scheduler.snapshot() }
 
 func (r *recorder) Bind(task *pod_info.PodInfo, node string, _ map[string]string) error {
 	r.bound = append(r.bound, placement{

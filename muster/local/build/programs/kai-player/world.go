@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/NVIDIA/KAI-scheduler/cmd/scheduler/app"
 	"github.com/NVIDIA/KAI-scheduler/cmd/scheduler/app/options"
@@ -20,8 +21,18 @@ import (
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/conf_util"
 )
 
+// cluster is what stays: the schedulers, their queues, and the nodes.
+type cluster struct {
+	Shards          []shard                       `json:"shards"`
+	Nodes           []*corev1.Node                `json:"nodes"`
+	Topologies      []*topologyv1alpha1.Topology  `json:"topologies"`
+	PriorityClasses []*schedulingv1.PriorityClass `json:"priorityClasses"`
+	Queues          []*queuev2.Queue              `json:"queues"`
+}
+
 // world is everything that KAI decides by, at one moment.
 type world struct {
+	cluster
 	// Taken is that moment. The times of the objects are moved so that it is now.
 	Taken time.Time `json:"taken"`
 	// MaxRounds ends a play that does not settle.
@@ -29,16 +40,11 @@ type world struct {
 	// PatienceSeconds pass once nothing changes: after them no work is protected any more that has run for less.
 	PatienceSeconds int64 `json:"patienceSeconds"`
 	// Returns: the owner of an evicted pod creates it again, as KubeRay does.
-	Returns bool    `json:"returns"`
-	Shards  []shard `json:"shards"`
+	Returns bool `json:"returns"`
 
-	Nodes           []*corev1.Node                    `json:"nodes"`
-	Topologies      []*topologyv1alpha1.Topology      `json:"topologies"`
-	PriorityClasses []*schedulingv1.PriorityClass     `json:"priorityClasses"`
-	Queues          []*queuev2.Queue                  `json:"queues"`
-	PodGroups       []*podgroupv2alpha2.PodGroup      `json:"podGroups"`
-	Pods            []*corev1.Pod                     `json:"pods"`
-	BindRequests    []*schedulingv1alpha2.BindRequest `json:"bindRequests"`
+	PodGroups    []*podgroupv2alpha2.PodGroup      `json:"podGroups"`
+	Pods         []*corev1.Pod                     `json:"pods"`
+	BindRequests []*schedulingv1alpha2.BindRequest `json:"bindRequests"`
 }
 
 // shard is one of KAI's schedulers. The flags are those of its program; without a configuration it has KAI's default.
@@ -63,14 +69,28 @@ func read(source io.Reader) (*world, error) {
 	if err := json.NewDecoder(source).Decode(found); err != nil {
 		return nil, unplayable("the world cannot be read: %v", err)
 	}
-	for index := range found.Shards {
-		if err := found.Shards[index].prepare(); err != nil {
-			return nil, err
-		}
+	if err := found.prepare(); err != nil {
+		return nil, err
 	}
 	found.bind()
 	found.age(time.Since(found.Taken))
 	return found, nil
+}
+
+func (c *cluster) prepare() error {
+	for index := range c.Shards {
+		if err := c.Shards[index].prepare(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) objects() []runtime.Object {
+	found := objects(nil, c.Nodes)
+	found = objects(found, c.PriorityClasses)
+	found = objects(found, c.Topologies)
+	return objects(found, c.Queues)
 }
 
 func (s *shard) prepare() error {

@@ -1,0 +1,243 @@
+"""Brings a KAI stack and a recording together: queues, schedulers and nodes, and the jobs as PodGroups.
+
+Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
+format (muster/replay/kai_course.py), nor for the objects of a stack (muster/preview/whatif/kai).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from muster.live.snapshot import GroupPod, PodGroup
+from muster.model import names
+from muster.model.kai.partition import sharding
+from muster.model.kai.settings import Sharding
+from muster.model.priorities import Priority
+from muster.model.queues import Team
+from muster.model.stack import Stack
+from muster.preview.replay.queues import teams_by_namespace
+from muster.preview.whatif.kai.nodes import all_nodes, to_manifest
+from muster.preview.whatif.kai.queues import is_bounded, protections, refuse_roots, to_queues
+from muster.preview.whatif.kai.schedulers import to_shards
+from muster.preview.whatif.kai.work import group_manifest, pod_manifest
+from muster.render import kai
+from muster.render.manifest import manifest
+from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
+from muster.replay.figures import Played
+from muster.replay.kai_course import KaiCourse, KaiEntry, play_course
+from muster.replay.kai_player import VERSION
+from muster.replay.playback import Playback
+from muster.replay.player import Manifest
+from muster.replay.pods import has_pool, to_pods
+from muster.replay.recording import Job, Recording
+from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM, Subject, quota_of_all
+
+NO_KAI_QUEUE: Final = "whose queue is unknown: the team has a queue for each pool, and they name no pool"
+# More than any pool has: the GPUs of a queue without a bound.
+_UNBOUND: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiSide(Subject):
+    """What KAI plays."""
+
+    course: KaiCourse
+    entries: Sequence[KaiEntry]
+
+    def play(self, program: Path) -> Playback:
+        return play_course(self.course, self.entries, program=program)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A queue that holds work. `pool` None: of any pool."""
+
+    queue: str
+    team: Team
+    pool: str | None
+
+
+def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RECORDED) -> KaiSide:
+    """UnplayableError where KAI 0.12 cannot have this stack."""
+    queues = to_queues(stack)
+    leaves, times = _Leaves(stack), Times(recording, assumptions, stack.pools)
+    priorities = _Priorities(stack)
+    left_out: Counter[str] = Counter()
+    entries: list[KaiEntry] = []
+    jobs: list[Played] = []
+    for job in recording.jobs:
+        seconds = times.seconds(job)
+        leaf = leaves.of(job)
+        if seconds is None or isinstance(leaf, str):
+            left_out[leaf if isinstance(leaf, str) else NO_RUN] += 1
+            continue
+        if not all(has_pool(pods, stack.pools) for pods in job.pod_sets):
+            left_out[NO_POOL] += 1
+            continue
+        group = _group(job, leaf, stack, priority=priorities.name_of(job))
+        pods = [
+            (recorded.count, pod_manifest(group, pod))
+            for recorded, pod in zip(job.pod_sets, group.pods, strict=True)
+        ]
+        entries.append(
+            KaiEntry(
+                label=group.label,
+                group=group_manifest(group),
+                pods=pods,
+                seconds=seconds,
+                delays=times.delays(job),
+            )
+        )
+        jobs.append(
+            Played(
+                key=job.key,
+                label=group.label,
+                team=leaf.team.name,
+                queue=leaf.queue,
+                priority=job.priority_class or str(job.priority),
+                gpus=job.devices,
+                created=int(job.created),
+            )
+        )
+    refuse_roots(queues, [each.queue for each in jobs])
+    quotas = dict(_quotas(stack, leaves, queues))
+    nodes = all_nodes(stack, ())
+    flavors = {pool.name: pool.flavor for pool in stack.pools}
+    return KaiSide(
+        course=KaiCourse(
+            shards=to_shards(stack),
+            queues=queues,
+            nodes=[to_manifest(each) for each in nodes],
+            topologies=kai.topologies(stack),
+            priority_classes=priorities.manifests(),
+            flavors={each.name: flavors[each.labels[names.POOL_LABEL]] for each in nodes},
+            grace=assumptions.grace,
+            protected=protections(stack, queues),
+        ),
+        entries=entries,
+        jobs=jobs,
+        quotas=quotas,
+        gpus=quota_of_all(quotas, stack.pools),
+        left_out=left_out,
+        notes=tuple(_notes(stack)),
+    )
+
+
+class _Leaves:
+    """The queues of a stack that hold work, by what a recorded job says."""
+
+    def __init__(self, stack: Stack) -> None:
+        teams = {team.name: team for _, team in stack.teams()}
+        self.all = [
+            _Leaf(queue, teams[team], pool)
+            for team, queues in kai.leaf_queues(stack).items()
+            for pool, queue in queues.items()
+        ]
+        self._stack, self._teams = stack, teams_by_namespace(stack)
+
+    def of(self, job: Job) -> _Leaf | str:
+        """The job's queue, or why it has none. A recording of KAI has its name, all others have the team."""
+        team = self._teams.get(job.team)
+        named = [each for each in self.all if each.queue == job.queue]
+        if found := next((each for each in named if each.team is team), next(iter(named), None)):
+            return found
+        if team is None:
+            return NO_TEAM
+        own = [each for each in self.all if each.team is team]
+        if len(own) > 1:
+            own = [each for each in own if each.pool in self._pools(job)]
+        return own[0] if len(own) == 1 else NO_KAI_QUEUE
+
+    def _pools(self, job: Job) -> set[str]:
+        """Those that its pods name; those of its pods with devices where any has one."""
+        with_devices = [
+            pods for pods in job.pod_sets if any(pods.requests.get(each) for each in names.DEVICE_RESOURCES)
+        ]
+        named = {
+            each
+            for pods in with_devices or job.pod_sets
+            for each in (*pods.pools, pods.node_selector.get(names.POOL_LABEL, ""))
+        }
+        return {pool.name for pool in self._stack.pools if not named.isdisjoint({pool.name, pool.flavor})}
+
+
+class _Priorities:
+    """PriorityClasses of the stack, and those of recorded numbers that no class of the stack has."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._own = kai.priority_classes(stack)
+        self._values = {str(each["metadata"]["name"]): int(each["value"]) for each in self._own}
+        self._more: dict[str, int] = {}
+
+    def name_of(self, job: Job) -> str:
+        """Its class; that of its number where the stack does not know the class. "" leaves it to KAI."""
+        if job.priority_class in self._values or not job.priority:
+            return job.priority_class
+        name = next((each for each, value in self._values.items() if value == job.priority), "")
+        if not name:
+            name = f"recorded-{job.priority}"
+            self._more[name] = job.priority
+        return name
+
+    def manifests(self) -> list[Manifest]:
+        more = [Priority(value, name) for name, value in sorted(self._more.items())]
+        return [
+            *self._own,
+            *(
+                manifest("scheduling.k8s.io/v1", "PriorityClass", each.name, value=each.value)
+                for each in more
+            ),
+        ]
+
+
+def _group(job: Job, leaf: _Leaf, stack: Stack, *, priority: str) -> PodGroup:
+    """With one pod for each kind of pods."""
+    shapes = [to_pods(each, stack.pools) for each in job.pod_sets]
+    pods = tuple(
+        GroupPod(
+            name=f"{job.id}-{index}",
+            requests=each.requests,
+            node_selector=each.node_selector,
+            tolerations=each.tolerations,
+            terms=each.terms,
+        )
+        for index, each in enumerate(shapes)
+    )
+    is_sharded = sharding(stack) is Sharding.PER_POOL
+    return PodGroup(
+        namespace=job.team if job.team in leaf.team.namespaces else leaf.team.namespace,
+        name=job.id,
+        queue=leaf.queue,
+        created=datetime.fromtimestamp(job.created, UTC),
+        pods=pods,
+        min_member=sum(each.count if each.min_count is None else each.min_count for each in job.pod_sets),
+        priority_class=priority,
+        partition=leaf.pool or "" if is_sharded else "",
+    )
+
+
+def _quotas(
+    stack: Stack, leaves: _Leaves, queues: Sequence[Manifest]
+) -> Iterator[tuple[tuple[str, str], int]]:
+    """A queue without a pool of its own holds work of the stack's one GPU pool."""
+    by_name = {each["metadata"]["name"]: each for each in queues}
+    gpu_pools = {pool.name: pool for pool in stack.pools if pool.is_gpu}
+    for leaf in leaves.all:
+        pool = gpu_pools.get(leaf.pool or next(iter(gpu_pools), ""))
+        if pool is not None:
+            amount = _gpus(by_name[leaf.queue])
+            yield (leaf.queue, pool.flavor), _UNBOUND if amount < 0 else amount
+
+
+def _gpus(queue: Mapping[str, Manifest]) -> int:
+    return int(queue["spec"]["resources"]["gpu"]["quota"])
+
+
+def _notes(stack: Stack) -> Iterator[str]:
+    yield f"KAI {VERSION}'s own scheduler decides, ties by chance. Newer versions differ (docs/kai.md)."
+    yield "Every pool has its largest size. A gang's pods are created at once, and Muster's gate is open."
+    if is_bounded(stack):
+        yield "A queue's quota of GPUs counts as its limit, as Muster's gate has it."

@@ -1,0 +1,160 @@
+"""`muster diff --replay` for a stack with KAI: its own scheduler decides in logical time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.config import load
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.preview.replay.kai_side import to_kai_side
+from muster.replay.assumptions import Assumptions
+from muster.replay.kai_player import PROGRAM
+from muster.replay.playback import Playback, PlayedRun
+from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.writer import write_recording
+from tests import built
+from tests.integration.real_kai.programs import SWITCH
+
+_START: Final = 1_764_000_000
+_HOUR: Final = 3600
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    if not os.environ.get(SWITCH):
+        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
+
+
+def _stack(path: Path, *, vision: int, speech: int, **kai: str) -> Path:
+    """8 nodes of one GPU. Teams may use all of it."""
+    teams = {
+        name: {"quota": {"l4": quota}, "borrow": {"l4": 8 - quota}, "priorities": ["train", "build"]}
+        for name, quota in (("vision", vision), ("speech", speech))
+    }
+    config = {
+        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+        "muster:scheduler": "kai",
+        "muster:kai": {"shard": {"minRuntime": kai}} if kai else {},
+        "muster:gangAdmission": {"kai": {"overQuota": "allow"}},
+        "muster:pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
+        },
+        "muster:priorities": {"train": 50, "build": 90},
+        "muster:departments": {"research": {"teams": teams}},
+    }
+    path.write_text(yaml.safe_dump({"config": config}))
+    return path
+
+
+def _job(name: str, team: str, *, at: int, gpus: int, seconds: int, priority: str = "train") -> Job:
+    begun = float(_START + at)
+    run = Run(reserved=begun, admitted=begun, ended=begun + seconds, end=End.FINISHED)
+    return Job(
+        id=name,
+        team=team,
+        created=begun,
+        pod_sets=(PodSet(name="main", count=gpus, requests={names.GPU_RESOURCE: 1}, pools=("l4",)),),
+        priority_class=priority,
+        runs=(run,),
+        left=run.ended,
+        outcome=End.FINISHED,
+    )
+
+
+def _recording(*jobs: Job) -> Recording:
+    header = Header(scheduler=Scheduler.KAI, start=_START, end=_START + 20 * _HOUR, source="test")
+    return Recording(header=header, jobs=tuple(sorted(jobs, key=lambda job: job.created)))
+
+
+def _play(stack: Path, program: Path, *jobs: Job, grace: int = 0) -> Playback:
+    return to_kai_side(load(stack), _recording(*jobs), Assumptions(grace=grace)).play(program)
+
+
+def _times(runs: Sequence[PlayedRun]) -> list[tuple[int, int | None]]:
+    return [(run.start - _START, None if run.end is None else run.end - _START) for run in runs]
+
+
+# Vision has all eight GPUs for three hours; after one speech, which has a quota of four, wants them.
+_OVER: Final = _job("over", "vision", at=0, gpus=8, seconds=3 * _HOUR)
+_OWN: Final = _job("own", "speech", at=_HOUR, gpus=4, seconds=_HOUR)
+
+
+def test_work_over_quota_is_evicted_and_starts_again_from_its_beginning(
+    program: Path, tmp_path: Path
+) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4)
+    played = _play(stack, program, _OVER, _OWN)
+    assert _times(played.runs["speech/own"]) == [(_HOUR, 2 * _HOUR)]
+    assert _times(played.runs["vision/over"]) == [(0, _HOUR), (2 * _HOUR, 5 * _HOUR)]
+    lost = played.runs["vision/over"][0]
+    assert (lost.is_evicted, lost.by, lost.reason) == (True, "speech/own", "reclaim")
+    assert lost.usage["l4"][names.GPU_RESOURCE] == 8
+    assert played.preemptions == 1
+
+
+def test_an_evicted_gang_holds_its_nodes_for_the_grace(program: Path, tmp_path: Path) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4)
+    played = _play(stack, program, _OVER, _OWN, grace=60)
+    assert _times(played.runs["speech/own"]) == [(_HOUR + 60, 2 * _HOUR + 60)]
+    assert _times(played.runs["vision/over"])[0] == (0, _HOUR)
+
+
+def test_a_minimum_runtime_protects_by_the_clock_of_the_replay(program: Path, tmp_path: Path) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4, reclaimMinRuntime="90m")
+    played = _play(stack, program, _OVER, _OWN)
+    # KAI looks again in the second after the protection.
+    assert _times(played.runs["speech/own"])[0] == (90 * 60 + 1, 150 * 60 + 1)
+
+
+def test_a_gang_that_fits_no_nodes_never_starts_and_kai_says_why(program: Path, tmp_path: Path) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4)
+    played = _play(stack, program, _job("huge", "vision", at=0, gpus=9, seconds=60), _OWN)
+    assert played.runs["vision/huge"] == ()
+    assert played.reasons["vision/huge"]
+    assert len(played.runs["speech/own"]) == 1
+
+
+def test_the_same_recording_gives_the_same_decisions(program: Path, tmp_path: Path) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4)
+    shape = [("vision", 5), ("speech", 3), ("vision", 2), ("speech", 6), ("vision", 8), ("speech", 1)]
+    jobs = [
+        _job(f"j{number}", team, at=number * 600, gpus=gpus, seconds=1500 + 700 * number)
+        for number, (team, gpus) in enumerate(shape)
+    ]
+    first, second = (_play(stack, program, *jobs) for _ in range(2))
+    assert first.digest == second.digest
+    assert first.runs == second.runs
+
+
+def test_the_report_says_who_would_have_waited(program: Path, tmp_path: Path) -> None:
+    jobs = [_job(f"v{index}", "vision", at=index * _HOUR, gpus=4, seconds=2 * _HOUR) for index in range(6)]
+    jobs += [
+        replace(_job(f"s{index}", "speech", at=index * _HOUR, gpus=4, seconds=_HOUR), id=f"s{index}")
+        for index in range(6)
+    ]
+    write_recording(tmp_path / "month.jsonl", _recording(*jobs))
+    base = _stack(tmp_path / "base.yaml", vision=4, speech=4)
+    head = _stack(tmp_path / "head.yaml", vision=8, speech=0)
+    command = ["diff", str(head), "--base", str(base), "--replay", str(tmp_path / "month.jsonl"), "--json"]
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
+        assert main(command) == 0
+    out.seek(0)
+    found = json.loads(out.read())["stacks"][0]["replay"]
+    assert found["base"]["waits"]["teams"]["speech"]["p50"] == 0
+    assert found["head"]["waits"]["teams"]["speech"]["p50"] > _HOUR
+    assert "speech would have waited" in found["sentence"]
+    assert any("KAI 0.12.0" in each for each in found["assumptions"])
