@@ -7,16 +7,13 @@ Reads caches, calls nothing.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
 from muster.controller.gangs.identity import request_of_template
-from muster.controller.gangs.indexes import BY_NODE, BY_POOL, BY_REQUEST
+from muster.controller.gangs.indexes import BY_POOL, BY_REQUEST
 from muster.controller.gangs.objects import (
-    Belonging,
-    Node,
-    Placeholder,
     Pod,
     PodTemplate,
     ProvisioningRequest,
@@ -27,7 +24,8 @@ from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.indexes import BY_MINUTE, minute
-from muster.controller.kueue.objects import ResourceFlavor, Workload
+from muster.controller.kueue.known_snapshots import KnownSnapshots
+from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
 
@@ -47,9 +45,7 @@ class _Asked:
 
 
 class CompetingGangs:
-    """`base_snapshot`: a Workload, a check and a moment to what is known of it alone; `is_asking`: whether a
-    request of the gang with this uid is being written.
-    """
+    """`is_asking`: whether a request of the gang with this uid is being written."""
 
     def __init__(
         self,
@@ -57,25 +53,13 @@ class CompetingGangs:
         workloads: Informer[Workload],
         requests: Informer[ProvisioningRequest],
         templates: Informer[PodTemplate],
-        placeholders: Informer[Placeholder],
-        nodes: Informer[Node],
         pods: Informer[Pod],
-        flavors: Informer[ResourceFlavor],
         checks: Checks,
-        base_snapshot: Callable[[Workload, str, datetime], WorkloadSnapshot],
+        known: KnownSnapshots,
         is_asking: Callable[[str], bool],
     ) -> None:
         self._workloads, self._requests, self._pods, self._checks = workloads, requests, pods, checks
-        self._templates, self._placeholders = templates, placeholders
-        self._base_snapshot, self._is_asking = base_snapshot, is_asking
-        self._known: dict[str, dict[str, WorkloadSnapshot]] = {}
-        """By uid and check, until the gang changes or all its pods have a node."""
-        workloads.store.listen(self._workload_changed)
-        for owned in (requests, templates, placeholders):
-            owned.store.listen(self._belonging_changed)
-        nodes.store.listen(self._node_changed)
-        flavors.store.listen(lambda *_: self._known.clear())
-        checks.listen(self._known.clear)
+        self._templates, self._known, self._is_asking = templates, known, is_asking
 
     def claims_before_asking(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room on existing nodes for gangs that have their own nodes before this one, which has requested
@@ -96,8 +80,9 @@ class CompetingGangs:
 
     def prior_claims(self, snapshot: WorkloadSnapshot) -> Iterator[PodDemand]:
         """Room that gangs before this one were promised in its pools and have not taken yet."""
+        rank = snapshot.claim_rank
         for other in self._others(snapshot, self._claimants(snapshot)):
-            if other.claim_rank < snapshot.claim_rank:
+            if other.claim_rank < rank:
                 yield from self._unused_claims(other)
 
     def _others(
@@ -109,32 +94,11 @@ class CompetingGangs:
             if workload is None or uid == snapshot.workload.metadata.uid:
                 continue
             try:
-                other = self._snapshot(workload, check, snapshot.now)
+                other = self._known.of(workload, check, snapshot.now)
                 if other.gang.request_specs and other.holds_capacity_claims:
                     yield other
             except ValueError:
                 continue
-
-    def _snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
-        checks = self._known.setdefault(workload.metadata.uid, {})
-        if check not in checks:
-            checks[check] = self._base_snapshot(workload, check, now)
-        return checks[check]
-
-    def _workload_changed(self, before: Workload | None, after: Workload | None) -> None:
-        if before is not None:
-            self._known.pop(before.metadata.uid, None)
-
-    def _belonging_changed(self, before: Belonging | None, after: Belonging | None) -> None:
-        for item in (before, after):
-            if item is not None:
-                self._known.pop(item.metadata.labels.get(identity.WORKLOAD_UID, ""), None)
-
-    def _node_changed(self, before: Node | None, after: Node | None) -> None:
-        """What a set is promised depends on the nodes of its placeholders."""
-        if (node := after or before) is not None:
-            for pod in self._placeholders.store.by_index(BY_NODE, node.metadata.name):
-                self._belonging_changed(None, pod)
 
     def _unused_claims(self, other: WorkloadSnapshot) -> Iterable[PodDemand]:
         # Of a scale-up, which of its pods are done does not show whether they are new ones.
@@ -183,7 +147,7 @@ class CompetingGangs:
             else:
                 waiting.add((each.uid, each.check))
         for uid in used - {uid for uid, _ in waiting}:
-            self._known.pop(uid, None)
+            self._known.forget(uid)
         return waiting
 
     def _is_used(self, asked: _Asked) -> bool:

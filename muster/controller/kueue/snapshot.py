@@ -285,7 +285,7 @@ class WorkloadSnapshot(Attempt):
         """What its requests were promised is still meant for its pods."""
         return self.may_act and not self.is_finished and self.policy is not None
 
-    @cached_property
+    @property
     def claim_rank(self) -> tuple[bool, datetime, str]:
         """Priority of its claims: gangs that are Ready, then the one that was provisioned first."""
         moments = [request.status.since("Provisioned") for request in self.current.values()]
@@ -325,6 +325,10 @@ class WorkloadSnapshot(Attempt):
 
     def with_retry_delay(self, delay: timedelta) -> "WorkloadSnapshot":
         return replace(self, retry_delay=delay)
+
+    def move_to(self, now: datetime) -> None:
+        """No cached property reads the time."""
+        object.__setattr__(self, "now", now)
 
     def with_surroundings(self, surroundings: Surroundings) -> "WorkloadSnapshot":
         """The same facts, with what was computed of them: no cached property reads surroundings."""

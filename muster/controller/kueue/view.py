@@ -46,7 +46,8 @@ from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.contention import CompetingGangs
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED
-from muster.controller.kueue.line import SplitGangs
+from muster.controller.kueue.known_snapshots import KnownSnapshots
+from muster.controller.kueue.line import SplitGangs, is_gathering
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
@@ -71,28 +72,36 @@ class View(GangView[Workload]):
     queues: Informer[ClusterQueue]
     checks: Checks
     usage: NodeUsage[Pod] = field(init=False)
+    known: KnownSnapshots = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
 
     def __post_init__(self) -> None:
         self.usage = NodeUsage(self.pods)
+        words = (self.words.pods, self.words.claims) if self.words else ()
+        self.known = KnownSnapshots(
+            self._base_snapshot,
+            workloads=self.workloads,
+            made=(self.requests, self.templates),
+            placeholders=self.placeholders,
+            nodes=self.nodes,
+            others=(self.flavors, self.queues, *words),
+            checks=self.checks,
+        )
         self.split_gangs = SplitGangs(
             *(self.workloads, self.requests, self.flavors),
             templates=self.templates,
             placeholders=self.placeholders,
             checks=self.checks,
-            base_snapshot=self._base_snapshot,
+            base_snapshot=self.known.of,
         )
         self.competing_gangs = CompetingGangs(
             workloads=self.workloads,
             requests=self.requests,
             templates=self.templates,
-            placeholders=self.placeholders,
-            nodes=self.nodes,
             pods=self.pods,
-            flavors=self.flavors,
             checks=self.checks,
-            base_snapshot=self._base_snapshot,
+            known=self.known,
             is_asking=self.split_gangs.is_asking,
         )
 
@@ -107,7 +116,9 @@ class View(GangView[Workload]):
     def snapshot(self, workload: Workload, check: str, *, now: datetime) -> WorkloadSnapshot:
         """Everything that a decision about this Workload and this check depends on."""
         self.split_gangs.reconciling(workload.key, now=now)
-        snapshot = self._base_snapshot(workload, check, now)
+        # One of a gang that runs is needed once: it is looked at when something of it changes.
+        build = self.known.of if is_gathering(workload) else self._base_snapshot
+        snapshot = build(workload, check, now)
         try:
             return snapshot.with_surroundings(self._surroundings(snapshot))
         except ValueError:

@@ -105,14 +105,13 @@ def test_the_earlier_slices_that_a_slice_uses_are_read_and_no_others() -> None:
 
 
 def test_what_a_gang_leaves_to_others_follows_what_it_grows_out_of() -> None:
-    """It is kept until the Workload changes, and what it grows out of is written on that."""
+    """What it grows out of is written on the Workload."""
     live = a_slice(1, finished=False, counted=False)
     view = view_of(POLICY, workloads=[a_slice(0, finished=True), live])
-    gangs = view.competing_gangs
-    assert not gangs._snapshot(live, CHECK, START).base.is_counted
+    assert not view.known.of(live, CHECK, START).base.is_counted
     counted = changed(a_slice(1, finished=False))
     view.workloads.store.put(counted)
-    seen = gangs._snapshot(counted, CHECK, START)
+    seen = view.known.of(counted, CHECK, START)
     assert (seen.base.runs, seen.gang.request_specs[0].count) == ({"main": 1}, 1)
 
 
