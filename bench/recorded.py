@@ -1,36 +1,36 @@
 """Measures how well a recording of a real Kueue replays: its order of starts, and its waits.
 
-    python -m bench.recorded --jobs 40 > table.md
+    python -m bench.recorded --jobs 120 --longest 600 --gap 6 > table.md
 
 A bare control plane runs etcd, the API server and Kueue. Jobs of three teams with borrowing and two
-priorities arrive; this program acts as the jobs, which end after their time and give their quota back when
-they are preempted. Arrivals and ends are four seconds apart. `muster record` watches. Then the player plays
-the recording in the same queues.
+priorities arrive as they come, faster than they end; this program acts as the jobs, which end after their
+time and give their quota back when they are preempted (job_actors.py). `muster record` watches. Then the
+player plays the recording in the same queues.
 
-Start order: of all pairs of recorded starts in different seconds, the share that the player starts in this
-order or in the same second. A start that only one side has makes all of its pairs wrong. Error of a wait:
-the difference of both waits as a share of the recorded one, of jobs that waited.
+Start order: of all pairs of recorded starts that are a tenth of a second apart or more, the share that the
+player starts in this order or at the same time. A start that only one side has makes all of its pairs wrong:
+the second start of a preempted job is another one than its first. Error of a wait: the difference of both
+waits as a share of the recorded one, of jobs that waited for a second or longer.
 """
 
 import argparse
+import math
 import random
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from itertools import combinations, pairwise
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from bench.job_actors import PlannedJob, act
 from muster import config
-from muster.live.conditions import find_condition, is_true
-from muster.live.fields import text
 from muster.live.snapshot import PodSet, State, Toleration, Workload
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
@@ -41,50 +41,37 @@ from muster.preview.replay.queues import queues_of
 from muster.preview.whatif import fixtures
 from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
 from muster.render.kueue import deciding_config
-from muster.replay import stored
 from muster.replay.assumptions import Assumptions
 from muster.replay.playback import Playback
-from muster.replay.player import Entry, World, ensure_player, play
+from muster.replay.player import ensure_player, play
 from muster.replay.reader import load_recording
-from muster.replay.recording import End, Recording
+from muster.replay.recording import Recording
 from muster.replay.side import to_side
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
 ASSETS: Final = ("kueue-crds", "provisioningrequest-crd")
 _TEAMS: Final = ("vision", "speech", "robotics")
 _POOL: Final = "l4"
-_QUOTA: Final = 4
-_WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
-_MERGE: Final = "application/merge-patch+json"
-_PAUSE: Final = 0.1
-_GRACE: Final = 1
-# Kueue collects for a second what it tries again, and a victim takes a second to go.
-_APART: Final = 4
-# A job that never starts would keep the measurement waiting: all jobs one after the other take less.
-_PATIENCE: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedJob:
-    """`at` and `seconds`: from the start, and while it runs."""
-
-    name: str
-    team: str
-    at: int
-    gpus: int
-    seconds: int
-    priority: str
+_SIZES: Final = (1, 1, 2, 2, 4, 4, 8)
+# Kueue writes what it admits in one cycle at the same time.
+_TOGETHER: Final = 0.1
+# Of a job that starts at once, the wait is only what Kueue takes.
+_SHORTEST: Final = 1.0
+_URGENT: Final = 0.1
+# Seconds from a preemption until the quota is free.
+_GRACE: Final = (0.5, 3.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """`order` is the share of pairs in the same order, `waits` the errors of the waits, in seconds and as
-    shares of the recorded wait.
+    """`order` is the share of pairs of starts in the same order, `firsts` that of pairs of first starts,
+    `waits` the errors of the waits, in seconds and as shares of the recorded wait.
     """
 
     starts: int
     preemptions: int
     order: float
+    firsts: float
     waits: Sequence[tuple[float, float]]
 
     @property
@@ -92,56 +79,36 @@ class Agreement:
         return statistics.median(share for _, share in self.waits) if self.waits else 0.0
 
 
-def plan(count: int, *, seed: int, longest: int, described: Stack, program: Path) -> list[PlannedJob]:
-    """Jobs whose arrivals and ends are some seconds apart when the player plays them. Times of Kubernetes
-    have whole seconds: a recording does not tell the order of events within one, and the decisions after them
-    may be others.
+def plan(count: int, *, seed: int, longest: float, gap: float) -> list[PlannedJob]:
+    """Jobs that come as they come, a `gap` of seconds apart in the mean, and run for a quarter of the longest
+    time in the median.
     """
     dice = random.Random(seed)  # noqa: S311 - the work of a benchmark
     jobs: list[PlannedJob] = []
-    tries = 0
-    while len(jobs) < count:
-        tries += 1
-        at = jobs[-1].at + dice.randint(_APART, 2 * _APART + tries) if jobs else 0
+    at = 0.0
+    for number in range(count):
         job = PlannedJob(
-            name=f"job-{len(jobs):04}",
+            name=f"job-{number:04}",
             team=dice.choice(_TEAMS),
             at=at,
-            gpus=dice.choice((1, 2, 2, 4, 4, 8)),
-            seconds=dice.randint(longest // 4, longest),
-            priority=dice.choice(("prod", "dev", "dev", "dev")),
+            gpus=dice.choice(_SIZES),
+            seconds=min(longest, dice.lognormvariate(math.log(longest / 4), 0.8)),
+            priority="prod" if dice.random() < _URGENT else "dev",
+            grace=dice.uniform(*_GRACE),
         )
-        if _is_spaced([*jobs, job], described, program):
-            jobs.append(job)
-            tries = 0
+        jobs.append(job)
+        at += dice.expovariate(1 / gap)
     return jobs
 
 
-def _is_spaced(jobs: Sequence[PlannedJob], described: Stack, program: Path) -> bool:
-    queues = queues_of(described)
-    world = World(objects=queues.objects, config=queues.config, grace=_GRACE)
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    entries = [
-        Entry(
-            workload=stored.pending(_workload(job, described, start + timedelta(seconds=job.at))),
-            seconds=job.seconds,
-        )
-        for job in jobs
-    ]
-    played = play(world, entries, program=program)
-    runs = (run for found in played.runs.values() for run in found)
-    ends = [run.end for run in runs if run.end is not None and not run.is_evicted]
-    events = sorted([*(int(start.timestamp()) + job.at for job in jobs), *ends])
-    return all(after - before >= _APART for before, after in pairwise(events))
-
-
-def stack() -> Stack:
-    teams = {team: {"quota": {_POOL: _QUOTA}, "borrow": {_POOL: _QUOTA * len(_TEAMS)}} for team in _TEAMS}
+def stack(quota: int) -> Stack:
+    """Three teams with this many GPUs each, who may borrow all."""
+    teams = {team: {"quota": {_POOL: quota}, "borrow": {_POOL: quota * len(_TEAMS)}} for team in _TEAMS}
     described = {
         "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
         "pools": {
             "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            _POOL: {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": _QUOTA * len(_TEAMS)},
+            _POOL: {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": quota * len(_TEAMS)},
         },
         "priorities": {"prod": 1000, "dev": 100},
         "departments": {"all": {"teams": teams}},
@@ -173,7 +140,7 @@ def record(plane: ControlPlane, jobs: Sequence[PlannedJob], described: Stack, ou
         assert watching.stderr is not None
         while "watching" not in (line := watching.stderr.readline()):
             assert line, "the recorder has ended"
-        _Actors(plane, described, jobs).run()
+        act(plane, jobs, lambda job, created: _workload(job, described, created))
         watching.send_signal(signal.SIGINT)
         watching.wait(timeout=60)
     finally:
@@ -182,21 +149,9 @@ def record(plane: ControlPlane, jobs: Sequence[PlannedJob], described: Stack, ou
 
 
 def compare(recording: Recording, described: Stack, *, program: Path) -> Agreement:
-    assumed = Assumptions(grace=release_seconds(recording))
-    side = to_side(queues_of(described), recording, assumed)
+    side = to_side(queues_of(described), recording, Assumptions(grace=None))
     played = play(side.world, side.entries, program=program)
     return agreement(recording, played)
-
-
-def release_seconds(recording: Recording) -> int:
-    """How long a preempted job took to give its quota back, in the median; 0 where none was preempted."""
-    found = [
-        run.ended - run.evicted
-        for job in recording.jobs
-        for run in job.runs
-        if run.end is End.PREEMPTED and run.evicted is not None and run.ended is not None
-    ]
-    return round(statistics.median(found)) if found else 0
 
 
 def agreement(recording: Recording, played: Playback) -> Agreement:
@@ -211,24 +166,29 @@ def agreement(recording: Recording, played: Playback) -> Agreement:
     waits = [
         (error, error / wait)
         for job in recording.jobs
-        if job.runs and (wait := job.runs[0].reserved - job.created) > 0
+        if job.runs and (wait := job.runs[0].reserved - job.arrival) >= _SHORTEST
         for start in [starts.get((f"{job.team}/{job.id}", 0))]
-        for error in [float("inf") if start is None else abs(start - job.created - wait)]
+        for error in [float("inf") if start is None else abs(start - job.arrival - wait)]
     ]
     return Agreement(
         starts=len(recorded),
         preemptions=sum(len(job.runs) - 1 for job in recording.jobs if job.runs),
         order=_order(recorded, starts),
+        firsts=_order(_firsts(recorded), _firsts(starts)),
         waits=waits,
     )
 
 
-def _order(recorded: Mapping[tuple[str, int], float], played: Mapping[tuple[str, int], int]) -> float:
+def _firsts(starts: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    return {which: at for which, at in starts.items() if which[1] == 0}
+
+
+def _order(recorded: Mapping[tuple[str, int], float], played: Mapping[tuple[str, int], float]) -> float:
     together = sorted({*recorded, *played})
     right = total = 0
     for one, other in combinations(together, 2):
         is_known = all(each in recorded and each in played for each in (one, other))
-        if is_known and recorded[one] == recorded[other]:
+        if is_known and abs(recorded[one] - recorded[other]) < _TOGETHER:
             continue
         total += 1
         right += is_known and (recorded[one] - recorded[other]) * (played[one] - played[other]) >= 0
@@ -258,106 +218,38 @@ def _workload(job: PlannedJob, described: Stack, created: datetime) -> Workload:
     )
 
 
-@dataclass(slots=True)
-class _Actors:
-    """What jobs do besides Kueue's part. `ends`: when a running job ends; `releases`: when an evicted one
-    gives its quota back.
-    """
-
-    plane: ControlPlane
-    described: Stack
-    jobs: Sequence[PlannedJob]
-    ends: dict[str, float] = field(default_factory=dict)
-    releases: dict[str, float] = field(default_factory=dict)
-    left: set[str] = field(default_factory=set)
-
-    def run(self) -> None:
-        begun, waiting = time.monotonic(), list(self.jobs)
-        longest = _PATIENCE + 2 * sum(job.seconds for job in self.jobs)
-        while len(self.left) < len(self.jobs):
-            now = time.monotonic()
-            assert now - begun < longest, f"{len(self.jobs) - len(self.left)} jobs have not ended"
-            while waiting and begun + waiting[0].at <= now:
-                self._submit(waiting.pop(0))
-            with suppress(OSError):  # the kind is not served for a moment after Kueue has changed it
-                for found in self.plane.call("GET", _WORKLOADS)["items"]:
-                    self._act(found, now)
-            time.sleep(_PAUSE)
-
-    def _submit(self, job: PlannedJob) -> None:
-        workload = _workload(job, self.described, datetime.now(UTC))
-        body = stored.pending(workload)
-        body["metadata"] = {"name": workload.name, "namespace": workload.namespace}
-        path = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{workload.namespace}/workloads"
-        self.plane.call("POST", path, body)
-
-    def _act(self, found: Mapping[str, Any], now: float) -> None:
-        name = text(found, "metadata", "name")
-        if name in self.left or not is_true(found, "Admitted"):
-            return
-        if is_true(found, "Evicted"):
-            self.ends.pop(name, None)
-            if now >= self.releases.setdefault(name, now + _GRACE):
-                del self.releases[name]
-                self._release(found)
-            return
-        seconds = next(each.seconds for each in self.jobs if each.name == name)
-        if now >= self.ends.setdefault(name, now + seconds):
-            self.left.add(name)
-            self._patch(found, {"Finished": ("True", "Succeeded", "Done")})
-
-    def _release(self, found: Mapping[str, Any]) -> None:
-        """As every job integration does once its pods are gone."""
-        message = text(find_condition(found, "Evicted"), "message")
-        self._patch(
-            found,
-            {
-                "QuotaReserved": ("False", "Pending", message),
-                "Admitted": ("False", "NoReservation", message),
-            },
-            admission=None,
-        )
-
-    def _patch(
-        self, found: Mapping[str, Any], changes: Mapping[str, tuple[str, str, str]], **status: Any
-    ) -> None:
-        meta, now = found["metadata"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        path = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{meta['namespace']}/workloads/{meta['name']}"
-        kept = [each for each in found["status"]["conditions"] if each["type"] not in changes]
-        fresh = [
-            {"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": now}
-            for kind, (value, reason, message) in changes.items()
-        ]
-        body = {"status": {**status, "conditions": [*kept, *fresh]}}
-        self.plane.call("PATCH", f"{path}/status", body, content_type=_MERGE)
-
-
 def main() -> None:
     arguments = _arguments()
-    described, programs, program = stack(), envtest.ensure(), ensure_player()
-    jobs = plan(
-        arguments.jobs, seed=arguments.seed, longest=arguments.longest, described=described, program=program
+    described = stack(arguments.quota)
+    recording = load_recording(arguments.recording) if arguments.recording else _happen(arguments, described)
+    found = compare(recording, described, program=ensure_player())
+    seconds, shares = zip(*found.waits or [(0.0, 0.0)], strict=True)
+    print(
+        "| jobs | waited | starts | preemptions | seconds | starts in order | first starts in order "
+        "| median error of waits | p95 | longest |"
     )
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="muster-recorded-") as folder:
-        out = arguments.out or Path(folder) / "recording.jsonl.gz"
-        with kueue(described, programs, Path(folder)) as plane:
-            recording = record(plane, jobs, described, out)
-    found = compare(recording, described, program=program)
-    seconds, shares = zip(*found.waits, strict=True)
-    print("| jobs | starts | preemptions | seconds | in order | median error of waits | p95 | longest |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("|" + "---:|" * 10)
     row = (
         len(recording.jobs),
+        len(found.waits),
         found.starts,
         found.preemptions,
-        f"{time.monotonic() - begun:.0f}",
+        f"{recording.header.end - recording.header.start:.0f}",
         f"{found.order:.2%}",
+        f"{found.firsts:.2%}",
         f"{found.median_error:.1%}",
         f"{sorted(shares)[int(0.95 * len(shares))]:.1%}",
         f"{max(seconds):.0f} s",
     )
     print("|", " | ".join(map(str, row)), "|")
+
+
+def _happen(arguments: argparse.Namespace, described: Stack) -> Recording:
+    jobs = plan(arguments.jobs, seed=arguments.seed, longest=arguments.longest, gap=arguments.gap)
+    with tempfile.TemporaryDirectory(prefix="muster-recorded-") as folder:
+        out = arguments.out or Path(folder) / "recording.jsonl.gz"
+        with kueue(described, envtest.ensure(), Path(folder)) as plane:
+            return record(plane, jobs, described, out)
 
 
 def _arguments() -> argparse.Namespace:
@@ -366,10 +258,13 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--jobs", type=int, default=40)
-    parser.add_argument("--longest", type=int, default=40, help="seconds that the longest job runs")
+    parser.add_argument("--jobs", type=int, default=150)
+    parser.add_argument("--longest", type=float, default=120, help="seconds that the longest job runs")
+    parser.add_argument("--gap", type=float, default=1.2, help="seconds between arrivals, in the mean")
+    parser.add_argument("--quota", type=int, default=16, help="GPUs of each of the three teams")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="keep the recording in this file")
+    parser.add_argument("--recording", type=Path, help="play this recording of before")
     return parser.parse_args()
 
 

@@ -28,10 +28,10 @@ class _Job:
     entry: Entry = field(compare=False)
 
     @property
-    def arrival(self) -> int:
+    def arrival(self) -> float:
         if self.entry.at is not None:
             return self.entry.at
-        return int(datetime.fromisoformat(self.created).timestamp())
+        return datetime.fromisoformat(self.created).timestamp()
 
     @property
     def is_holding(self) -> bool:
@@ -42,21 +42,21 @@ class _Job:
 class _Pool:
     free: int
     waiting: list[_Job] = field(default_factory=list)
-    runs: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    ends: list[tuple[int, int, _Job]] = field(default_factory=list)
+    runs: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    ends: list[tuple[float, int, _Job]] = field(default_factory=list)
 
-    def start(self, job: _Job, now: int, *, ran: int = 0) -> None:
+    def start(self, job: _Job, now: float, *, ran: float = 0) -> None:
         self.free -= job.gpus
         self.runs[job.label] = now, None
         heapq.heappush(self.ends, (now + max((job.entry.seconds or 0) - ran, 1), job.number, job))
 
-    def end_until(self, now: int) -> None:
+    def end_until(self, now: float) -> None:
         while self.ends and self.ends[0][0] <= now:
             at, _, job = heapq.heappop(self.ends)
             self.free += job.gpus
             self.runs[job.label] = self.runs[job.label][0], at
 
-    def fill(self, now: int) -> None:
+    def fill(self, now: float) -> None:
         left: list[_Job] = []
         for job in self.waiting:
             if job.gpus <= self.free:
@@ -98,7 +98,7 @@ def play(world: World, entries: Sequence[Entry], *, gpus: int) -> Playback:
     )
 
 
-def _runs(found: tuple[int, int | None] | None) -> tuple[PlayedRun, ...]:
+def _runs(found: tuple[float, float | None] | None) -> tuple[PlayedRun, ...]:
     return () if found is None else (PlayedRun(start=found[0], end=found[1], usage={"gpu": {}}),)
 
 

@@ -20,7 +20,7 @@ _RECORDED: Final = "recorded"
 class Written:
     """The values of the options, as they were written."""
 
-    grace: int
+    grace: str
     durations: str
     provisioning: tuple[str, ...]
     seed: int
@@ -28,10 +28,10 @@ class Written:
     def parse(self) -> Assumptions:
         """AssumptionError where one cannot be read."""
         # What replays takes longer to import than `--help` may.
-        from muster.replay.assumptions import Assumptions, parse_provisioning, parse_scale
+        from muster.replay.assumptions import Assumptions, parse_grace, parse_provisioning, parse_scale
 
         return Assumptions(
-            grace=self.grace,
+            grace=parse_grace(self.grace),
             scale=parse_scale(self.durations),
             provisioning=parse_provisioning(self.provisioning),
             seed=self.seed,
@@ -41,11 +41,10 @@ class Written:
 _OPTIONS: Final = (
     click.option(
         "--grace",
-        type=click.IntRange(min=0),
-        default=0,
+        default="0",
         show_default=True,
         metavar="SECONDS",
-        help="Replay: how long a preempted job takes to give its quota back.",
+        help="Replay: how long a preempted job takes to give its quota back. Seconds, or `recorded`.",
     ),
     click.option(
         "--durations",

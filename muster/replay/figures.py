@@ -26,7 +26,7 @@ NEVER: Final = math.inf
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
     """A job that was played. `key` is that of the recorded job, `label` is "namespace/name", `queue` its
-    ClusterQueue, `gpus` its request.
+    ClusterQueue, `gpus` its request, `arrival` when it was submitted.
     """
 
     key: str
@@ -35,7 +35,7 @@ class Played:
     queue: str
     priority: str
     gpus: int
-    created: int
+    arrival: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def to_figures(
     *,
     gpus: int,
     start: int,
-    until: int,
+    until: float,
 ) -> Figures:
     """`quotas`: (ClusterQueue, flavor) -> GPUs, `gpus` those of all queues together. Utilisation and
     GPU-hours are counted from `start` to `until`: the same seconds for sides that are compared.
@@ -162,7 +162,7 @@ def devices(usage: Amounts) -> int:
 def wait_of(job: Played, runs: Sequence[PlayedRun]) -> float:
     """Seconds from its arrival until its pods began first; NEVER where they never did."""
     first = next((run.begin for run in runs if run.begin is not None), None)
-    return NEVER if first is None else float(first - job.created)
+    return NEVER if first is None else float(first - job.arrival)
 
 
 def run_gpus(run: PlayedRun) -> int:
@@ -175,12 +175,12 @@ def _gpu_hours(
     quotas: Mapping[tuple[str, str], int],
     *,
     start: int,
-    until: int,
+    until: float,
 ) -> dict[str, GpuHours]:
     """By team. A queue of several teams has one quota, whose use is shared out by their GPU-hours."""
-    changes: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    used: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    lost: Counter[str] = Counter()
+    changes: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+    used: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    lost: dict[str, float] = defaultdict(float)
     for job in jobs:
         for run in playback.runs[job.label]:
             begin, end = _clip(run, playback, start=start, until=until)
@@ -204,9 +204,10 @@ def _gpu_hours(
     }
 
 
-def _split(changes: Iterable[tuple[int, int]], quota: int) -> tuple[int, int]:
+def _split(changes: Iterable[tuple[float, int]], quota: int) -> tuple[float, float]:
     """GPU-seconds within the quota and above it."""
-    within = above = level = last = 0
+    within = above = last = 0.0
+    level = 0
     for at, change in changes:
         within += min(level, quota) * (at - last)
         above += max(level - quota, 0) * (at - last)
@@ -225,7 +226,7 @@ def _preemptions(jobs: Sequence[Played], runs: Mapping[str, Sequence[PlayedRun]]
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
-def _utilisation(jobs: Sequence[Played], playback: Playback, *, start: int, until: int) -> Curve:
+def _utilisation(jobs: Sequence[Played], playback: Playback, *, start: int, until: float) -> Curve:
     step = max(until - start, 1) / _POINTS
     spent = [0.0] * _POINTS
     for job in jobs:
@@ -236,7 +237,7 @@ def _utilisation(jobs: Sequence[Played], playback: Playback, *, start: int, unti
     return Curve(start=start, step=step, used=tuple(each / step for each in spent))
 
 
-def _clip(run: PlayedRun, playback: Playback, *, start: int, until: int) -> tuple[int, int]:
+def _clip(run: PlayedRun, playback: Playback, *, start: int, until: float) -> tuple[float, float]:
     """The part of the run in the window; it is empty where the run ended before."""
     begin = max(run.start, start)
     return begin, max(min(until, playback.end if run.end is None else run.end), begin)
@@ -269,10 +270,10 @@ def _waited(job: Played, runs: Sequence[PlayedRun]) -> float:
     """Seconds until its last start in which it did not run; NEVER where it waits at the end."""
     if not runs or runs[-1].is_evicted:
         return NEVER
-    since, waited = job.created, 0
+    since, waited = job.arrival, 0.0
     for run in runs:
         ready = run.start + run.delay
         end = ready if run.end is None else run.end
         waited += min(ready, end) - since
         since = end
-    return float(waited)
+    return waited

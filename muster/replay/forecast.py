@@ -230,7 +230,7 @@ def _play(
     for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
         until = at + seconds
         pairs = zip(side.entries, side.jobs, strict=True)
-        entries = [entry for entry, job in pairs if job.created <= until]
+        entries = [entry for entry, job in pairs if job.arrival <= until]
         world = replace(side.world, horizon=until - min(each.at or at for each in entries))
         future = _Future(side, player(world, entries))
         if all(_start(future, label, at, within=seconds) != NEVER for label in labels):
@@ -255,7 +255,7 @@ class _Counts:
     labelled: Mapping[str, Played]
     waiting: Mapping[str, Sequence[str]]
     victims: Mapping[str, Counter[str]]
-    ends: Sequence[Sequence[tuple[int, str]]]
+    ends: Sequence[Sequence[tuple[float, str]]]
 
     @classmethod
     def of(
@@ -378,7 +378,7 @@ def _victims(played: Sequence[_Future]) -> dict[str, Counter[str]]:
     return found
 
 
-def _ends(playback: Playback, running: Collection[str], at: int) -> list[tuple[int, str]]:
+def _ends(playback: Playback, running: Collection[str], at: int) -> list[tuple[float, str]]:
     firsts = ((label, runs[0]) for label, runs in playback.runs.items() if label in running and runs)
     return [
         (run.end, label)

@@ -70,7 +70,7 @@ class Futures:
             for job in past:
                 if end - back < job.created <= end - back + length:
                     start = job.created + lag + back + day * length
-                    copy = replace(job, id=f"future{day}-{job.id}", created=start)
+                    copy = replace(job, id=f"future{day}-{job.id}", created=start, arrived=None)
                     yield _lasting(copy, self._seconds_of(job, number), start=start)
 
     def _seconds_of(self, job: Job, number: int) -> float:

@@ -58,7 +58,7 @@ class Start:
         """
         running = self.running.get(job.key)
         if running is None:
-            return replace(entry, at=max(self.at, int(job.created)))
+            return replace(entry, at=max(self.at, int(job.arrival)))
         since = running.run.admitted
         ran = -self._left(running, entry) if since is None else max(self.at - int(since), 0)
         held = running.workload or self._assigned(running, workload, queue)
@@ -77,7 +77,7 @@ class Start:
             return 0.0
         return max(self.at - running.run.reserved, 0.0)
 
-    def _left(self, running: Running, entry: Entry) -> int:
+    def _left(self, running: Running, entry: Entry) -> float:
         """Seconds until the nodes are there that it waits for."""
         delays = [entry.delays.get(flavor, 0) for flavor in running.run.flavors]
         return max(max(delays, default=0) - int(self.waited(running.job)), 0)

@@ -2,12 +2,14 @@
 
 Pure: from the job as it was recorded so far and the Workload as it is now to the job as it is known now.
 Times are those of the Workload's conditions, so that a state which was reached while nothing watched is dated
-right. A run that began and ended between two observations is not seen.
+right; they have whole seconds. What a watch delivered within about that second is dated by the watch, to the
+millisecond. A run that began and ended between two observations is not seen.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from muster.live.conditions import find_condition, is_true, parse_preemptor
 from muster.live.fields import moment, text
@@ -18,21 +20,32 @@ from muster.replay.ids import Ids, tie
 from muster.replay.pod_sets import to_pod_set
 from muster.replay.recording import End, Job, Run
 
-_SAME = "QuotaReserved"
+_RESERVED: Final = "QuotaReserved"
+# From a time that was cut to its second until a watch brings it: clocks may differ by a second, and the watch
+# may be a second late.
+_EARLY_SECONDS: Final = 1.0
+_LATE_SECONDS: Final = 2.0
 
 
-def observe(found: Mapping[str, object], *, before: Job | None, ids: Ids, with_names: bool) -> Job:
-    """The job of a Workload, with the runs of `before`."""
+def observe(
+    found: Mapping[str, object], *, before: Job | None, at: float | None, ids: Ids, with_names: bool
+) -> Job:
+    """The job of a Workload, with the runs of `before`. `at`: when a watch brought it, None for a list's."""
     workload, uid = parse_workload(found), text(found, "metadata", "uid")
+    created = workload.created.timestamp()
+    arrived = before.arrived if before is not None else None
+    if before is None and at is not None and _fits(created, at):
+        arrived = at
     job = replace(
         _job(workload, ids.of(uid), with_names=with_names),
         cluster_queue=workload.cluster_queue or (before.cluster_queue if before else ""),
         tie=tie(uid),
-        runs=_runs(found, workload, () if before is None else before.runs, ids),
+        arrived=arrived,
+        runs=_runs(found, workload, () if before is None else before.runs, at=at, ids=ids),
     )
     if not is_true(found, "Finished"):
         return job
-    left = _since(found, "Finished")
+    left = _since(found, "Finished", at=at)
     outcome = _outcome(found)
     return replace(job, left=left, outcome=outcome, runs=close(job.runs, at=left, end=outcome))
 
@@ -52,6 +65,11 @@ def to_job(workload: Workload) -> Job:
         counts=_counts(workload),
     )
     return replace(job, runs=(run,))
+
+
+def refined(stated: float, at: float | None) -> float:
+    """A time in whole seconds, by the moment that brought it where that came in about the same second."""
+    return at if at is not None and _fits(stated, at) else stated
 
 
 def finished_at(found: Mapping[str, object]) -> float | None:
@@ -80,21 +98,26 @@ def _flavors(workload: Workload) -> tuple[str, ...]:
 
 
 def _runs(
-    found: Mapping[str, object], workload: Workload, before: tuple[Run, ...], ids: Ids
+    found: Mapping[str, object],
+    workload: Workload,
+    before: tuple[Run, ...],
+    *,
+    at: float | None,
+    ids: Ids,
 ) -> tuple[Run, ...]:
-    reserved = _since(found, _SAME)
-    if not is_true(found, _SAME):
+    current = before[-1] if before and before[-1].ended is None else None
+    reserved = _since(found, _RESERVED, at=at, known=current.reserved if current else None)
+    if not is_true(found, _RESERVED):
         end, reason, _ = _eviction(found, ids)
-        return close(before, at=reserved, end=end or End.EVICTED, reason=reason)
+        return close(before, at=_since(found, _RESERVED, at=at), end=end or End.EVICTED, reason=reason)
     if reserved is None:
         return before
-    current = before[-1] if before and before[-1].ended is None else None
     if current is not None and current.reserved != reserved:
         # It lost its quota and got quota again between two looks.
         before, current = close(before, at=reserved, end=End.EVICTED), None
-    admitted = _since(found, "Admitted") if is_true(found, "Admitted") else None
-    if admitted is None and current is not None:
-        admitted = current.admitted
+    admitted = current.admitted if current is not None else None
+    if is_true(found, "Admitted"):
+        admitted = _since(found, "Admitted", at=at, known=admitted)
     run = replace(
         current or Run(reserved=reserved),
         admitted=admitted,
@@ -103,14 +126,15 @@ def _runs(
     )
     if is_true(found, "Evicted"):
         end, reason, by = _eviction(found, ids)
-        run = replace(run, evicted=_since(found, "Evicted"), end=end, reason=reason, by=by)
+        evicted = _since(found, "Evicted", at=at, known=run.evicted)
+        run = replace(run, evicted=evicted, end=end, reason=reason, by=by)
     return (*(before[:-1] if current is not None else before), run)
 
 
 def _eviction(found: object, ids: Ids) -> tuple[End | None, str, str]:
     """Why it lost its quota: how, the scheduler's word, and the id of the job that preempted it."""
     if not is_true(found, "Evicted"):
-        return None, text(find_condition(found, _SAME), "reason"), ""
+        return None, text(find_condition(found, _RESERVED), "reason"), ""
     reason = text(find_condition(found, "Evicted"), "reason")
     if reason != "Preempted":
         return End.EVICTED, reason, ""
@@ -122,10 +146,16 @@ def _outcome(found: object) -> End:
     return End.FAILED if text(find_condition(found, "Finished"), "reason") == "Failed" else End.FINISHED
 
 
-def _since(found: object, kind: str) -> float | None:
-    """When a condition came to be what it is."""
-    at: datetime | None = moment(find_condition(found, kind), "lastTransitionTime")
-    return None if at is None else at.timestamp()
+def _since(found: object, kind: str, *, at: float | None = None, known: float | None = None) -> float | None:
+    """When a condition came to be what it is: as it is known already, or as exactly as `at` tells."""
+    stated: datetime | None = moment(find_condition(found, kind), "lastTransitionTime")
+    if stated is None:
+        return None
+    return refined(stated.timestamp(), at if known is None or not _fits(stated.timestamp(), known) else known)
+
+
+def _fits(stated: float, at: float) -> bool:
+    return -_EARLY_SECONDS <= at - stated <= _LATE_SECONDS
 
 
 def _counts(workload: Workload) -> tuple[int, ...]:

@@ -13,16 +13,16 @@ class PlayedRun:
     where it was not), `reason` Kueue's.
     """
 
-    start: int
-    end: int | None
+    start: float
+    end: float | None
     usage: Mapping[str, Amounts]
-    delay: int = 0
+    delay: float = 0
     is_evicted: bool = False
     by: str = ""
     reason: str = ""
 
     @property
-    def begin(self) -> int | None:
+    def begin(self) -> float | None:
         """When its pods began; None where it lost its quota before its nodes were there."""
         begin = self.start + self.delay
         return begin if self.end is None or begin < self.end else None
@@ -32,12 +32,12 @@ class PlayedRun:
 class Playback:
     """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `reasons`: of jobs
     that wait at the end, Kueue's words where it gave any. `digest` is equal
-    for equal decisions at equal times. `end` is the second of the last event.
+    for equal decisions at equal times. `end` is the time of the last event.
     """
 
     runs: Mapping[str, Sequence[PlayedRun]]
     digest: str
-    end: int
+    end: float
     cycles: int
     admissions: int
     preemptions: int

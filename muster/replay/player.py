@@ -23,6 +23,7 @@ from muster.errors import ExitCode, MusterError
 from muster.live.snapshot.kueue import parse_amount
 from muster.live.snapshot.workloads import Amounts
 from muster.replay.playback import Playback, PlayedRun
+from muster.replay.recording import Run
 
 Manifest = Mapping[str, Any]
 
@@ -49,14 +50,16 @@ class World:
     """What Kueue decides by: the rendered objects of its queues, and its configuration.
 
     `grace` is the time in seconds between an eviction and the release of its quota. `horizon`: seconds after
-    the first arrival when the play ends; 0 plays until no job can start any more. `memory`: MiB that the
+    the first arrival when the play ends; 0 plays until no job can start any more. `cycle`: seconds that a
+    cycle of the scheduler takes, and each Workload more that it writes in one. `memory`: MiB that the
     process may use before it collects garbage at any cost.
     """
 
     objects: Sequence[Manifest]
     config: Manifest = field(default_factory=dict)
-    grace: int = 0
-    horizon: int = 0
+    grace: float = 0
+    horizon: float = 0
+    cycle: float = 0
     # Two processes, for two sides of a comparison, fit within 512 MiB with the rest.
     memory: int = 128
 
@@ -67,15 +70,22 @@ class Entry:
     ends.
 
     One with an admission in its status holds quota when it arrives, and has run for `ran` seconds; below 0,
-    its nodes are there in so many. `at`: the second of its arrival, None for that of its creation. `delays`:
-    flavor -> seconds that it holds quota before it runs, until the nodes are there.
+    its nodes are there in so many. `at`: when it arrives, None for the second of its creation. `delays`:
+    flavor -> seconds that it holds quota before it runs, until the nodes are there. `grace`: as of the world,
+    of this job; None for the world's. Times are exact to the millisecond; Kueue itself is shown whole
+    seconds, as on an API server.
+
+    `recorded` are its runs as they were: what is decided within a second of one is taken for the same, and
+    ends when that did.
     """
 
     workload: Manifest
-    seconds: int | None
-    ran: int = 0
-    at: int | None = None
-    delays: Mapping[str, int] = field(default_factory=dict)
+    seconds: float | None
+    ran: float = 0
+    at: float | None = None
+    delays: Mapping[str, float] = field(default_factory=dict)
+    grace: float | None = None
+    recorded: Sequence[Run] = ()
 
 
 def ensure_player() -> Path:
@@ -207,13 +217,20 @@ def _line(entry: Entry) -> dict[str, Any]:
         "ran": entry.ran,
         "at": entry.at,
         "delays": entry.delays,
+        "grace": entry.grace,
+        "recorded": [_recorded(run) for run in entry.recorded],
     }
+
+
+def _recorded(run: Run) -> dict[str, float | None]:
+    return {"start": run.reserved, "evicted": run.evicted, "end": run.ended}
 
 
 def _document(world: World) -> dict[str, Any]:
     return {
         "config": world.config,
         "graceSeconds": world.grace,
+        "cycleSeconds": world.cycle,
         "horizonSeconds": world.horizon,
         "memoryMiB": world.memory,
         "objects": list(world.objects),

@@ -1,7 +1,8 @@
 """A recording: the jobs of a cluster over a window of time. Plain data, without I/O.
 
-Times are seconds since the epoch (UTC), to the millisecond where the source has them. Kubernetes keeps whole
-seconds. Amounts are whole numbers of base units: `cpu` in millicores, memory in bytes, devices by count.
+Times are seconds since the epoch (UTC), to the millisecond where the recorder saw it happen. Kubernetes keeps
+whole seconds. Amounts are whole numbers of base units: `cpu` in millicores, memory in bytes, devices by
+count.
 """
 
 from collections.abc import Mapping
@@ -75,11 +76,12 @@ class Run:
 class Job:
     """One Workload of Kueue, PodGroup of KAI, or line of an imported list.
 
-    `team` is its namespace with Kueue, its Queue with KAI. `queue` is the LocalQueue that it names and
-    `cluster_queue` the ClusterQueue that it was last given quota in, "" where unknown. `tie` orders jobs that
-    were created in the same second: Kueue compares UIDs then, and these are the first 16 bits of the UID.
-    `left` is when it finished, failed or was deleted; None while it is there. `name` is "" unless names
-    were asked for.
+    `created` is the time that its object has: Kueue orders jobs by it. `arrived` is when the recorder saw it
+    arrive, None where nothing watched. `team` is its namespace with Kueue, its Queue with KAI. `queue` is the
+    LocalQueue that it names and `cluster_queue` the ClusterQueue that it was last given quota in, "" where
+    unknown. `tie` orders jobs that were created in the same second: Kueue compares UIDs then, and these are
+    the first 16 bits of the UID. `left` is when it finished, failed or was deleted; None while it is there.
+    `name` is "" unless names were asked for.
     """
 
     id: str
@@ -93,6 +95,7 @@ class Job:
     tie: int = 0
     name: str = ""
     runs: tuple[Run, ...] = ()
+    arrived: float | None = None
     left: float | None = None
     outcome: End | None = None
 
@@ -102,10 +105,14 @@ class Job:
         return f"{self.team}/{self.id}"
 
     @property
+    def arrival(self) -> float:
+        return self.created if self.arrived is None else self.arrived
+
+    @property
     def wait(self) -> float | None:
-        """Seconds from creation until it was admitted first; None where that never happened."""
+        """Seconds from its arrival until it was admitted first; None where that never happened."""
         first = next((run.admitted for run in self.runs if run.admitted is not None), None)
-        return None if first is None else max(first - self.created, 0.0)
+        return None if first is None else max(first - self.arrival, 0.0)
 
     @property
     def devices(self) -> int:

@@ -27,6 +27,7 @@ from muster.replay.pods import has_pool, to_pods
 from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
 from muster.replay.subject import NO_POOL, NO_QUEUE, NO_RUN, NO_TEAM, Subject, quota_of_all
+from muster.replay.ties import by_treatment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ def to_side(
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
-    for job in recording.jobs:
+    for job in by_treatment(recording.jobs):
         seconds = times.seconds(job)
         reason = why_unplayable(job, queues)
         if reason or seconds is None:
@@ -65,8 +66,14 @@ def to_side(
         workload = _workload(job, team, queues)
         queue = queues.cluster_queues[workload.namespace, workload.queue]
         waited = 0.0 if start is None else start.waited(job)
-        delays = times.delays(job, waited=waited)
-        entry = Entry(workload=stored.pending(workload), seconds=seconds, delays=delays)
+        entry = Entry(
+            workload=_stored(workload, job, number=len(entries)),
+            seconds=seconds,
+            at=job.arrived,
+            delays=times.delays(job, waited=waited),
+            grace=times.grace(job),
+            recorded=times.recorded(job) if now is None else (),
+        )
         entries.append(entry if start is None else start.place(entry, job, workload, queue=queue))
         jobs.append(
             Played(
@@ -76,12 +83,12 @@ def to_side(
                 queue=queue,
                 priority=workload.priority_class or str(workload.priority),
                 gpus=job.devices,
-                created=int(job.created),
+                arrival=job.arrival,
             )
         )
     quotas = dict(_quotas(queues.objects))
     return Side(
-        world=World(objects=queues.objects, config=queues.config, grace=assumptions.grace),
+        world=World(objects=queues.objects, config=queues.config, cycle=times.cycle if now is None else 0),
         entries=entries,
         jobs=jobs,
         quotas=quotas,
@@ -118,6 +125,13 @@ def _workload(job: Job, team: Team, queues: Queues) -> Workload:
         priority=queues.priorities.get(job.priority_class, job.priority),
         priority_class=job.priority_class,
     )
+
+
+def _stored(workload: Workload, job: Job, *, number: int) -> dict[str, Any]:
+    """Its object, with a UID that Kueue orders among others as the job's own: by what was recorded of it."""
+    found = stored.pending(workload)
+    found["metadata"]["uid"] = f"{job.tie:04x}0000-0000-4000-8000-{number:012x}"
+    return found
 
 
 def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]]:

@@ -30,8 +30,10 @@ class Tracker:
         self.open = {job.id: job for job in recording.jobs if job.left is None}
         self.left = {job.id for job in recording.jobs if job.left is not None}
 
-    def observe(self, found: Mapping[str, object]) -> Job | None:
-        """The job of this Workload where it has changed."""
+    def observe(self, found: Mapping[str, object], *, at: float | None = None) -> Job | None:
+        """The job of this Workload where it has changed. `at`: when a watch delivered it; None where it was
+        listed, and may have changed long before.
+        """
         id = self.ids.of(text(found, "metadata", "uid"))
         if id in self.left:
             return None
@@ -40,7 +42,7 @@ class Tracker:
         if before is None and finished is not None and finished < self.start:
             self.left.add(id)
             return None
-        job = kueue.observe(found, before=before, ids=self.ids, with_names=self.with_names)
+        job = kueue.observe(found, before=before, at=at, ids=self.ids, with_names=self.with_names)
         self._keep(job)
         return None if job == before else job
 

@@ -31,6 +31,7 @@ from muster.replay.writer import Writer
 
 AGENT: Final = "muster-record"
 FLUSH_SECONDS: Final = 5.0
+_MILLISECOND: Final = 0.001
 _REPORT_SECONDS: Final = 60.0
 _LOGIN_SECONDS: Final = 10.0
 
@@ -51,6 +52,7 @@ class Recorder:
     _unlisted: set[Kind] = own(default_factory=set)
     _unconnected: set[Kind] = own(default_factory=set)
     _gap_start: float | None = None
+    _moment: float = 0.0
 
     def __post_init__(self) -> None:
         self._unlisted = {*self.source.kinds}
@@ -131,6 +133,11 @@ class Recorder:
                 f"{many(self.source.open_count, 'job waits or runs', 'jobs wait or run')} now; watching"
             )
 
+    def next_moment(self) -> float:
+        """Now, but a millisecond after the last at least, so that the file keeps the order of the watch."""
+        self._moment = max(self.clock(), self._moment + _MILLISECOND)
+        return self._moment
+
     def changed(self, jobs: list[Job]) -> None:
         self.writer.add(jobs)
 
@@ -172,11 +179,11 @@ class _Sink:
 
     def put(self, obj: Object) -> None:
         recorder = self.recorder
-        recorder.changed(recorder.source.put(self.kind, obj, at=recorder.clock()))
+        recorder.changed(recorder.source.put(self.kind, obj, at=recorder.next_moment()))
 
     def remove(self, obj: Object) -> None:
         recorder = self.recorder
-        recorder.changed(recorder.source.remove(self.kind, obj, at=recorder.clock()))
+        recorder.changed(recorder.source.remove(self.kind, obj, at=recorder.next_moment()))
 
     def mark_unreadable(self, key: Key, message: str) -> None:
         self.recorder.progress(f"{key} cannot be read and is left out: {message}")

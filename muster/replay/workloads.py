@@ -10,8 +10,9 @@ import msgspec
 
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.model.stack import Scheduler
+from muster.replay.kueue import refined
 from muster.replay.recording import Job, Recording
-from muster.replay.source import Kind, metadata, seconds
+from muster.replay.source import Kind, metadata
 from muster.replay.tracker import Tracker
 
 
@@ -47,23 +48,27 @@ class Workloads:
     def replace(self, kind: Kind, objects: Sequence[Object], *, at: float, gone_at: float) -> list[Job]:
         self._uids = {each.key: each.metadata.uid for each in objects}
         gone = self.tracker.keep_only({*self._uids.values()}, at=gone_at)
-        return [*gone, *(job for each in objects for job in self.put(kind, each, at=at))]
+        return [*gone, *(job for each in objects for job in self._observe(each, at=None, gone_at=at))]
 
     def put(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
+        return self._observe(obj, at=at, gone_at=at)
+
+    def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
+        uid = self._uids.pop(obj.key, obj.metadata.uid)
+        stated = obj.metadata.deletion_timestamp
+        return self._leave(uid, at if stated is None else refined(stated.timestamp(), at))
+
+    def _observe(self, obj: Object, *, at: float | None, gone_at: float) -> list[Job]:
         assert isinstance(obj, Workload)
         before, uid = self._uids.get(obj.key), obj.metadata.uid
-        left = self._leave(before, at) if before is not None and before != uid else []
+        left = self._leave(before, gone_at) if before is not None and before != uid else []
         self._uids[obj.key] = uid
         is_new = self.tracker.ids.of(uid) not in self.tracker.open
-        job = self.tracker.observe({"metadata": metadata(obj), "spec": obj.spec, "status": obj.status})
+        job = self.tracker.observe({"metadata": metadata(obj), "spec": obj.spec, "status": obj.status}, at=at)
         if job is None:
             return left
         self.count += is_new
         return [*left, job]
-
-    def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
-        uid = self._uids.pop(obj.key, obj.metadata.uid)
-        return self._leave(uid, seconds(obj.metadata.deletion_timestamp, at))
 
     def _leave(self, uid: str, at: float) -> list[Job]:
         job = self.tracker.remove(uid, at=at)

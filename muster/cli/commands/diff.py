@@ -120,7 +120,7 @@ def cli(
     kubeconfig: tuple[str, ...],
     context: str,
     replay: tuple[str, ...],
-    grace: int,
+    grace: str,
     durations: str,
     provisioning: tuple[str, ...],
     seed: int,

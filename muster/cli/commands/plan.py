@@ -88,7 +88,7 @@ def cli(
     evaluations: int,
     limit: str,
     jobs: int,
-    grace: int,
+    grace: str,
     durations: str,
     provisioning: tuple[str, ...],
     seed: int,

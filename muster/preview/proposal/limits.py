@@ -24,7 +24,7 @@ _MOSTLY: Final = 0.5
 class _Usage:
     """GPUs in use: `levels` from `times` on, which ascend."""
 
-    times: Sequence[int]
+    times: Sequence[float]
     levels: Sequence[int]
 
     def at(self, second: float) -> int:
@@ -50,7 +50,7 @@ def limits(evaluation: Evaluation, goal: Goal) -> Iterator[str]:
             continue
         for flavor, amounts in runs[0].usage.items():
             if flavor in pools and (gpus := devices(amounts)):
-                seconds = runs[0].start - job.created
+                seconds = runs[0].start - job.arrival
                 waited[flavor] += seconds
                 full[flavor] += seconds * _share_full(usage[flavor], pools[flavor], job, gpus, seconds)
     for flavor in sorted(waited, key=lambda each: -waited[each]):
@@ -75,12 +75,12 @@ def _sentence(pool: Pool, share: float) -> str:
 def _share_full(usage: _Usage, pool: Pool, job: Played, gpus: int, seconds: float) -> float:
     """The share of its wait in which the pool had fewer free GPUs than it needs."""
     step = seconds / _MOMENTS
-    moments = [job.created + step * (index + 0.5) for index in range(_MOMENTS)]
+    moments = [job.arrival + step * (index + 0.5) for index in range(_MOMENTS)]
     return sum(pool.max_gpus - usage.at(each) < gpus for each in moments) / _MOMENTS
 
 
 def _usage(runs: Mapping[str, Sequence[PlayedRun]], pools: Mapping[str, Pool]) -> dict[str, _Usage]:
-    changes: dict[str, list[tuple[int, int]]] = {flavor: [] for flavor in pools}
+    changes: dict[str, list[tuple[float, int]]] = {flavor: [] for flavor in pools}
     for found in runs.values():
         for run in found:
             for flavor, amounts in run.usage.items():

@@ -57,8 +57,8 @@ def compare(
     # Both curves end where the later of both has run out of work.
     until = max(before.end, after.end)
     # They begin with the recording: one job may be weeks older than it.
-    first = min((job.created for side in sides for job in side.jobs), default=0)
-    start = max(int(recording.header.start), first)
+    first = min((job.arrival for side in sides for job in side.jobs), default=0.0)
+    start = int(max(recording.header.start, first))
     return ReplayDiff(
         start=recording.header.start,
         end=recording.header.end,
@@ -72,7 +72,7 @@ def compare(
     )
 
 
-def _figures(side: Subject, played: Playback, *, start: int, until: int) -> Figures:
+def _figures(side: Subject, played: Playback, *, start: int, until: float) -> Figures:
     return to_figures(side.jobs, played, side.quotas, gpus=side.gpus, start=start, until=until)
 
 

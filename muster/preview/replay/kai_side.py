@@ -25,7 +25,7 @@ from muster.preview.whatif.kai.schedulers import to_shards
 from muster.preview.whatif.kai.work import group_manifest, pod_manifest
 from muster.render import kai
 from muster.render.manifest import manifest
-from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
+from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions, Times
 from muster.replay.figures import Played
 from muster.replay.kai_course import KaiCourse, KaiEntry, play_course
 from muster.replay.kai_player import VERSION
@@ -87,7 +87,7 @@ def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = A
                 label=group.label,
                 group=group_manifest(group),
                 pods=pods,
-                seconds=seconds,
+                seconds=round(seconds),
                 delays=times.delays(job),
             )
         )
@@ -99,7 +99,7 @@ def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = A
                 queue=leaf.queue,
                 priority=job.priority_class or str(job.priority),
                 gpus=job.devices,
-                created=int(job.created),
+                arrival=int(job.created),
             )
         )
     refuse_roots(queues, [each.queue for each in jobs])
@@ -114,7 +114,7 @@ def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = A
             topologies=kai.topologies(stack),
             priority_classes=priorities.manifests(),
             flavors={each.name: flavors[each.labels[names.POOL_LABEL]] for each in nodes},
-            grace=assumptions.grace,
+            grace=_grace(assumptions),
             protected=protections(stack, queues),
         ),
         entries=entries,
@@ -241,3 +241,11 @@ def _notes(stack: Stack) -> Iterator[str]:
     yield "Every pool has its largest size. A gang's pods are created at once, and Muster's gate is open."
     if is_bounded(stack):
         yield "A queue's quota of GPUs counts as its limit, as Muster's gate has it."
+
+
+def _grace(assumptions: Assumptions) -> int:
+    if assumptions.grace is None:
+        raise AssumptionError(
+            "--grace recorded: is not played with KAI.", fix="write seconds such as --grace 60."
+        )
+    return assumptions.grace

@@ -56,10 +56,10 @@ class Steps:
 
     world: RandomWorld
     playback: Playback
-    events: list[tuple[int, str, bool]] = field(default_factory=list)
+    events: list[tuple[float, str, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        arrivals = [(int(each.created.timestamp()), _label(each), True) for each in self.world.workloads]
+        arrivals = [(each.created.timestamp(), _label(each), True) for each in self.world.workloads]
         ends = [
             (run.end, job, False)
             for job, runs in self.playback.runs.items()

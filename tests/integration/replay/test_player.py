@@ -17,6 +17,7 @@ from muster.errors import ExitCode
 from muster.model import names
 from muster.replay.playback import Playback
 from muster.replay.player import PROGRAM, Entry, PlayerError, World, play
+from muster.replay.recording import Run
 from tests import built
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
@@ -79,7 +80,7 @@ def entry(team: str, name: str, *, at: int, gpus: int, seconds: int | None = 100
     return Entry(workload=workload, seconds=seconds)
 
 
-def runs(played: Playback, job: str) -> list[tuple[int, int | None]]:
+def runs(played: Playback, job: str) -> list[tuple[float, float | None]]:
     """(start, end) of each run, in seconds since the first arrival."""
     return [
         (each.start - _START, None if each.end is None else each.end - _START) for each in played.runs[job]
@@ -128,6 +129,50 @@ def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) ->
     assert played.runs["a/low"][0].reason == "InClusterQueue"
     assert runs(played, "a/high") == [(70, 170)]
     assert runs(played, "a/low")[-1] == (171, 271)
+
+
+def test_jobs_arrive_end_and_stop_within_a_second_in_their_order(program: Path) -> None:
+    """To the millisecond, while the queue orders jobs by whole seconds, as on an API server."""
+    first = replace(entry("a", "first", at=0, gpus=4, seconds=None), at=_START + 0.25, seconds=10.5)
+    # Its creation is later, its name before, and neither counts while the quota is free.
+    entries = [replace(entry("a", "early", at=10, gpus=4), at=_START + 11.5), first]
+    played = play(world(queue("a", 4)), entries, program=program)
+    assert runs(played, "a/first") == [(0.25, 10.75)]
+    assert runs(played, "a/early") == [(11.5, 111.5)]
+
+
+def test_a_job_has_its_own_time_to_stop(program: Path) -> None:
+    low = replace(entry("a", "low", at=0, gpus=4), grace=2.5)
+    entries = [low, entry("a", "high", at=40, gpus=4, priority=10)]
+    played = play(world(queue("a", 4), grace=30), entries, program=program)
+    assert runs(played, "a/high") == [(42.5, 142.5)]
+
+
+def test_what_is_decided_as_it_was_recorded_ends_when_it_did(program: Path) -> None:
+    """And what is decided at another time runs, or stops, for as long as is assumed."""
+    low = Run(reserved=_START + 0.5, evicted=_START + 40.25, ended=_START + 43.0)
+    high = Run(reserved=_START + 43.5, ended=_START + 144.75)
+    entries = [
+        replace(entry("a", "low", at=0, gpus=4), recorded=[low]),
+        replace(entry("a", "high", at=40, gpus=4, priority=10), recorded=[high]),
+    ]
+    played = play(world(queue("a", 4), grace=30), entries, program=program)
+    assert runs(played, "a/low")[0] == (0, 40)
+    assert runs(played, "a/high") == [(43, 144.75)]
+    early = [replace(each, at=_START + 20.0) if each.recorded == [high] else each for each in entries]
+    played = play(world(queue("a", 4), grace=30), early, program=program)
+    assert runs(played, "a/high") == [(50, 150)]
+
+
+def test_a_decision_takes_its_time_and_what_happens_meanwhile_is_not_part_of_it(program: Path) -> None:
+    entries = [
+        replace(entry("a", "first", at=0, gpus=4), at=_START + 0.0),
+        replace(entry("a", "urgent", at=0, gpus=4, priority=10), at=_START + 0.1),
+    ]
+    played = play(world(queue("a", 4), cycle=0.25), entries, program=program)
+    assert runs(played, "a/first")[0] == (0.25, 0.5)
+    # The second decision writes two Workloads, and Kueue rests for a millisecond after one that starts none.
+    assert runs(played, "a/urgent")[0][0] == pytest.approx(1.001)
 
 
 def test_a_strict_queue_holds_up_what_would_fit_behind_its_head(program: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bench.recorded import agreement, release_seconds
+from bench.recorded import agreement
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.playback import Playback, PlayedRun
@@ -60,12 +60,3 @@ def test_the_error_of_a_wait_is_a_share_of_the_recorded_one() -> None:
     found = agreement(_recording(_RECORDED), _played({"a": [11], "b": [20], "c": [24], "d": [40]}))
     assert [share for _, share in found.waits] == pytest.approx([0.1, 0.0, 0.2, 0.0])
     assert found.median_error == pytest.approx(0.05)
-
-
-def test_preempted_jobs_give_their_quota_back_after_the_median_of_the_recording() -> None:
-    runs = [
-        Run(reserved=0.0, admitted=0.0, evicted=9.0, ended=9.0 + each, end=End.PREEMPTED)
-        for each in (4, 30, 31)
-    ]
-    assert release_seconds(_recording({"a": runs, "b": [_run(1, ended=50.0)]})) == 30
-    assert release_seconds(_recording(_RECORDED)) == 0

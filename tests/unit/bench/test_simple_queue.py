@@ -26,7 +26,7 @@ def _entry(name: str, *, gpus: int, created: int, seconds: int = 100, **more: An
     return Entry(workload=workload, seconds=seconds, **more)
 
 
-def _starts(*entries: Entry, horizon: int = 0) -> dict[str, int | None]:
+def _starts(*entries: Entry, horizon: int = 0) -> dict[str, float | None]:
     played = play(World(objects=(), horizon=horizon), entries, gpus=4)
     return {label.partition("/")[2]: runs[0].start if runs else None for label, runs in played.runs.items()}
 

@@ -8,7 +8,14 @@ import pytest
 
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.assumptions import AssumptionError, Assumptions, Times, parse_provisioning, parse_scale
+from muster.replay.assumptions import (
+    AssumptionError,
+    Assumptions,
+    Times,
+    parse_grace,
+    parse_provisioning,
+    parse_scale,
+)
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from tests.unit.model.model_stacks import H100, L4
 
@@ -48,8 +55,57 @@ def test_a_job_that_never_ran_has_no_duration(scale: float | None) -> None:
     assert _times(Assumptions(scale=scale)).seconds(replace(_JOBS[0], runs=())) is None
 
 
+def test_a_preempted_job_takes_its_recorded_time_to_stop_and_others_one_of_these() -> None:
+    def preempted(number: int, *graces: float) -> Job:
+        runs = [
+            Run(reserved=0.0, admitted=0.0, evicted=9.0, ended=9.0 + each, end=End.PREEMPTED)
+            for each in graces
+        ]
+        return replace(_JOBS[number], runs=(*runs, *_JOBS[number].runs))
+
+    jobs = (preempted(0, 4.0, 30.0, 31.5), preempted(1, 2.5), *_JOBS[2:])
+    times = _times(Assumptions(grace=None), jobs)
+    assert (times.grace(jobs[0]), times.grace(jobs[1])) == (30.0, 2.5)
+    assert {times.grace(job) for job in jobs[2:]} == {4.0, 30.0, 31.5, 2.5}
+    assert _times(Assumptions(grace=None)).grace(_JOBS[0]) == 0.0, "none was preempted"
+    assert _times(Assumptions(grace=60), jobs).grace(jobs[0]) == 60.0
+
+
+def test_runs_are_replayed_as_recorded_only_where_nothing_is_assumed_about_them() -> None:
+    taken = Run(reserved=0.0, admitted=0.0, evicted=9.0, ended=12.0, end=End.PREEMPTED)
+    run = Run(reserved=20.0, admitted=20.0, ended=90.0, end=End.FINISHED)
+    job = replace(_JOBS[0], runs=(taken, run))
+    assert _times(Assumptions(), (job,)).recorded(job) == [run]
+    assert _times(Assumptions(grace=None), (job,)).recorded(job) == [taken, run]
+    assert _times(Assumptions(scale=1.2), (job,)).recorded(job) == []
+    assert _times(Assumptions(provisioning={"h100": 60}), (job,)).recorded(job) == []
+    waited = replace(job, runs=(replace(run, admitted=80.0),))
+    assert _times(Assumptions(), (waited,)).recorded(waited) == [], "nodes are there at once"
+
+
+def test_a_decision_takes_as_long_as_decisions_at_once_took() -> None:
+    def job(number: int, *runs: Run, arrived: float | None) -> Job:
+        return replace(_JOBS[number], runs=runs, arrived=arrived)
+
+    victim = Run(reserved=1.01, evicted=7.03, ended=8.0, end=End.PREEMPTED, by="job-2")
+    jobs = (
+        job(0, victim, arrived=1.0),
+        job(1, Run(reserved=2.02), arrived=2.0),
+        job(2, Run(reserved=8.0), arrived=7.0),
+    )
+    assert _times(Assumptions(), jobs).cycle == pytest.approx(0.02)
+    assert _times(Assumptions(), tuple(replace(each, arrived=None) for each in jobs)).cycle == 0.0
+
+
+@pytest.mark.parametrize("written", ["", "-1", "1.5", "5m", "drawn"])
+def test_a_grace_that_is_no_number_of_seconds_is_refused(written: str) -> None:
+    with pytest.raises(AssumptionError, match="--grace"):
+        parse_grace(written)
+    assert (parse_grace("60"), parse_grace("recorded")) == (60, None)
+
+
 def test_drawn_durations_are_recorded_ones_and_depend_on_the_seed_and_the_job_alone() -> None:
-    def drawn(seed: int, jobs: tuple[Job, ...] = _JOBS) -> dict[str, int | None]:
+    def drawn(seed: int, jobs: tuple[Job, ...] = _JOBS) -> dict[str, float | None]:
         times = _times(Assumptions(scale=None, seed=seed))
         return {job.id: times.seconds(job) for job in jobs}
 

@@ -16,9 +16,9 @@ from muster.replay.playback import Playback, PlayedRun
 HOUR = 3600
 
 
-def _job(label: str, *, team: str = "a", gpus: int = 4, created: int = 0, priority: str = "dev") -> Played:
+def _job(label: str, *, team: str = "a", gpus: int = 4, arrival: int = 0, priority: str = "dev") -> Played:
     return Played(
-        key=label, label=label, team=team, queue=team, priority=priority, gpus=gpus, created=created
+        key=label, label=label, team=team, queue=team, priority=priority, gpus=gpus, arrival=arrival
     )
 
 
@@ -38,7 +38,7 @@ def _figures() -> Figures:
     jobs = [
         _job("a/own"),
         _job("a/borrowing"),
-        _job("b/owner", team="b", created=HOUR, priority="prod"),
+        _job("b/owner", team="b", arrival=HOUR, priority="prod"),
         _job("b/large", team="b", gpus=9, priority="prod"),
     ]
     runs = {
@@ -86,7 +86,7 @@ def test_utilisation_is_the_mean_of_each_step() -> None:
 
 
 def test_a_job_older_than_the_recording_counts_from_its_start() -> None:
-    jobs, runs = [_job("a/old", created=-100 * HOUR)], {"a/old": (_run(-100 * HOUR, HOUR),)}
+    jobs, runs = [_job("a/old", arrival=-100 * HOUR)], {"a/old": (_run(-100 * HOUR, HOUR),)}
     playback = Playback(runs=runs, digest="d", end=HOUR, cycles=0, admissions=1, preemptions=0)
     figures = to_figures(jobs, playback, {("a", "h100"): 4}, gpus=4, start=0, until=2 * HOUR)
     assert figures.hours["a"].guaranteed == pytest.approx(4)
@@ -211,7 +211,7 @@ def test_a_wait_is_written_in_the_unit_that_people_use(seconds: float, text: str
 
 
 def test_a_wait_ends_when_the_nodes_are_there_and_a_run_preempted_before_that_began_nothing() -> None:
-    jobs = [_job("a/slow"), _job("b/owner", team="b", created=HOUR)]
+    jobs = [_job("a/slow"), _job("b/owner", team="b", arrival=HOUR)]
     runs = {
         "a/slow": (
             replace(_run(0, HOUR, by="b/owner"), delay=2 * HOUR),

@@ -42,6 +42,10 @@ def _workload(**conditions: tuple[str, int, str]) -> dict[str, Any]:
     return found
 
 
+def _created(found: dict[str, Any]) -> float:
+    return datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+
+
 def _tracker(*, start: int = 0) -> Tracker:
     return Tracker(ids=Ids(b"key"), start=_at(start))
 
@@ -127,6 +131,38 @@ def test_a_finished_job_is_recorded_once_and_its_later_deletion_changes_nothing(
     assert (job.left, job.outcome, job.runs[0].ended) == (_at(20), End.FAILED, _at(20))
     assert tracker.observe(_workload(QuotaReserved=("True", 1, ""), Finished=("True", 20, "Failed"))) is None
     assert tracker.remove(UID, at=_at(40)) is None
+
+
+def test_what_a_watch_brings_is_dated_to_the_millisecond_and_keeps_its_date() -> None:
+    tracker, waiting = _tracker(), _workload(QuotaReserved=("False", 1, "Pending"))
+    arrived = tracker.observe(waiting, at=_created(waiting) + 0.25)
+    assert arrived is not None
+    assert arrived.arrival == arrived.created + 0.25
+    granted = _workload(QuotaReserved=("True", 2, ""), Admitted=("True", 2, ""))
+    tracker.observe(granted, at=_at(2) + 0.5)
+    taken = {"Evicted": ("True", 5, "Preempted"), "Preempted": ("True", 5, "InCohortReclamation")}
+    # Clocks differ, and a watch may be late.
+    tracker.observe(
+        _workload(QuotaReserved=("True", 2, ""), Admitted=("True", 2, ""), **taken), at=_at(5) - 0.4
+    )
+    free = _workload(QuotaReserved=("False", 7, "Pending"), Admitted=("False", 7, ""), **taken)
+    job = tracker.observe(free, at=_at(7) + 1.2)
+    assert job is not None
+    (run,) = job.runs
+    assert (run.reserved, run.admitted) == (_at(2) + 0.5, _at(2) + 0.5)
+    assert (run.evicted, run.ended) == (_at(5) - 0.4, _at(7) + 1.2)
+    assert job.arrived == arrived.arrived
+
+
+def test_what_a_watch_brings_long_after_it_happened_is_dated_by_the_conditions() -> None:
+    tracker = _tracker()
+    job = tracker.observe(_workload(QuotaReserved=("True", 1, ""), Admitted=("True", 2, "")), at=_at(30))
+    assert job is not None
+    assert job.arrived is None
+    assert (job.runs[0].reserved, job.runs[0].admitted) == (_at(1), _at(2))
+    listed = tracker.observe(_workload(QuotaReserved=("True", 1, ""), Finished=("True", 40, "Succeeded")))
+    assert listed is not None
+    assert listed.left == _at(40)
 
 
 def test_an_unchanged_workload_is_not_written_again() -> None:

@@ -33,7 +33,7 @@ def _job(number: int, team_name: str = "vision", priority: str = "prod") -> Play
         queue=team_name,
         priority=priority,
         gpus=1,
-        created=0,
+        arrival=0,
     )
 
 

@@ -51,7 +51,7 @@ def _knob(key: Key, owner: str) -> Knob:
 def _evaluation(*found: tuple[str, int, int, int | None]) -> Evaluation:
     """(team, GPUs, start, end) of jobs that all arrive at 0; a start below 0 is a job that never starts."""
     jobs = [
-        Played(key="", label=f"{team}/{number}", team=team, queue=team, priority="prod", gpus=gpus, created=0)
+        Played(key="", label=f"{team}/{number}", team=team, queue=team, priority="prod", gpus=gpus, arrival=0)
         for number, (team, gpus, _, _) in enumerate(found)
     ]
     runs = {

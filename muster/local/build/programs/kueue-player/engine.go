@@ -157,15 +157,15 @@ func (e *engine) leave(workload *kueue.Workload) {
 	e.handlers.Delete(event.TypedDeleteEvent[*kueue.Workload]{Object: workload})
 }
 
-// cycle runs the scheduler once and returns what it wrote. Without a head it would wait forever: call it while heads is
-// more than 0.
-func (e *engine) cycle() []change {
-	schedule(e.scheduler, context.Background())
+// cycle runs the scheduler once and returns what it wrote, and whether it would go on at once. Without a head it would
+// wait forever: call it while heads is more than 0.
+func (e *engine) cycle() ([]change, wait.SpeedSignal) {
+	signal := schedule(e.scheduler, context.Background())
 	found := e.store.take()
 	for _, each := range found {
 		e.observe(each)
 	}
-	return found
+	return found, signal
 }
 
 // heads is the number of Workloads that wait for a cycle, not for a change of the queues.

@@ -2,7 +2,7 @@ package main
 
 import "cmp"
 
-// eventKind also orders the events of one second. Quota that was released a second ago is offered before more is: each
+// eventKind also orders the events of one moment. Quota that was released a second ago is offered before more is: each
 // release has its own second.
 type eventKind int
 
@@ -15,10 +15,10 @@ const (
 
 // eventAt is something that happens to a job. `run` is the number of the run that ends.
 type eventAt struct {
-	second int64
-	kind   eventKind
-	job    *job
-	run    int
+	at   moment
+	kind eventKind
+	job  *job
+	run  int
 }
 
 // events is a container/heap: the next event first, equal ones by the job's number.
@@ -28,7 +28,7 @@ func (e events) Len() int { return len(e) }
 
 func (e events) Less(a, b int) bool {
 	return cmp.Or(
-		cmp.Compare(e[a].second, e[b].second),
+		cmp.Compare(e[a].at, e[b].at),
 		cmp.Compare(e[a].kind, e[b].kind),
 		cmp.Compare(e[a].number(), e[b].number()),
 	) < 0

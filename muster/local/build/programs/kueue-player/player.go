@@ -3,19 +3,21 @@ package main
 import (
 	"container/heap"
 	"fmt"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/util/wait"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 const (
 	// Kueue collects for a second what it tries again after quota was released (pkg/cache/queue/inadmissible_workloads.go).
-	requeueSeconds = 1
+	requeueAfter = second
+	shortestRest = 1
+	longestRest  = 10
 	// Two Workloads that preempt each other without end would never let the clock go on.
 	mostCyclesAnInstant = 100_000
 )
@@ -26,10 +28,12 @@ type player struct {
 	jobs     map[types.NamespacedName]*job
 	events   events
 	record   *record
-	grace    int64
-	horizon  int64
-	now      int64
+	grace    moment
+	cycle    moment
+	horizon  moment
+	now      moment
 	requeues bool
+	pause    moment
 }
 
 func newPlayer(engine *engine, world *world, jobs []*job) *player {
@@ -37,14 +41,15 @@ func newPlayer(engine *engine, world *world, jobs []*job) *player {
 		engine: engine,
 		jobs:   make(map[types.NamespacedName]*job, len(jobs)),
 		record: newRecord(jobs),
-		grace:  world.GraceSeconds,
+		grace:  world.Grace,
+		cycle:  world.Cycle,
 	}
 	for _, each := range jobs {
 		p.jobs[each.key] = each
-		heap.Push(&p.events, eventAt{second: each.arrival(), kind: arrival, job: each})
+		heap.Push(&p.events, eventAt{at: each.arrival(), kind: arrival, job: each})
 	}
-	if len(jobs) > 0 && world.HorizonSeconds > 0 {
-		p.horizon = p.events[0].second + world.HorizonSeconds
+	if len(jobs) > 0 && world.Horizon > 0 {
+		p.horizon = p.events[0].at + world.Horizon
 	}
 	return p
 }
@@ -52,11 +57,10 @@ func newPlayer(engine *engine, world *world, jobs []*job) *player {
 // play ends when nothing is left to happen: jobs that still wait then never start in these queues.
 func (p *player) play() error {
 	for p.events.Len() > 0 {
-		p.now = p.events[0].second
+		p.now = max(p.now, p.events[0].at)
 		if p.horizon > 0 && p.now > p.horizon {
 			break
 		}
-		p.engine.clock.SetTime(time.Unix(p.now, 0))
 		if err := p.instant(); err != nil {
 			return err
 		}
@@ -70,14 +74,14 @@ func (p *player) play() error {
 	return nil
 }
 
-// instant plays everything that happens at one second: events first, then cycles until they have no effect.
+// instant plays everything that happens at one moment: events first, then cycles until they have no effect.
 func (p *player) instant() error {
 	p.happen()
 	idle := 0
 	waiting := p.engine.heads()
 	for cycles := 0; waiting > 0 && idle <= p.engine.patience; cycles++ {
 		if cycles == mostCyclesAnInstant {
-			return fmt.Errorf("%d cycles at second %d did not settle", cycles, p.now)
+			return fmt.Errorf("%d cycles at second %s did not settle", cycles, p.now)
 		}
 		has := p.decide()
 		p.happen()
@@ -93,10 +97,17 @@ func (p *player) instant() error {
 	return nil
 }
 
-// happen plays the events that are due.
+// happen plays the events that are due, each at its own time: some were due while a cycle went on.
 func (p *player) happen() {
-	for p.events.Len() > 0 && p.events[0].second == p.now {
+	now := p.now
+	defer func() {
+		p.now = now
+		p.engine.clock.SetTime(p.now.onServer())
+	}()
+	for p.events.Len() > 0 && p.events[0].at <= now {
 		due := heap.Pop(&p.events).(eventAt)
+		p.now = due.at
+		p.engine.clock.SetTime(p.now.onServer())
 		switch due.kind {
 		case requeue:
 			p.requeues = false
@@ -122,11 +133,15 @@ func (p *player) arrive(job *job) {
 	}
 }
 
-// decide runs a cycle and returns whether it started or evicted a job.
+// decide runs a cycle, which takes its time, and returns whether it started or evicted a job.
 func (p *player) decide() bool {
 	p.record.summary.Cycles++
 	has := false
-	for _, each := range p.engine.cycle() {
+	begun := p.now
+	p.now += p.cycle
+	p.engine.clock.SetTime(p.now.onServer())
+	found, signal := p.engine.cycle()
+	for _, each := range found {
 		p.record.summary.Patches++
 		job := p.jobs[keyOf(each.after)]
 		switch {
@@ -140,26 +155,49 @@ func (p *player) decide() bool {
 			p.start(job, each.after)
 		}
 	}
+	// Kueue writes one after the other why each waits.
+	p.now = begun + p.cycle*moment(max(len(found), 1)) + p.rest(signal)
 	return has
+}
+
+// rest is what Kueue sleeps after a cycle that admitted nothing (pkg/util/wait/backoff.go): each time twice as long.
+func (p *player) rest(signal wait.SpeedSignal) moment {
+	if signal == wait.KeepGoing || p.cycle == 0 {
+		p.pause = 0
+		return 0
+	}
+	p.pause = min(max(2*p.pause, shortestRest), longestRest)
+	return p.pause
 }
 
 func (p *player) start(job *job, started *kueue.Workload) {
 	delay := job.delay(started.Status.Admission)
 	p.record.start(job, p.now, started.Status.Admission, delay)
+	if same := job.recordedRun(p.now); same != nil {
+		heap.Push(&p.events, eventAt{at: max(same.End, p.now), kind: end, job: job, run: len(job.runs)})
+		return
+	}
 	p.endAfter(job, delay)
 }
 
 // endAfter lets the run that began end after the job's seconds and more.
-func (p *player) endAfter(job *job, more int64) {
+func (p *player) endAfter(job *job, more moment) {
 	if job.Seconds != nil {
-		second := p.now + max(*job.Seconds+more, 0)
-		heap.Push(&p.events, eventAt{second: second, kind: end, job: job, run: len(job.runs)})
+		at := p.now + max(*job.Seconds+more, 0)
+		heap.Push(&p.events, eventAt{at: at, kind: end, job: job, run: len(job.runs)})
 	}
 }
 
 func (p *player) evict(job *job, evicted *kueue.Workload) {
 	p.record.evict(job, p.now, apimeta.FindStatusCondition(evicted.Status.Conditions, kueue.WorkloadPreempted))
-	heap.Push(&p.events, eventAt{second: p.now + p.grace, kind: release, job: job})
+	at := p.now + p.grace
+	if job.Grace != nil {
+		at = p.now + *job.Grace
+	}
+	if same := job.recordedEviction(p.now); same != nil {
+		at = max(same.End, p.now)
+	}
+	heap.Push(&p.events, eventAt{at: at, kind: release, job: job})
 }
 
 func (p *player) end(job *job) {
@@ -210,7 +248,7 @@ func reason(waiting *kueue.Workload) string {
 func (p *player) requeueSoon() {
 	if !p.requeues {
 		p.requeues = true
-		heap.Push(&p.events, eventAt{second: p.now + requeueSeconds, kind: requeue})
+		heap.Push(&p.events, eventAt{at: p.now + requeueAfter, kind: requeue})
 	}
 }
 

@@ -19,13 +19,12 @@ import (
 // Kueue names the preemptor in the victim's condition (pkg/scheduler/preemption/preemption.go, preemptionMessage).
 var preemptor = regexp.MustCompile(`UID: ([^,)]+)`)
 
-// runRecord is one run of a job, in seconds of the Unix epoch. End is nil while it runs. Delay are the seconds until its
-// nodes are there. Of a run that was evicted, By
-// is the job that preempted it and Reason Kueue's.
+// runRecord is one run of a job. End is nil while it runs. Delay passes until its nodes are there. Of a run that was
+// evicted, By is the job that preempted it and Reason Kueue's.
 type runRecord struct {
-	Start   int64                        `json:"start"`
-	End     *int64                       `json:"end"`
-	Delay   int64                        `json:"delay,omitempty"`
+	Start   moment                       `json:"start"`
+	End     *moment                      `json:"end"`
+	Delay   moment                       `json:"delay,omitempty"`
 	Usage   map[string]map[string]string `json:"usage"`
 	Evicted bool                         `json:"evicted,omitempty"`
 	By      string                       `json:"by,omitempty"`
@@ -44,7 +43,7 @@ type jobRecord struct {
 // summary is the last line. Digest is over every start, end and eviction, in their order.
 type summary struct {
 	Digest      string `json:"digest"`
-	End         int64  `json:"end"`
+	End         moment `json:"end"`
 	Cycles      int    `json:"cycles"`
 	Patches     int    `json:"patches"`
 	Admissions  int    `json:"admissions"`
@@ -66,18 +65,18 @@ func newRecord(jobs []*job) *record {
 	return &record{names: names, digest: sha256.New()}
 }
 
-func (r *record) start(job *job, now int64, admission *kueue.Admission, delay int64) {
+func (r *record) start(job *job, now moment, admission *kueue.Admission, delay moment) {
 	r.summary.Admissions++
 	r.run("start", job, now, admission)
 	job.runs[len(job.runs)-1].Delay = delay
 }
 
 // hold records a run that began before the play.
-func (r *record) hold(job *job, now int64, admission *kueue.Admission) {
+func (r *record) hold(job *job, now moment, admission *kueue.Admission) {
 	r.run("hold", job, now, admission)
 }
 
-func (r *record) run(what string, job *job, now int64, admission *kueue.Admission) {
+func (r *record) run(what string, job *job, now moment, admission *kueue.Admission) {
 	run := runRecord{Start: now, Usage: map[string]map[string]string{}}
 	for _, pods := range admission.PodSetAssignments {
 		for name, flavor := range pods.Flavors {
@@ -86,7 +85,7 @@ func (r *record) run(what string, job *job, now int64, admission *kueue.Admissio
 	}
 	job.runs = append(job.runs, run)
 	used, _ := json.Marshal(run.Usage)
-	fmt.Fprintf(r.digest, "%d %s %s %s\n", now, what, job.key, used)
+	fmt.Fprintf(r.digest, "%s %s %s %s\n", now, what, job.key, used)
 }
 
 func (r *runRecord) add(flavor string, name corev1.ResourceName, usage corev1.ResourceList) {
@@ -100,12 +99,12 @@ func (r *runRecord) add(flavor string, name corev1.ResourceName, usage corev1.Re
 	r.Usage[flavor][string(name)] = amount.String()
 }
 
-func (r *record) end(job *job, now int64) {
+func (r *record) end(job *job, now moment) {
 	job.runs[len(job.runs)-1].End = &now
-	fmt.Fprintf(r.digest, "%d end %s\n", now, job.key)
+	fmt.Fprintf(r.digest, "%s end %s\n", now, job.key)
 }
 
-func (r *record) evict(job *job, now int64, preempted *metav1.Condition) {
+func (r *record) evict(job *job, now moment, preempted *metav1.Condition) {
 	r.summary.Preemptions++
 	run := &job.runs[len(job.runs)-1]
 	run.End, run.Evicted = &now, true
@@ -115,10 +114,10 @@ func (r *record) evict(job *job, now int64, preempted *metav1.Condition) {
 			run.By = r.names[types.UID(found[1])]
 		}
 	}
-	fmt.Fprintf(r.digest, "%d evict %s by %s: %s\n", now, job.key, run.By, run.Reason)
+	fmt.Fprintf(r.digest, "%s evict %s by %s: %s\n", now, job.key, run.By, run.Reason)
 }
 
-func (r *record) close(now int64) {
+func (r *record) close(now moment) {
 	r.summary.End = now
 	r.summary.Digest = hex.EncodeToString(r.digest.Sum(nil))
 }

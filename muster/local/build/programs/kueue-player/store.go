@@ -72,7 +72,7 @@ type statusWriter struct {
 }
 
 // Patch applies the status that Kueue's admission manager owns, which is always sent as a whole. As on the API server,
-// times keep whole seconds: they are, since the clock only stops at whole seconds.
+// times keep whole seconds: they do, since the clock shows no others.
 func (w statusWriter) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
 	applied, ok := object.(*kueue.Workload)
 	if !ok {

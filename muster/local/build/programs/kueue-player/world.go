@@ -19,11 +19,13 @@ const longestLine = 64 << 20
 
 // world is what Kueue decides by, as rendered for a cluster: its configuration and the objects of its queues.
 type world struct {
-	// GraceSeconds pass between an eviction and the release of its quota.
-	GraceSeconds int64                `json:"graceSeconds"`
-	Config       config.Configuration `json:"config"`
-	// HorizonSeconds after the first arrival the play ends; 0 plays until no job can start any more.
-	HorizonSeconds int64 `json:"horizonSeconds"`
+	// Grace passes between an eviction and the release of its quota.
+	Grace moment `json:"graceSeconds"`
+	// Cycle is what the scheduler takes for a cycle, and for each Workload more that it writes.
+	Cycle  moment               `json:"cycleSeconds"`
+	Config config.Configuration `json:"config"`
+	// Horizon after the first arrival the play ends; 0 plays until no job can start any more.
+	Horizon moment `json:"horizonSeconds"`
 	// MemoryMiB is how much may be used before garbage is collected at any cost.
 	MemoryMiB int64             `json:"memoryMiB"`
 	Objects   []json.RawMessage `json:"objects"`
@@ -39,18 +41,31 @@ type world struct {
 // admission in its status holds quota when it arrives.
 type job struct {
 	Workload *kueue.Workload `json:"workload"`
-	Seconds  *int64          `json:"seconds"`
+	Seconds  *moment         `json:"seconds"`
 	// Ran are the seconds of its run that are over when it arrives with quota; below 0, its nodes are there in so many.
-	Ran int64 `json:"ran"`
-	// At is the second of its arrival; without it, that of its creation.
-	At *int64 `json:"at"`
+	Ran moment `json:"ran"`
+	// At is when it arrives; without it, at its creation.
+	At *moment `json:"at"`
+	// Grace is that of this job; without it, the world's.
+	Grace *moment `json:"grace"`
+	// Recorded are its runs as they were. What Kueue decides within a second of one is taken for the same and ends when
+	// that did: how long Kueue took this time, the recorded end knows better.
+	Recorded []recorded `json:"recorded"`
 	// Delays are the seconds, by flavor, that a run holds quota before its nodes are there.
-	Delays map[string]int64 `json:"delays"`
+	Delays map[string]moment `json:"delays"`
 
 	number int
 	key    types.NamespacedName
 	runs   []runRecord
 	why    string
+}
+
+// recorded is a run as it was. Without an eviction it ran to its end.
+type recorded struct {
+	Start   moment  `json:"start"`
+	Evicted *moment `json:"evicted"`
+	// End is when its quota was free.
+	End moment `json:"end"`
 }
 
 // unplayableError says which part of a world the player would play wrongly.
@@ -112,16 +127,38 @@ func (j *job) prepare() error {
 	return nil
 }
 
-func (j *job) arrival() int64 {
+func (j *job) arrival() moment {
 	if j.At != nil {
 		return *j.At
 	}
-	return j.Workload.CreationTimestamp.Unix()
+	return moment(j.Workload.CreationTimestamp.Unix()) * second
 }
 
+// recordedRun is the one that began within a second of now, ran to its end, and is taken for the run that begins now.
+func (j *job) recordedRun(now moment) *recorded {
+	for index, each := range j.Recorded {
+		if each.Evicted == nil && near(each.Start, now) {
+			return &j.Recorded[index]
+		}
+	}
+	return nil
+}
+
+// recordedEviction is the run that was evicted within a second of now.
+func (j *job) recordedEviction(now moment) *recorded {
+	for index, each := range j.Recorded {
+		if each.Evicted != nil && near(*each.Evicted, now) {
+			return &j.Recorded[index]
+		}
+	}
+	return nil
+}
+
+func near(a, b moment) bool { return max(a-b, b-a) <= second }
+
 // delay is that of the slowest flavor that a run was given.
-func (j *job) delay(admission *kueue.Admission) int64 {
-	var slowest int64
+func (j *job) delay(admission *kueue.Admission) moment {
+	var slowest moment
 	for _, pods := range admission.PodSetAssignments {
 		for _, flavor := range pods.Flavors {
 			slowest = max(slowest, j.Delays[string(flavor)])
