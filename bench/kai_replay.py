@@ -116,7 +116,7 @@ def stack(nodes: int) -> Stack:
     return config.parse(described, source="bench")
 
 
-def _starts(played: Playback) -> set[tuple[str, int, int]]:
+def _starts(played: Playback) -> set[tuple[str, int, float]]:
     return {(job, index, run.start) for job, runs in played.runs.items() for index, run in enumerate(runs)}
 
 

@@ -84,7 +84,7 @@ def _play(stack: Path, program: Path, *jobs: Job, grace: int = 0) -> Playback:
     return to_kai_side(load(stack), _recording(*jobs), Assumptions(grace=grace)).play(program)
 
 
-def _times(runs: Sequence[PlayedRun]) -> list[tuple[int, int | None]]:
+def _times(runs: Sequence[PlayedRun]) -> list[tuple[float, float | None]]:
     return [(run.start - _START, None if run.end is None else run.end - _START) for run in runs]
 
 
