@@ -88,7 +88,7 @@ class Played:
         for name, runs in self.playback.runs.items():
             for run in runs:
                 if run.end is not None and not run.is_evicted:
-                    ending[run.end].append(name)
+                    ending[int(run.end)].append(name)
         for second in sorted({*arriving, *ending}):
             yield second, arriving.get(second, []), ending[second]
 
