@@ -15,10 +15,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from muster.controller.gangs.objects import Condition, Node
+from muster.controller.gangs.objects import Condition, Node, Pod, PodSpec
 from muster.controller.kai.decide import decide
 from muster.controller.kai.view import View
-from muster.controller.kube.resource import Key
+from muster.controller.kube.resource import Key, ObjectMeta
+from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Costs, Fleet, Pieces, costs
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.controller_runtime.virtual import now as virtual_now
@@ -89,6 +90,7 @@ def _partition(count: int) -> Figures:
 
         def is_over() -> bool:
             if ends[0] == float("inf") and len(fleet.ready) == count:
+                _start_pods(fleet)
                 before.update(fleet.api.calls)
                 begun[0], ends[0] = time.process_time(), virtual_now() + 2 * _SILENT_SECONDS
                 _answer(fleet, "Unknown")
@@ -108,6 +110,14 @@ def _partition(count: int) -> Figures:
         "calls a gang meanwhile": sum(since.values()) / count,
         "CPU a gang, ms": spent,
     }
+
+
+def _start_pods(fleet: Fleet) -> None:
+    """One pod on each node: a gang without pods would lose what it was promised in an outage."""
+    for node in fleet.view.nodes.store:
+        request = node.metadata.labels[GKE_LEASE_LABEL].removeprefix("lease-")
+        meta = ObjectMeta(name=node.metadata.name, namespace=SPACE, annotations={CONSUME_ANNOTATION: request})
+        fleet.view.pods.store.put(Pod(metadata=meta, spec=PodSpec(node_name=node.metadata.name)))
 
 
 def _answer(fleet: Fleet, status: str) -> None:
