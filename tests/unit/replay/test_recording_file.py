@@ -292,8 +292,16 @@ def test_an_existing_file_is_not_written_over(tmp_path: Path) -> None:
         ("empty.jsonl.gz", b"", "the file is empty."),
         ("Pulumi.prod.yaml", b"config:\n  muster:pools: {}\n", "is not a recording: its first line is no"),
         ("snapshot.json", b'{\n  "version": 1\n}\n', "is not a recording: its first line is no header."),
-        ("noise.jsonl.gz", gzip.compress(b"\xff\n"), "is not a recording: its first line is no header."),
-        ("torn.jsonl.gz", gzip.compress(b'{"header": {}}\n')[:20], "ends before its first line is complete."),
+        (
+            "noise.jsonl.gz",
+            gzip.compress(b"\xff\n", mtime=0),
+            "is not a recording: its first line is no header.",
+        ),
+        (
+            "torn.jsonl.gz",
+            gzip.compress(b'{"header": {}}\n', mtime=0)[:20],
+            "ends before its first line is complete.",
+        ),
         ("torn.jsonl", b'{"header": {"vers', "ends before its first line is complete."),
         ("stack.jsonl.gz", b"config:\n", "its name ends with .gz, but it is not gzip."),
     ],
