@@ -12,20 +12,43 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+_WAKE_SECONDS: Final = 0.5
 
 
 @contextlib.contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block at a SIGTERM, unless another handler is in place."""
+    """Raise KeyboardInterrupt in the block at a SIGTERM, unless another handler is in place. That and Ctrl-C
+    end whatever the block waits for.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        yield
+        with _waking():
+            yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _waking() -> Iterator[None]:
+    """Interrupt every wait of the main thread now and then, so that it handles the signals that came.
+
+    Python handles a signal in the main thread, between two bytecodes. One that comes after the last
+    bytecode before a blocking read or lock interrupts neither, nor does one that another thread receives.
+    https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers
+    """
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, _WAKE_SECONDS, _WAKE_SECONDS)
+    try:
+        yield
+    finally:
+        # The handler stays: without one, an alarm that is still pending would end the process.
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _interrupt(*_: object) -> None:

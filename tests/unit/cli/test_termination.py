@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,10 @@ import pytest
 from muster.cli import main
 from muster.errors import ExitCode
 from muster.paths import stack_file
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 STACK: Final = str(stack_file("local", start=ROOT))
-_SECONDS: Final = 15
 _PLAYER: Final = """\
 #!/bin/sh
 echo $$ >> "${0%/*}/playing"
@@ -92,7 +91,7 @@ def started(files: dict[str, str], name: str) -> Iterator[subprocess.Popen[str]]
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
-@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGTERM in another thread"])
 def test_a_command_that_plays_ends_with_its_players(
     how: str, name: str, files: dict[str, str], started: subprocess.Popen[str]
 ) -> None:
@@ -100,14 +99,14 @@ def test_a_command_that_plays_ends_with_its_players(
     while not (playing.exists() and playing.read_text().endswith("\n")):
         assert started.poll() is None, started.communicate()
         time.sleep(0.02)
-    # Of about thirty signals one has no effect, and why is not known: a user would send it again.
-    while started.poll() is None:
-        if how == "SIGTERM":
-            started.send_signal(signal.SIGTERM)
-        else:
-            os.killpg(started.pid, signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            started.wait(_SECONDS)
+    # In another thread it interrupts no wait of the main thread, as one that comes just before the wait.
+    if how == "Ctrl-C":
+        os.killpg(started.pid, signal.SIGINT)
+    else:
+        threads = sorted(int(each.name) for each in Path(f"/proc/{started.pid}/task").iterdir())
+        thread = threads[0 if how == "SIGTERM" else -1]
+        assert ctypes.CDLL(None).tgkill(started.pid, thread, signal.SIGTERM) == 0
+    started.wait(PATIENCE)
     assert started.returncode == ExitCode.INTERRUPTED
     assert started.stderr is not None
     assert started.stderr.read().splitlines()[-1] == "Error: interrupted."
