@@ -104,7 +104,8 @@ def _outcomes(asked: Replay, say: OnProgress) -> tuple[tuple[Outcome, Outcome], 
     try:
         with progress():
             player = Player(ensure_player())
-        return simulate_both(asked.base, asked.head, scenario, player, say), False
+        with player.pool:
+            return simulate_both(asked.base, asked.head, scenario, player, say), False
     except UnplayableError as error:
         say("both", f"a temporary control plane simulates this, because {error.why}")
     with progress():

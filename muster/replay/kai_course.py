@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.replay.kai_player import STALE_SECONDS, KaiCluster, cluster_document
 from muster.replay.playback import Playback
-from muster.replay.player import Manifest, Players, play_lines
+from muster.replay.player import Manifest, play_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,9 @@ class KaiEntry:
     delays: Mapping[str, int] = field(default_factory=dict)
 
 
-def play_course(
-    course: KaiCourse, entries: Iterable[KaiEntry], *, program: Path, players: Players | None = None
-) -> Playback:
+def play_course(course: KaiCourse, entries: Iterable[KaiEntry], *, program: Path) -> Playback:
     """Play the jobs. UnplayableError where the player cannot play them as KAI would."""
-    return play_lines([program, "replay"], _document(course), map(_line, entries), players=players)
+    return play_lines([program, "replay"], _document(course), map(_line, entries))
 
 
 def _document(course: KaiCourse) -> dict[str, Any]:

@@ -6,7 +6,6 @@ input and output. Not responsible for which objects and jobs there are, nor for 
 """
 
 import json
-import signal
 import subprocess
 import sys
 import threading
@@ -31,6 +30,7 @@ PROGRAM: Final = "kueue-player"
 UNPLAYABLE: Final = 2
 """The code with which a player ends that refuses its input."""
 _THREAD: Final = threading.local()
+"""`players`: those of the pool whose thread this is."""
 
 
 class PlayerError(MusterError):
@@ -97,7 +97,7 @@ def ensure_player() -> Path:
 
 
 class Players:
-    """The processes that play, so that another thread can end them. Ctrl-C in a terminal does not."""
+    """The processes of a pool, so that another thread can end them. Ctrl-C in a terminal does not."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -131,7 +131,9 @@ class PlayerPool(ThreadPoolExecutor):
 
     def __init__(self, workers: int, players: Players | None = None) -> None:
         self._players = players or Players()
-        super().__init__(max_workers=workers, initializer=_begin_thread, initargs=(self._players,))
+        super().__init__(
+            max_workers=workers, initializer=setattr, initargs=(_THREAD, "players", self._players)
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -142,32 +144,20 @@ class PlayerPool(ThreadPoolExecutor):
         super().__exit__(kind, error, trace)
 
 
-def _begin_thread(players: Players) -> None:
-    _THREAD.players = players
-    # The main thread waits until it gets the signal itself, and a kernel may choose any that takes it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-
-
-def play(
-    world: World, entries: Iterable[Entry], *, program: Path, players: Players | None = None
-) -> Playback:
+def play(world: World, entries: Iterable[Entry], *, program: Path) -> Playback:
     """Play the jobs in these queues. UnplayableError where the player cannot play them as Kueue would."""
-    return play_lines([program], _document(world), map(_line, entries), players=players)
+    return play_lines([program], _document(world), map(_line, entries))
 
 
 def play_lines(
     command: Sequence[str | Path],
     document: Mapping[str, Any],
     lines: Iterable[Mapping[str, Any]],
-    *,
-    players: Players | None = None,
 ) -> Playback:
     """Run a player: it reads the document and then the lines, and writes a line for each and a summary.
     UnplayableError where it refuses them.
-
-    `players`: by default those of the pool whose thread this is.
     """
-    players = players or getattr(_THREAD, "players", None)
+    players: Players | None = getattr(_THREAD, "players", None)
     with (
         subprocess.Popen(
             command,

@@ -87,7 +87,8 @@ class Evaluator:
     def base(self) -> Evaluation:
         """The stack as it is, however long that takes."""
         side = self._side(self._subject.stack)
-        playback = play(side.world, side.entries, program=self._program, players=self._players)
+        with PlayerPool(1, self._players) as pool:
+            playback = pool.submit(play, side.world, side.entries, program=self._program).result()
         return self._keep(self.space.values, _digest(side), self._subject.stack, side, playback)
 
     def __call__(self, tried: Sequence[Values]) -> list[Score | None]:

@@ -6,7 +6,8 @@ what the player cannot play: it refuses that, and a control plane simulates it (
 
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from muster.preview.whatif.scenario import Scenario
 from muster.render.manifest import Manifest
 from muster.replay import stored
 from muster.replay.playback import Playback, PlayedRun
-from muster.replay.player import Entry, UnplayableError, World, play
+from muster.replay.player import Entry, PlayerPool, UnplayableError, World, play
 
 # With 1,000 queues and 10,000 Workloads, 128 MiB mean three times the CPU time.
 _MEMORY: Final = 512
@@ -29,9 +30,12 @@ _STOPS: Final = ("ClusterQueue", "LocalQueue")
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """Kueue in a process of its own. `program`: what `ensure_player` returned."""
+    """Kueue in a process of its own. `program`: what `ensure_player` returned. `pool`: plays both sides. Its
+    block kills what plays when it is left by an error, or by Ctrl-C.
+    """
 
     program: Path
+    pool: PlayerPool = field(default_factory=partial(PlayerPool, 2))
 
     def is_parallel(self, _: Scenario) -> bool:
         return True
@@ -50,7 +54,7 @@ class Player:
         _refuse_drained(objects)
         progress(many(len(scenario.snapshot.workloads), "Workload"))
         world = World(objects=objects, config=config, memory=_MEMORY)
-        played = play(world, _entries(scenario), program=self.program)
+        played = self.pool.submit(play, world, _entries(scenario), program=self.program).result()
         return Outcome(
             decisions=_decisions(scenario, played, queues=_queues(objects)),
             used=_used(scenario, played),
