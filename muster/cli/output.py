@@ -40,7 +40,8 @@ def is_quiet() -> bool:
 def note(text: str) -> None:
     """Write a line of progress, unless `--quiet` was given."""
     if not is_quiet():
-        print(text, file=sys.stderr, flush=True)
+        # In one write, other than `print`: both sides of a comparison may say something at the same time.
+        click.echo(text, err=True)
 
 
 @contextlib.contextmanager

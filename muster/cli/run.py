@@ -92,9 +92,7 @@ def _report(message: str, fix: str) -> None:
     for label, text, colour in (("Error: ", message, "red"), ("Fix: ", fix, "green")):
         if text:
             lines = "\n".join(_sanitized(line) for line in text.splitlines())
-            print(
-                f"{label if is_plain else click.style(label, fg=colour, bold=True)}{lines}", file=sys.stderr
-            )
+            click.echo(f"{label if is_plain else click.style(label, fg=colour, bold=True)}{lines}", err=True)
 
 
 def _sanitized(line: str) -> str:
