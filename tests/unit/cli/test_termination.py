@@ -109,7 +109,8 @@ def test_a_command_that_plays_ends_with_its_players(
     started.wait(PATIENCE)
     assert started.returncode == ExitCode.INTERRUPTED
     assert started.stderr is not None
-    assert started.stderr.read().splitlines()[-1] == "Error: interrupted."
+    # The other side of a comparison may still say something.
+    assert "Error: interrupted." in started.stderr.read().splitlines()
     eventually("no player is left", lambda: not any(map(_runs, playing.read_text().split())))
 
 
