@@ -7,24 +7,29 @@ which queues, nodes and jobs there are (muster/preview/replay/kai_side.py).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from muster.replay.kai_player import STALE_SECONDS, KaiCluster, cluster_document
 from muster.replay.playback import Playback
 from muster.replay.player import Manifest, play_lines
+
+PROCESSOR_SECONDS: Final = 1800
+"""A thousand jobs take two minutes of a processor, and a cycle of KAI longer the more jobs wait and run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiCourse(KaiCluster):
     """Where jobs are played. `flavors`: node -> flavor, by which use is counted. `grace`: seconds between an
     eviction and the end of its pods. KAI looks again when a time of its own is over: `protected` seconds
-    after work has started, and `stale` seconds after a gang has become incomplete.
+    after work has started, and `stale` seconds after a gang has become incomplete. `processor_seconds`: the
+    play is refused once the program has used so many.
     """
 
     flavors: Mapping[str, str]
     grace: int = 0
     protected: Sequence[int] = ()
     stale: int = STALE_SECONDS
+    processor_seconds: int = PROCESSOR_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ def _document(course: KaiCourse) -> dict[str, Any]:
         "graceSeconds": course.grace,
         "protectedSeconds": list(course.protected),
         "staleSeconds": course.stale,
+        "processorSeconds": course.processor_seconds,
     }
 
 

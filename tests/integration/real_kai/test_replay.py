@@ -20,8 +20,10 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.replay.kai_side import to_kai_side
 from muster.replay.assumptions import Assumptions
+from muster.replay.kai_course import play_course
 from muster.replay.kai_player import PROGRAM
 from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import UnplayableError
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.writer import write_recording
 from tests import built
@@ -126,6 +128,27 @@ def test_a_gang_that_fits_no_nodes_never_starts_and_kai_says_why(program: Path, 
     assert played.runs["vision/huge"] == ()
     assert played.reasons["vision/huge"]
     assert len(played.runs["speech/own"]) == 1
+
+
+def test_a_run_that_was_evicted_ends_without_a_look_of_kai(program: Path, tmp_path: Path) -> None:
+    stack = _stack(tmp_path / "stack.yaml", vision=4, speech=4)
+    waiting = _job("huge", "vision", at=0, gpus=9, seconds=60)
+    # Nothing happens when the run of `over` that KAI evicted would have ended, at three hours.
+    played = _play(stack, program, _OVER, _OWN, waiting)
+    once = _play(
+        stack,
+        program,
+        replace(_OVER, runs=(replace(_OVER.runs[0], ended=_START + 2 * _HOUR),)),
+        _OWN,
+        waiting,
+    )
+    assert played.cycles == once.cycles
+
+
+def test_a_replay_that_takes_too_long_is_refused_with_where_it_is(program: Path, tmp_path: Path) -> None:
+    side = to_kai_side(load(_stack(tmp_path / "stack.yaml", vision=4, speech=4)), _recording(_OVER, _OWN))
+    with pytest.raises(UnplayableError, match=r"0 s of processor time .* where 0 jobs run and 1 wait"):
+        play_course(replace(side.course, processor_seconds=0), side.entries, program=program)
 
 
 def test_the_same_recording_gives_the_same_decisions(program: Path, tmp_path: Path) -> None:

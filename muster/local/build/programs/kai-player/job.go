@@ -29,6 +29,8 @@ type course struct {
 	ProtectedSeconds []int64 `json:"protectedSeconds"`
 	// StaleSeconds after a gang has become incomplete, KAI gives up on it.
 	StaleSeconds int64 `json:"staleSeconds"`
+	// ProcessorSeconds of this process end the replay. Unlike time, they do not depend on what else the machine does.
+	ProcessorSeconds int64 `json:"processorSeconds"`
 	// Flavors is node -> flavor, by which use is counted.
 	Flavors map[string]string `json:"flavors"`
 }

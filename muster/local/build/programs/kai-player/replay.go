@@ -35,6 +35,8 @@ type replay struct {
 	// known is what KAI knew of a group last.
 	known map[string]*podgroup_info.PodGroupInfo
 	idle  int
+	// isNew: something has happened since KAI last changed nothing.
+	isNew bool
 }
 
 func newReplay(course *course, jobs []*job) (*replay, error) {
@@ -84,14 +86,17 @@ func (r *replay) instant() error {
 		if err := r.happen(); err != nil {
 			return err
 		}
-		if !r.waits() {
+		if !r.isNew || !r.waits() {
 			return nil
 		}
 		if cycles == mostCyclesAnInstant {
 			heap.Push(&r.events, event{second: r.now + 1, kind: look})
 			return nil
 		}
-		if changed, err := r.cycle(); err != nil || !changed {
+		if err := r.limit(); err != nil {
+			return err
+		}
+		if err := r.cycle(); err != nil {
 			return err
 		}
 	}
@@ -123,8 +128,10 @@ func (r *replay) happen() error {
 func (r *replay) act(due event) error {
 	job := due.job
 	switch due.kind {
+	case look:
+		r.isNew = true
 	case arrival:
-		r.idle = 0
+		r.idle, r.isNew = 0, true
 		r.active[job.key()] = job
 		return r.engine.put(append(job.create(r.now), job.Group)...)
 	case end:
@@ -132,7 +139,7 @@ func (r *replay) act(due event) error {
 		if due.run != len(job.runs) || !job.isRunning() {
 			return nil
 		}
-		r.idle = 0
+		r.idle, r.isNew = 0, true
 		r.record.end(job, r.now)
 		delete(r.active, job.key())
 		delete(r.gone, job)
@@ -157,6 +164,7 @@ func (r *replay) release(job *job) error {
 		if err := r.engine.remove(pod); err != nil {
 			return err
 		}
+		r.isNew = true
 		delete(job.pods, keyOf(pod))
 		pod.DeletionTimestamp = nil
 		r.gone[job] = append(r.gone[job], pod)
@@ -164,33 +172,53 @@ func (r *replay) release(job *job) error {
 	return nil
 }
 
-// cycle lets every scheduler decide once. Whether something has changed.
-func (r *replay) cycle() (bool, error) {
-	r.record.summary.Cycles++
-	if r.idle++; r.idle > mostIdleCycles {
-		return false, unplayable("KAI evicts and starts the same work without end")
+// limit ends a replay that takes too long. KAI tries its waiting jobs against the running ones in each cycle, so a
+// cycle takes longer the more of both there are.
+func (r *replay) limit() error {
+	if r.idle > mostIdleCycles {
+		return unplayable("KAI evicts and starts the same work without end")
 	}
+	if processorTime() < time.Duration(r.course.ProcessorSeconds)*time.Second {
+		return nil
+	}
+	waiting := 0
+	for _, each := range r.active {
+		if !each.isRunning() {
+			waiting++
+		}
+	}
+	return unplayable(
+		"KAI took %d s of processor time for %d cycles, up to %s, where %d jobs run and %d wait; replay a recording of fewer jobs",
+		r.course.ProcessorSeconds, r.record.summary.Cycles, time.Unix(r.now, 0).UTC().Format(time.RFC3339),
+		len(r.active)-waiting, waiting,
+	)
+}
+
+// cycle lets every scheduler decide once.
+func (r *replay) cycle() error {
+	r.record.summary.Cycles++
+	r.idle++
 	returning := r.gone
 	r.gone = map[*job][]*corev1.Pod{}
-	changed := len(returning) > 0
+	r.isNew = len(returning) > 0
 	for _, each := range r.engine.schedulers {
 		r.date()
 		opened := time.Now()
 		found, err := r.engine.session(each)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if err := r.apply(found, opened); err != nil {
-			return false, err
+			return err
 		}
-		changed = changed || len(found.bound)+len(found.evicted) > 0 || found.panicked != nil
+		r.isNew = r.isNew || len(found.bound)+len(found.evicted) > 0 || found.panicked != nil
 	}
 	for job, pods := range returning {
 		if err := r.engine.put(job.renew(pods, r.now)...); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // date writes the times of the groups so that they are as long ago as they are by the clock of the replay: KAI compares
