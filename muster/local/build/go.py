@@ -132,8 +132,11 @@ def _install_go(cache: Cache, children: Children, *, entry: Entry, floor: str) -
 
 
 def program_entry(cache: Cache, program: Program, toolchain: Toolchain) -> Entry:
-    """The entry for the binary of exactly these sources, this version and this toolchain."""
-    return cache.entry("bin", program.folder, key_of(*_sources(program), toolchain.version, toolchain.arch))
+    """The entry for the binary of exactly these sources, this version and this toolchain. One for another
+    processor stands apart: what lies in "bin" runs here.
+    """
+    kind = "bin" if toolchain.arch == architecture() else f"bin-{toolchain.arch}"
+    return cache.entry(kind, program.folder, key_of(*_sources(program), toolchain.version, toolchain.arch))
 
 
 def imported_entry(cache: Cache, program: Program, *, arch: str) -> Entry:

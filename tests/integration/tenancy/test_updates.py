@@ -75,7 +75,7 @@ def test_a_running_job_is_not_made_larger(world: World) -> None:
     body = existing(world, running_job("sized-running"), world.controllers["kueue"])
     for caller in world.tenants:
         for answer in every_way(caller, body, {"spec": {"parallelism": 50}}):
-            refused(answer, "Job sized-running runs", "its queue counted is 1", ANEW)
+            refused(answer, "Job sized-running is running", "its queue counted is 1", ANEW)
 
 
 def test_a_job_that_waits_is_made_larger(world: World) -> None:
@@ -196,7 +196,7 @@ def test_a_running_ray_cluster_is_not_made_larger(
     body = existing(world, named(make(), "sized-growing"), world.controllers["kueue"])
     change = {"spec": {"rayClusterConfig": spec} if make is _service else spec}
     for caller in world.tenants:
-        refused(caller.patch(body, change), f"{body['kind']} sized-growing runs", words, ANEW)
+        refused(caller.patch(body, change), f"{body['kind']} sized-growing is running", words, ANEW)
 
 
 @pytest.mark.parametrize("make", [_cluster, _service], ids=["RayCluster", "RayService"])

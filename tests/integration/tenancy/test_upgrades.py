@@ -83,5 +83,5 @@ def test_a_cluster_that_was_made_for_a_job_is_changed_through_the_job(world: Wor
     for caller in world.tenants:
         answer = caller.patch(made, change)
         assert answer.code == 403, f"{caller.name}: {answer}"
-        assert "made for RayJob train" in answer.message
+        assert "created for RayJob train" in answer.message
     assert kuberay.patch(made, change).is_allowed

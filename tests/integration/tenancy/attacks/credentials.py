@@ -100,7 +100,7 @@ ATTACKS: Final = (
             gains="a place before others, and their GPUs by preemption",
             policy="muster-work",
             path=f"{kind}.metadata.labels{{ray.io/priority-class-name}}",
-            words=("priority prod is not one", "one of: dev"),
+            words=("priority prod is not available", "one of: dev"),
         )
         for kind in ("RayJob", "RayCluster", "RayService")
     ),

@@ -255,7 +255,7 @@ def _in_jobs() -> Iterator[Attack]:
         "Job.spec.parallelism",
         "49 pods without quota",
         "its queue counted is 1",
-        "make a new",
+        "create a new",
     )
     place = "RayJob.spec.rayClusterSpec.workerGroupSpecs[]"
     yield _change(
@@ -273,7 +273,7 @@ def _in_jobs() -> Iterator[Attack]:
         f"{place}.replicas",
         "48 workers without quota, when KubeRay tries the job again: none has a gate",
         "counted the workers of group gpu",
-        "make a new",
+        "create a new",
     )
     yield _change(
         "waiting RayJob for another pool",
@@ -294,7 +294,7 @@ def _no_longer() -> Iterator[Attack]:
             f"{body['kind']}.metadata.annotations{{{ELASTIC_JOB}}}",
             "a change of the templates that is not judged as one of elastic work",
             f"keep annotation {ELASTIC_JOB}",
-            "make a new",
+            "create a new",
         )
 
 

@@ -109,7 +109,9 @@ ALL: Final = (
         "cannot be suspended",
     ),
     *_groups(_QUEUE, OTHER, "another team's quota", "another queue than their job"),
-    *_groups(names.KAI_PRIORITY_LABEL, "prod", "other teams' GPUs by preemption", "priority prod is not one"),
+    *_groups(
+        names.KAI_PRIORITY_LABEL, "prod", "other teams' GPUs by preemption", "priority prod is not available"
+    ),
     *_groups("pod-group-name", "mine", "a gang that no queue counts", "remove kai.scheduler/skip-podgrouper"),
     _pod("a GPU pod by hand", pod()),
     _pod("a GPU pod by hand that names a queue", labelled(pod(), _QUEUE, OWN)),

@@ -53,7 +53,7 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         gains="a place before others, and their GPUs by preemption",
         policy=_WORK,
         path=_path(kind, f"labels{{{works.PRIORITY}}}"),
-        words=("priority prod is not one", "one of: dev"),
+        words=("priority prod is not available", "one of: dev"),
     )
     yield Attack(
         name=f"{kind} at a priority that does not exist",
@@ -61,7 +61,7 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         gains="a place before others if that priority is made one day",
         policy=_WORK,
         path=_path(kind, f"labels{{{works.PRIORITY}}}"),
-        words=("priority highest is not one", "one of: dev"),
+        words=("priority highest is not available", "one of: dev"),
     )
     yield Attack(
         name=f"{kind} with a Workload made before",
