@@ -80,6 +80,20 @@ def entry(team: str, name: str, *, at: int, gpus: int, seconds: int | None = 100
     return Entry(workload=workload, seconds=seconds)
 
 
+def held(team: str, name: str, *, gpus: int, seconds: int) -> Entry:
+    """A job that runs when the play begins."""
+    found = entry(team, name, at=0, gpus=gpus, seconds=seconds)
+    since = found.workload["metadata"]["creationTimestamp"]
+    usage = {"flavors": {names.GPU_RESOURCE: "h100"}, "resourceUsage": {names.GPU_RESOURCE: str(gpus)}}
+    given = {"clusterQueue": team, "podSetAssignments": [{"name": "main", "count": 1, **usage}]}
+    met = [
+        {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": since}
+        for kind in ("QuotaReserved", "Admitted")
+    ]
+    status = {"conditions": met, "admission": given}
+    return replace(found, workload={**found.workload, "status": status}, at=_START)
+
+
 def runs(played: Playback, job: str) -> list[tuple[float, float | None]]:
     """(start, end) of each run, in seconds since the first arrival."""
     return [
@@ -118,6 +132,19 @@ def test_a_job_holds_its_quota_while_its_nodes_come_and_runs_as_long_as_before(p
     assert played.runs["a/first"][0].begin == _START + 30
     assert runs(played, "a/second") == [(131, 231)]
     assert played.runs["a/second"][0].begin == _START + 131
+
+
+def test_the_end_of_each_job_that_ran_before_the_play_lets_the_next_of_its_queue_start(program: Path) -> None:
+    alone = [queue(team, 4, cohortName="") for team in ("a", "b")]
+    entries = [
+        held("a", "runs", gpus=4, seconds=100),
+        held("b", "runs", gpus=4, seconds=300),
+        entry("a", "waits", at=0, gpus=4),
+        entry("b", "waits", at=0, gpus=4),
+    ]
+    played = play(world(*alone), entries, program=program)
+    assert runs(played, "a/waits") == [(101, 201)]
+    assert runs(played, "b/waits") == [(301, 401)]
 
 
 def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) -> None:

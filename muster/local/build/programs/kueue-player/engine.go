@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/util/routine"
 	"sigs.k8s.io/kueue/pkg/util/wait"
+	"sigs.k8s.io/kueue/pkg/workload"
 
 	"github.com/go-logr/logr"
 )
@@ -136,9 +137,19 @@ func (e *engine) load(world *world) error {
 	return nil
 }
 
-func (e *engine) arrive(workload *kueue.Workload) {
-	e.store.put(workload)
-	e.handlers.Create(event.TypedCreateEvent[*kueue.Workload]{Object: workload})
+// arrive lets Kueue see a Workload. One that holds quota already waited before that: only then does Kueue know whose queue
+// to try again when it ends. (At its own start it asks the API server for the Workloads of each LocalQueue.)
+func (e *engine) arrive(found *kueue.Workload) {
+	waiting := found
+	if workload.HasQuotaReservation(found) {
+		waiting = found.DeepCopy()
+		waiting.Status = kueue.WorkloadStatus{}
+	}
+	e.store.put(waiting)
+	e.handlers.Create(event.TypedCreateEvent[*kueue.Workload]{Object: waiting})
+	if waiting != found {
+		e.update(waiting, found)
+	}
 }
 
 // update stores a Workload that the job changed.
@@ -152,9 +163,9 @@ func (e *engine) observe(each change) {
 	e.handlers.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: each.before, ObjectNew: each.after})
 }
 
-func (e *engine) leave(workload *kueue.Workload) {
-	e.store.remove(keyOf(workload))
-	e.handlers.Delete(event.TypedDeleteEvent[*kueue.Workload]{Object: workload})
+func (e *engine) leave(found *kueue.Workload) {
+	e.store.remove(keyOf(found))
+	e.handlers.Delete(event.TypedDeleteEvent[*kueue.Workload]{Object: found})
 }
 
 // cycle runs the scheduler once and returns what it wrote, and whether it would go on at once. Without a head it would
