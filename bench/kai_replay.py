@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench.replay import TRACE, read_trace
+from bench.replay import GPUS_A_NODE, TRACE, cluster, read_trace
 from muster import config
 from muster.model.stack import Stack
 from muster.preview.replay.kai_side import to_kai_side
@@ -23,7 +23,6 @@ from muster.replay.playback import Playback
 from muster.replay.recording import Job, Recording
 
 _TEAMS: Final = 4
-_GPUS_A_NODE: Final = 8
 _MIB: Final = 1024
 
 
@@ -49,7 +48,7 @@ def main() -> None:
     arguments = _arguments()
     recording = offered(
         read_trace(arguments.trace, most=arguments.jobs),
-        gpus=arguments.nodes * _GPUS_A_NODE,
+        gpus=arguments.nodes * GPUS_A_NODE,
         load=arguments.load,
     )
     side, program = to_kai_side(stack(arguments.nodes), recording), ensure_kai_player()
@@ -88,21 +87,12 @@ def _moved(job: Job, created: int, team: str) -> Job:
 
 
 def stack(nodes: int) -> Stack:
-    gpus = nodes * _GPUS_A_NODE
+    gpus = nodes * GPUS_A_NODE
     quota = gpus // _TEAMS
     described = {
-        "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
+        **cluster(nodes),
         "scheduler": "kai",
         "gangAdmission": {"kai": {"overQuota": "allow"}},
-        "pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "gpu": {
-                "accelerator": "nvidia-l4",
-                "machine": "g2-standard-96",
-                "gpusPerNode": _GPUS_A_NODE,
-                "maxNodes": nodes,
-            },
-        },
         "priorities": {"prod": 90, "dev": 50},
         "departments": {
             "all": {

@@ -32,7 +32,7 @@ from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
 _START: Final = 1_767_225_600.0
 _DAYS: Final = 30
-_GPUS_A_NODE: Final = 8
+GPUS_A_NODE: Final = 8
 _MOVED: Final = 64
 _GIVING: Final = 3
 _MIB: Final = 1024
@@ -104,13 +104,8 @@ def stack(teams: list[str], *, quota: int, moved: int) -> Stack:
     )
 
 
-def describe(teams: list[str], *, quota: int, moved: int = 0, borrowed: int) -> dict[str, object]:
-    """The keys of a stack file. Each team may borrow `borrowed` GPUs."""
-    quotas = dict.fromkeys(teams, quota)
-    for giving in teams[-_GIVING:]:
-        quotas[giving] -= moved
-        quotas[teams[0]] += moved
-    nodes = -(-quota * len(teams) // _GPUS_A_NODE)
+def cluster(nodes: int) -> dict[str, object]:
+    """The keys of a stack file for a cluster of `nodes` with GPUs."""
     return {
         "cluster": {"provider": "existing", "name": "bench", "context": "bench"},
         "pools": {
@@ -118,10 +113,22 @@ def describe(teams: list[str], *, quota: int, moved: int = 0, borrowed: int) -> 
             "gpu": {
                 "accelerator": "nvidia-l4",
                 "machine": "g2-standard-96",
-                "gpusPerNode": _GPUS_A_NODE,
+                "gpusPerNode": GPUS_A_NODE,
                 "maxNodes": nodes,
             },
         },
+    }
+
+
+def describe(teams: list[str], *, quota: int, moved: int = 0, borrowed: int) -> dict[str, object]:
+    """The keys of a stack file. Each team may borrow `borrowed` GPUs."""
+    quotas = dict.fromkeys(teams, quota)
+    for giving in teams[-_GIVING:]:
+        quotas[giving] -= moved
+        quotas[teams[0]] += moved
+    nodes = -(-quota * len(teams) // GPUS_A_NODE)
+    return {
+        **cluster(nodes),
         "priorities": {"prod": 1000, "dev": 100},
         "departments": {
             "all": {
@@ -145,7 +152,7 @@ def _jobs(path: Path) -> Iterator[Job]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for number, row in enumerate(csv.DictReader(lines)):
             gpus, created = int(row["gpus"]), _START + int(row["submit_s"])
-            each = _GPUS_A_NODE if gpus % _GPUS_A_NODE == 0 else gpus if gpus < _GPUS_A_NODE else 1
+            each = GPUS_A_NODE if gpus % GPUS_A_NODE == 0 else gpus if gpus < GPUS_A_NODE else 1
             ended = created + int(row["duration_s"])
             run = Run(reserved=created, admitted=created, ended=ended, end=End.FINISHED)
             yield Job(

@@ -147,7 +147,7 @@ def _outcome(found: object) -> End:
 
 
 def _since(found: object, kind: str, *, at: float | None = None, known: float | None = None) -> float | None:
-    """When a condition came to be what it is: as it is known already, or as exactly as `at` tells."""
+    """When a condition last changed: `known` if it means the same change, else `at` if that does."""
     stated: datetime | None = moment(find_condition(found, kind), "lastTransitionTime")
     if stated is None:
         return None

@@ -2,7 +2,7 @@
 
 Within a queue Kueue compares UIDs then. Between queues chance decides, anew in each of its cycles: their
 heads come from a map (Kueue 0.19, pkg/cache/queue/manager.go, heads), and nothing orders equal ones
-(pkg/scheduler/scheduler.go, makeClassicalIterator). A recording tells what came of it.
+(pkg/scheduler/scheduler.go, makeClassicalIterator). A recording has the outcome.
 """
 
 import math

@@ -57,8 +57,7 @@ def _added() -> Rule:
         "variables.clusterBefore.?suspend.orValue(false) || "
         "variables.groups.size() <= variables.groupsBefore.size()",
         message="'a worker group added to running work would start before its queue has counted it; "
-        "create a "
-        "new ' + object.kind + ' with it'",
+        "create a new ' + object.kind + ' with it'",
     )
 
 
