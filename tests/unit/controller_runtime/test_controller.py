@@ -1,7 +1,8 @@
 """What the end of a reconcile means for its key, and what a process does from its start to its end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -86,34 +87,44 @@ def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_o
     asyncio.run(scenario())
 
 
+@contextlib.asynccontextmanager
+async def _making(
+    seen: list[str], *, then: Callable[[Informer[Thing]], None]
+) -> AsyncIterator[Informer[Thing]]:
+    """A controller that makes "one" in its first reconcile. `then` happens before the answer comes."""
+    metrics = Metrics(CollectorRegistry())
+    async with FakeApiServer().running() as server:
+        things = Informer(server.client(), THING, metrics=metrics)
+        things.relisted("test", 0)
+
+        async def reconcile(key: str) -> Result:
+            seen.append(key)
+            if len(seen) == 1:
+                with things.store.making(Key("", "one"), by=asyncio.current_task()):
+                    then(things)
+                    await asyncio.sleep(0.02)
+            return None
+
+        work = Controller("c", reconcile, metrics=metrics)
+        work.watches(things, lambda obj: ["one"])
+        running = asyncio.ensure_future(work.run())
+        work.queue.add("one")
+        await asyncio.sleep(0.01)
+        yield things
+        work.stop()
+        await running
+
+
 def test_an_object_that_a_watch_brings_before_its_create_is_answered_brings_its_maker_not_back() -> None:
     async def scenario() -> None:
         seen: list[str] = []
-        metrics = Metrics(CollectorRegistry())
-        async with FakeApiServer().running() as server:
-            things = Informer(server.client(), THING, metrics=metrics)
-            things.relisted("test", 0)
-
-            async def reconcile(key: str) -> Result:
-                seen.append(key)
-                if len(seen) == 1:
-                    with things.store.making(Key("", "one"), by=asyncio.current_task()):
-                        await asyncio.sleep(0.02)
-                return None
-
-            work = Controller("c", reconcile, metrics=metrics)
-            work.watches(things, lambda obj: ["one"])
-            running = asyncio.ensure_future(work.run())
-            work.queue.add("one")
-            await asyncio.sleep(0.01)
+        async with _making(seen, then=lambda _: None) as things:
             things.store.put(_thing("one", "5"))
             await asyncio.sleep(0.02)
             assert seen == ["one"]
             things.store.put(_thing("two", "6"))
             await asyncio.sleep(0.01)
             assert seen == ["one", "one"]
-            work.stop()
-            await running
 
     asyncio.run(scenario())
 
@@ -123,29 +134,10 @@ def test_a_change_that_comes_before_a_create_is_answered_brings_its_maker_back()
 
     async def scenario() -> None:
         seen: list[str] = []
-        metrics = Metrics(CollectorRegistry())
-        async with FakeApiServer().running() as server:
-            things = Informer(server.client(), THING, metrics=metrics)
-            things.relisted("test", 0)
-
-            async def reconcile(key: str) -> Result:
-                seen.append(key)
-                if len(seen) == 1:
-                    with things.store.making(Key("", "one"), by=asyncio.current_task()):
-                        things.store.put(_thing("one", "5"))
-                        await asyncio.sleep(0.02)
-                return None
-
-            work = Controller("c", reconcile, metrics=metrics)
-            work.watches(things, lambda obj: ["one"])
-            running = asyncio.ensure_future(work.run())
-            work.queue.add("one")
-            await asyncio.sleep(0.01)
+        async with _making(seen, then=lambda things: things.store.put(_thing("one", "5"))) as things:
             things.store.put(_thing("one", "6"))
             await asyncio.sleep(0.03)
             assert seen == ["one", "one"]
-            work.stop()
-            await running
 
     asyncio.run(scenario())
 
