@@ -98,8 +98,11 @@ class Goal:
         return wait >= self.bound if self.is_strict else wait > self.bound
 
     def format(self, value: float) -> str:
+        """Waits to the second where less would look like the bound."""
         if self.kind is Kind.WAIT:
-            return format_seconds(value)
+            shown = format_seconds(value)
+            is_hidden = value != self.bound and shown == format_seconds(self.bound)
+            return f"{value:,.0f} s" if is_hidden else shown
         return f"{value:.1%}" if self.kind is Kind.UTILIZATION else f"{value:.0f}"
 
     def _beyond(self, difference: float) -> float:

@@ -57,7 +57,20 @@ _SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 )
 # Without subcommands.
 _PLAIN: Final = frozenset(
-    {"cd", "check-jsonschema", "echo", "eval", "export", "jq", "sacct", "sed", "sha256sum", "tar"}
+    {
+        "awk",
+        "cd",
+        "check-jsonschema",
+        "echo",
+        "eval",
+        "export",
+        "jq",
+        "sacct",
+        "sed",
+        "seq",
+        "sha256sum",
+        "tar",
+    }
 )
 
 

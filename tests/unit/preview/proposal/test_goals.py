@@ -160,3 +160,10 @@ def test_a_wait_that_is_still_too_long_counts_by_how_much() -> None:
 )
 def test_bounds_of_preemptions_and_utilization(text: str, *, is_met: bool) -> None:
     assert (_goal(text).shortfall(_sample([0.0], preemptions=3)) == 0) == is_met
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(7200.0, "2.0 h"), (7201.0, "7,201 s"), (7199.0, "7,199 s"), (14_400.0, "4.0 h")]
+)
+def test_a_wait_just_beside_the_bound_is_shown_to_the_second(seconds: float, shown: str) -> None:
+    assert _goal("p95(vision) <= 2h").format(seconds) == shown
