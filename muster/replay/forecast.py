@@ -167,7 +167,7 @@ def forecast(
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    pools = {pool.flavor: pool.name for pool in queues.pools}
+    pools = {pool.flavor: pool.name for pool in queues.node_pools}
     counts = _Counts.of(drawn, played, settings, assumed, pools)
     return tuple(counts.forecast(job) for job in jobs)
 
@@ -198,13 +198,13 @@ def _provisioning(
 ) -> Mapping[str, int | Distribution | None]:
     if settings.provisioning is None:
         return {}
-    known = provisioning(history.past, queues.pools, at=history.at)
+    known = provisioning(history.past, queues.node_pools, at=history.at)
     found: dict[str, int | Distribution | None] = {
         pool: each for pool, each in known.items() if has_waits(each)
     }
     for pool, seconds in settings.provisioning.items():
         found[pool] = (
-            recorded_provisioning(history.past, queues.pools, pool, at=history.at)
+            recorded_provisioning(history.past, queues.node_pools, pool, at=history.at)
             if seconds is None
             else seconds
         )
