@@ -133,6 +133,14 @@ def test_a_minimum_runtime_protects_work_until_the_patience_ends(program: Path) 
     assert play_kai(replace(world, patience=301), program=program).groups["b/mine"].running
 
 
+def test_gangs_of_one_name_in_two_namespaces_are_two(program: Path) -> None:
+    over = _gang("train", "a", "n", "n", "n", "n")
+    played = play_kai(_world(over, _gang("train", "b", "", ""), returns=True), program=program)
+    evicted = [each for each in played.decisions if each.kind == "evicted"]
+    assert [(each.group, len(each.pods), each.by) for each in evicted] == [("a/train", 4, "b/train")]
+    assert (len(played.groups["a/train"].waiting), len(played.groups["b/train"].running)) == (4, 2)
+
+
 def test_a_queue_that_does_not_exist_is_named(program: Path) -> None:
     played = play_kai(_world(_gang("lost", "c", "")), program=program)
     assert played.groups["c/lost"].why == "queue c does not exist"

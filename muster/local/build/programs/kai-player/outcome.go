@@ -60,9 +60,12 @@ func (o *outcome) add(round int, found *recorder) {
 	for _, each := range found.pipelined {
 		now = append(now, decision{Round: round, Kind: "pipelined", Action: each.action, Group: each.group, Pods: []string{each.pod}})
 	}
+	for index := range now {
+		now[index].Group, now[index].By = labelOf(now[index].Group), labelOf(now[index].By)
+	}
 	o.Decisions = append(o.Decisions, merged(now)...)
 	for name, job := range found.jobs {
-		o.reasons[name] = reason(job)
+		o.reasons[labelOf(name)] = reason(job)
 	}
 }
 
@@ -96,7 +99,7 @@ func (o *outcome) finish() *outcome {
 		queues[each.Name] = true
 	}
 	for _, each := range o.world.PodGroups {
-		name := each.Namespace + "/" + each.Name
+		name := labelOf(each.Namespace + "/" + each.Name)
 		why := o.reasons[name]
 		if !queues[each.Spec.Queue] {
 			why = fmt.Sprintf("queue %s does not exist", each.Spec.Queue)
@@ -104,7 +107,8 @@ func (o *outcome) finish() *outcome {
 		o.Groups[name] = group{Running: map[string]string{}, Waiting: []string{}, Why: why}
 	}
 	for _, pod := range o.world.Pods {
-		found, has := o.Groups[groupOf(pod)]
+		name := labelOf(groupOf(pod))
+		found, has := o.Groups[name]
 		if !has || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -113,7 +117,7 @@ func (o *outcome) finish() *outcome {
 		} else {
 			found.Waiting = append(found.Waiting, keyOf(pod))
 		}
-		o.Groups[groupOf(pod)] = found
+		o.Groups[name] = found
 	}
 	for name, found := range o.Groups {
 		slices.Sort(found.Waiting)

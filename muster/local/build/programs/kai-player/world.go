@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/NVIDIA/KAI-scheduler/cmd/scheduler/app"
@@ -17,9 +19,13 @@ import (
 	schedulingv1alpha2 "github.com/NVIDIA/KAI-scheduler/pkg/apis/scheduling/v1alpha2"
 	queuev2 "github.com/NVIDIA/KAI-scheduler/pkg/apis/scheduling/v2"
 	podgroupv2alpha2 "github.com/NVIDIA/KAI-scheduler/pkg/apis/scheduling/v2alpha2"
+	"github.com/NVIDIA/KAI-scheduler/pkg/common/constants"
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/conf"
 	"github.com/NVIDIA/KAI-scheduler/pkg/scheduler/conf_util"
 )
+
+// Before the namespace in the name of a group that was told apart. No name in a cluster has it.
+const ofNamespace = ":"
 
 // cluster is what stays: the schedulers, their queues, and the nodes.
 type cluster struct {
@@ -72,6 +78,7 @@ func read(source io.Reader) (*world, error) {
 	if err := found.prepare(); err != nil {
 		return nil, err
 	}
+	found.tellApart()
 	found.bind()
 	found.age(time.Since(found.Taken))
 	return found, nil
@@ -115,6 +122,34 @@ func (s *shard) prepare() error {
 		return unplayable("the scheduler's configuration: %v", err)
 	}
 	return nil
+}
+
+// tellApart gives a name of its own to each group whose name another namespace has as well: KAI 0.12 tells groups apart
+// by their names alone (pkg/scheduler/cache/cluster_info), and would take both for one.
+func (w *world) tellApart() {
+	homes := map[string]string{}
+	given := map[string]string{}
+	for _, group := range w.PodGroups {
+		home, has := homes[group.Name]
+		if !has {
+			homes[group.Name] = group.Namespace
+		} else if home != group.Namespace {
+			key := group.Namespace + "/" + group.Name
+			group.Name += ofNamespace + group.Namespace
+			given[key] = group.Name
+		}
+	}
+	for _, pod := range w.Pods {
+		if name, has := given[groupOf(pod)]; has {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, constants.PodGroupAnnotationForPod, name)
+		}
+	}
+}
+
+// labelOf is the group's namespace and the name that it has in the cluster, of a key.
+func labelOf(key string) string {
+	label, _, _ := strings.Cut(key, ofNamespace)
+	return label
 }
 
 // bind does what KAI's binder is about to do.
