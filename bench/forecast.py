@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Final
 
@@ -28,12 +29,12 @@ from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
 from muster.replay.percentile import interval, percentile
-from muster.replay.playback import PlayedRun
-from muster.replay.player import ensure_player, play
-from muster.replay.queues import Queues
+from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import ensure_player
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
-from muster.replay.side import to_side
+from muster.replay.side import KueueDecider, Side
+from muster.replay.subject import Decider, Subject
 from muster.replay.writer import write_recording
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
@@ -68,24 +69,24 @@ def main() -> None:
     arguments = _arguments()
     trace = read_trace(arguments.trace, most=arguments.jobs)
     teams = sorted({job.team for job in trace.jobs})
-    queues = queues_of(stack(teams, quota=arguments.quota, moved=0))
+    decider = KueueDecider(queues_of(stack(teams, quota=arguments.quota, moved=0)))
     player: Player = (
-        partial(simple_queue.play, gpus=arguments.quota * len(teams))
+        partial(_play_simply, gpus=arguments.quota * len(teams))
         if arguments.simple
-        else partial(play, program=ensure_player())
+        else methodcaller("play", ensure_player())
     )
     kept: Path | None = arguments.happened
     if kept is not None and kept.exists():
         happened = load_recording(kept)
     else:
-        happened = played(trace, queues, player)
+        happened = played(trace, decider, player)
         if kept is not None:
             write_recording(kept, happened)
     settings = Settings(runs=arguments.runs, seconds=int(arguments.days * _DAY))
     print("| day | waiting | forecast | in the interval | before it | after it | open | s |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     found: list[Moment] = []
-    for each in measure(happened, queues, player, settings, arguments):
+    for each in measure(happened, decider, player, settings, arguments):
         found.append(each)
         row = (
             f"{each.day:.1f}",
@@ -101,8 +102,13 @@ def main() -> None:
     print(f"\n{summary(found)}" if found else "no job waited at any moment")
 
 
+def _play_simply(side: Subject, *, gpus: int) -> Playback:
+    assert isinstance(side, Side)
+    return simple_queue.play(side.world, side.entries, gpus=gpus)
+
+
 def measure(
-    happened: Recording, queues: Queues, player: Player, settings: Settings, arguments: argparse.Namespace
+    happened: Recording, decider: Decider, player: Player, settings: Settings, arguments: argparse.Namespace
 ) -> Iterator[Moment]:
     """Spread over the time however many there are. Moments at which nothing waits are left out."""
     dice = random.Random(0)  # noqa: S311 - a sample
@@ -121,7 +127,7 @@ def measure(
         jobs = dice.sample(list(moment.waiting), k=min(arguments.waiting, len(moment.waiting)))
         if not jobs:
             continue
-        found = forecast(queues, happened.header, moment, jobs=jobs, player=player, settings=settings)
+        found = forecast(decider, happened.header, moment, jobs=jobs, player=player, settings=settings)
         sides = Counter(side(each, job) for each, job in zip(found, jobs, strict=True))
         middle = [_middle(each) for each in found]
         yield Moment(
@@ -171,10 +177,9 @@ def _coverage(found: Sequence[Moment]) -> float:
     return sum(each.inside for each in found) / sum(each.forecasts for each in found)
 
 
-def played(trace: Recording, queues: Queues, player: Player) -> Recording:
+def played(trace: Recording, decider: Decider, player: Player) -> Recording:
     """The trace with the waits and preemptions that it has in these queues."""
-    side = to_side(queues, trace)
-    playback = player(side.world, side.entries)
+    playback = player(decider.side(trace))
     runs = {label.rpartition("/")[2]: found for label, found in playback.runs.items()}
     return replace(trace, jobs=tuple(_as_played(job, runs[job.id]) for job in trace.jobs))
 

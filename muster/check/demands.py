@@ -113,6 +113,11 @@ def queue_name(admission: Admission, body: Json) -> str:
     return str(mapping(body, *way, "metadata", "labels").get(label) or "")
 
 
+def priority_name(admission: Admission, body: Json) -> str:
+    label = names.KAI_PRIORITY_LABEL if admission.tree.kai else names.PRIORITY_LABEL
+    return str(mapping(body, "metadata", "labels").get(label) or "")
+
+
 def bounds(admission: Admission, body: Json) -> dict[str, Bounds]:
     """What the queue of an object can hold at a time, by pool; empty where that is unknown."""
     queue = _queue(admission, body)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Self
 
-from muster.cli.options import existing_stack
 from muster.cli.output import progress
 from muster.config import load
 from muster.errors import MusterError
@@ -19,7 +18,7 @@ from muster.live.cluster.api import Api
 from muster.live.snapshot import fetch_snapshot
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.alternatives import Prediction, find_sooner
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.deciders import decider_of, ensure_player_of
 from muster.preview.replay.submitted import load_submitted
 from muster.replay.forecast import (
     Forecast,
@@ -31,21 +30,24 @@ from muster.replay.forecast import (
     forecast_all,
 )
 from muster.replay.moment import Moment, at_moment, moment_of
-from muster.replay.player import ensure_player, play
-from muster.replay.queues import Queues
 from muster.replay.reader import load_recording
 from muster.replay.recording import Header, Job, Recording
+from muster.replay.subject import Decider
+
+__all__ = ["Asked", "load", "predict", "predict_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """`job` waits, or `file` is to be submitted by `team`, or every waiting job is meant: now in the cluster
-    of `api`, or without one in the recording at `at`, which None makes its end.
+    of `api`, or without one in the recording at `at`, which None makes its end. `runs`: how many futures,
+    None for as many as the scheduler gets.
     """
 
-    stack: str
+    stack: Stack
     recording: Path
     settings: Settings
+    runs: int | None = None
     api: Api | None = None
     at: datetime | None = None
     job: str = ""
@@ -57,27 +59,26 @@ class Asked:
 def predict(asked: Asked) -> Prediction:
     """The forecast; of a job of a file, with the changes that would let it start sooner."""
     known = _Known.load(asked)
-    stack, moment = known.stack, known.moment
+    moment, most = known.moment, known.settings.runs
 
     def of(job: Job, moment: Moment, runs: int) -> Forecast:
-        settings = replace(asked.settings, runs=runs)
         return forecast(
-            known.queues,
+            known.decider,
             known.header,
             moment,
             history=known.history,
             jobs=[job],
             player=known.player,
-            settings=settings,
+            settings=replace(known.settings, runs=runs),
         )[0]
 
     def submitted_with(job: Job, runs: int) -> Forecast:
         return of(job, replace(moment, waiting=(*moment.waiting, job)), runs)
 
     if asked.file is None:
-        return Prediction(of(find_waiting(moment, asked.job), moment, asked.settings.runs))
-    submitted = load_submitted(stack, asked.file, asked.team, at=moment.at)
-    own = submitted_with(submitted.job, asked.settings.runs)
+        return Prediction(of(find_waiting(moment, asked.job), moment, most))
+    submitted = load_submitted(asked.stack, asked.file, asked.team, at=moment.at)
+    own = submitted_with(submitted.job, most)
     tried = submitted.alternatives if asked.with_alternatives else ()
     return Prediction(own, find_sooner(own, tried, submitted_with))
 
@@ -86,12 +87,12 @@ def predict_all(asked: Asked) -> Outlook:
     """The forecasts of every job that waits, from one set of futures."""
     known = _Known.load(asked)
     return forecast_all(
-        known.queues,
+        known.decider,
         known.header,
         known.moment,
         history=known.history,
         player=known.player,
-        settings=asked.settings,
+        settings=known.settings,
     )
 
 
@@ -99,27 +100,30 @@ def predict_all(asked: Asked) -> Outlook:
 class _Known:
     """What every forecast is made from."""
 
-    stack: Stack
-    queues: Queues
+    decider: Decider
     header: Header
     moment: Moment
     history: Moment | None
     player: Player
+    settings: Settings
 
     @classmethod
     def load(cls, asked: Asked) -> Self:
-        stack, recording = load(existing_stack(asked.stack)), load_recording(asked.recording)
-        queues = queues_of(stack)
-        moment, history = _recorded(recording, asked.at) if asked.api is None else _now(recording, asked.api)
+        decider, recording = decider_of(asked.stack), load_recording(asked.recording)
+        moment, history = (
+            _recorded(recording, asked.at)
+            if asked.api is None
+            else _now(recording, asked.api, decider.scheduler)
+        )
         with progress():
-            player = partial(play, program=ensure_player())
+            program = ensure_player_of(decider.scheduler)
         return cls(
-            stack=stack,
-            queues=queues,
+            decider=decider,
             header=recording.header,
             moment=moment,
             history=history,
-            player=player,
+            player=methodcaller("play", program),
+            settings=replace(asked.settings, runs=asked.runs or decider.runs),
         )
 
 
@@ -134,13 +138,18 @@ def _recorded(recording: Recording, at: datetime | None) -> tuple[Moment, None]:
     return at_moment(recording, moment), None
 
 
-def _now(recording: Recording, api: Api) -> tuple[Moment, Moment]:
+def _now(recording: Recording, api: Api, scheduler: Scheduler) -> tuple[Moment, Moment]:
     """The cluster's moment, and what the recording knew until then."""
     snapshot = fetch_snapshot(api)
-    if snapshot.scheduler is not Scheduler.KUEUE:
+    if snapshot.scheduler is not scheduler:
         raise MusterError(
-            "the cluster's queues are not Kueue's, and a forecast plays Kueue's scheduler.",
-            fix="leave --recording out.",
+            f"the cluster's queues are {snapshot.scheduler}'s, and the stack's scheduler is {scheduler}.",
+            fix="name the stack of this cluster.",
+        )
+    if scheduler is Scheduler.KAI and (snapshot.pod_groups is None or snapshot.nodes is None):
+        raise MusterError(
+            "what runs and waits is unknown: the account may not list it.",
+            fix="give it the right to list pods, nodes, podgroups and bindrequests.",
         )
     moment = moment_of(snapshot)
     return moment, at_moment(recording, min(recording.header.end, moment.at))

@@ -12,6 +12,7 @@ from muster.cli.options import existing_stack, stack_name
 from muster.cli.output import note, progress
 from muster.config import load
 from muster.errors import MusterError
+from muster.model.stack import Scheduler
 from muster.preview.proposal.evaluate import INTERRUPTED, Budget, Subject
 from muster.preview.proposal.goals import Goal, Sample, parse_goal
 from muster.preview.proposal.knobs import Key, Values
@@ -41,6 +42,11 @@ class Asked:
 def plan(asked: Asked) -> Proposal:
     file = existing_stack(asked.stack)
     stack = load(file)
+    if stack.scheduler is not Scheduler.KUEUE:
+        raise MusterError(
+            "plan searches with Kueue alone: it takes dozens of replays, and one with KAI can take minutes.",
+            fix="try a change by hand: muster diff STACK --replay RECORDING.",
+        )
     text = file.read_bytes().decode()
     subject = Subject(
         file=file,

@@ -25,8 +25,8 @@ NEVER: Final = math.inf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A job that was played. `key` is that of the recorded job, `label` is "namespace/name", `queue` its
-    ClusterQueue, `gpus` its request, `arrival` when it was submitted.
+    """A job that was played. `key` is that of the recorded job, `label` is "namespace/name", `queue` the one
+    in which it waits, `value` that of its priority, `gpus` its request, `arrival` when it was submitted.
     """
 
     key: str
@@ -34,6 +34,7 @@ class Played:
     team: str
     queue: str
     priority: str
+    value: int = 0
     gpus: int
     arrival: float
 

@@ -1,4 +1,4 @@
-"""When waiting jobs start: Kueue plays many futures of a moment, and the starts are counted.
+"""When waiting jobs start: a scheduler plays many futures of a moment, and the starts are counted.
 
 One set of futures answers for every job that waits at the moment. Responsible for playing and counting. Not
 responsible for what a future holds (futures.py), nor for words (muster/preview/replay/forecast_text.py).
@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from muster.live.errors import PreviewError
+from muster.model.pools import Pool
+from muster.model.stack import Scheduler
 from muster.replay.assumptions import Assumptions, recorded_provisioning
 from muster.replay.durations import Distribution
 from muster.replay.figures import NEVER, Played
@@ -20,14 +22,13 @@ from muster.replay.futures import Futures, futures
 from muster.replay.moment import Moment, priority_of
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback
-from muster.replay.player import Entry, PlayerPool, World
+from muster.replay.player import PlayerPool
 from muster.replay.provisioning import has_waits, provisioning
-from muster.replay.queues import Queues
 from muster.replay.recording import Header, Job
-from muster.replay.side import Side, to_side, why_unplayable
+from muster.replay.subject import Decider, Subject
 
-Player = Callable[[World, Sequence[Entry]], Playback]
-"""Plays jobs in a world: Kueue's player, whose program is given."""
+Player = Callable[[Subject], Playback]
+"""Plays a side with the program of its scheduler."""
 
 _HOUR: Final = 3600
 # A job that starts soon needs no long future: each is played this far first, then further.
@@ -86,10 +87,10 @@ class Forecast:
     is the 80 % interval, in seconds from the moment; NEVER where it is beyond the end of the futures.
     `starts` are those of each of the `runs` futures; `unstarted` of them end before it starts.
 
-    `place` is among the `waiting` jobs of its ClusterQueue, from 1; `ahead` are the jobs before it. `ends` is
+    `place` is among the `waiting` jobs of its queue, from 1; `ahead` are the jobs before it. `ends` is
     what runs now and has ended when it starts, `preempts` what it preempts. `nodes` are those that it waits
-    for; `provisioning` are sentences on when nodes are there. Durations, arrivals and provisioning times are
-    those of the time before `learned_until`.
+    for; `provisioning` are sentences on when nodes are there, `notes` on what else is assumed. Durations,
+    arrivals and provisioning times are those of the time before `learned_until`.
     """
 
     job: str
@@ -112,8 +113,10 @@ class Forecast:
     ends: tuple[Group, ...]
     preempts: tuple[Group, ...]
     left_out: Mapping[str, int]
+    scheduler: Scheduler = Scheduler.KUEUE
     nodes: tuple[Nodes, ...] = ()
     provisioning: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +130,12 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class _Future:
-    side: Side
+    side: Subject
     playback: Playback
 
 
 def forecast(
-    queues: Queues,
+    decider: Decider,
     header: Header,
     moment: Moment,
     *,
@@ -145,35 +148,33 @@ def forecast(
     not the moment itself. PreviewError where the queues cannot run one of the jobs.
     """
     for job in jobs:
-        if reason := why_unplayable(job, queues):
+        if reason := decider.why_unplayable(job):
             raise PreviewError(
                 f"{job.key}: is one of the jobs {reason}, so nothing can be said about it. "
                 "Fix: name the stack of the cluster in which it waits."
             )
     if not jobs:
         return ()
-    teams = {namespace: team.name for namespace, team in queues.teams.items()}
     drawn = futures(
-        header, moment, history=history, seconds=settings.seconds, seed=settings.seed, teams=teams
+        header, moment, history=history, seconds=settings.seconds, seed=settings.seed, teams=decider.teams
     )
     assumed = Assumptions(
         grace=settings.grace,
-        provisioning=_provisioning(queues, drawn.history, settings),
+        provisioning=_provisioning(decider.pools, drawn.history, settings),
         seed=settings.seed,
     )
     with PlayerPool(settings.at_once) as pool:
         playing = [
-            pool.submit(_play, queues, drawn, number, assumed, jobs=jobs, player=player, settings=settings)
+            pool.submit(_play, decider, drawn, number, assumed, jobs=jobs, player=player, settings=settings)
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    pools = {pool.flavor: pool.name for pool in queues.node_pools}
-    counts = _Counts.of(drawn, played, settings, assumed, pools)
+    counts = _Counts.of(decider, drawn, played, settings, assumed)
     return tuple(counts.forecast(job) for job in jobs)
 
 
 def forecast_all(
-    queues: Queues,
+    decider: Decider,
     header: Header,
     moment: Moment,
     *,
@@ -185,34 +186,32 @@ def forecast_all(
     jobs: list[Job] = []
     left_out: Counter[str] = Counter()
     for job in moment.waiting:
-        if reason := why_unplayable(job, queues):
+        if reason := decider.why_unplayable(job):
             left_out[reason] += 1
         else:
             jobs.append(job)
-    found = forecast(queues, header, moment, jobs=jobs, player=player, settings=settings, history=history)
+    found = forecast(decider, header, moment, jobs=jobs, player=player, settings=settings, history=history)
     return Outlook(at=moment.at, forecasts=found, left_out=left_out)
 
 
 def _provisioning(
-    queues: Queues, history: Moment, settings: Settings
+    pools: Sequence[Pool], history: Moment, settings: Settings
 ) -> Mapping[str, int | Distribution | None]:
     if settings.provisioning is None:
         return {}
-    known = provisioning(history.past, queues.node_pools, at=history.at)
+    known = provisioning(history.past, pools, at=history.at)
     found: dict[str, int | Distribution | None] = {
         pool: each for pool, each in known.items() if has_waits(each)
     }
     for pool, seconds in settings.provisioning.items():
         found[pool] = (
-            recorded_provisioning(history.past, queues.node_pools, pool, at=history.at)
-            if seconds is None
-            else seconds
+            recorded_provisioning(history.past, pools, pool, at=history.at) if seconds is None else seconds
         )
     return found
 
 
 def _play(
-    queues: Queues,
+    decider: Decider,
     drawn: Futures,
     number: int,
     assumed: Assumptions,
@@ -224,15 +223,11 @@ def _play(
     at = int(drawn.moment.at)
     # Each future has draws of its own.
     assumed = replace(assumed, seed=settings.seed * _MOST_RUNS + number)
-    side = to_side(queues, drawn.draw(number), assumed, now=drawn.moment)
+    side = decider.side(drawn.draw(number), assumed, now=drawn.moment)
     wanted = {job.key for job in jobs}
     labels = [job.label for job in side.jobs if job.key in wanted]
     for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
-        until = at + seconds
-        pairs = zip(side.entries, side.jobs, strict=True)
-        entries = [entry for entry, job in pairs if job.arrival <= until]
-        world = replace(side.world, horizon=until - min(each.at or at for each in entries))
-        future = _Future(side, player(world, entries))
+        future = _Future(side, player(side.until(at + seconds)))
         if all(_start(future, label, at, within=seconds) != NEVER for label in labels):
             break
     return future
@@ -241,11 +236,12 @@ def _play(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
     """What the futures have in common: `jobs` by key and `labelled` by label, of those that were there at the
-    moment; `waiting`, the labels of each ClusterQueue in its order; `victims`, by whom they are preempted, in
+    moment; `waiting`, the labels of each queue in its order; `victims`, by whom they are preempted, in
     how many futures each; `ends`, of each future: when jobs that run at the moment end, and their labels;
     `pools`: flavor -> pool.
     """
 
+    scheduler: Scheduler
     drawn: Futures
     played: Sequence[_Future]
     settings: Settings
@@ -260,21 +256,22 @@ class _Counts:
     @classmethod
     def of(
         cls,
+        decider: Decider,
         drawn: Futures,
         played: Sequence[_Future],
         settings: Settings,
         assumed: Assumptions,
-        pools: Mapping[str, str],
     ) -> Self:
         side, moment = played[0].side, drawn.moment
         keys = {each.job.key for each in moment.running}
         running = {job.label for job in side.jobs if job.key in keys}
         return cls(
+            scheduler=decider.scheduler,
             drawn=drawn,
             played=played,
             settings=settings,
             assumed=assumed,
-            pools=pools,
+            pools={pool.flavor: pool.name for pool in decider.pools},
             jobs={job.key: job for job in side.jobs},
             labelled={job.label: job for job in side.jobs},
             waiting=_waiting(side, moment),
@@ -311,8 +308,10 @@ class _Counts:
             ends=self._groups(self._ended(starts), len(starts) - unstarted),
             preempts=self._groups(self.victims.get(target.label, Counter()), len(self.played)),
             left_out=self.played[0].side.left_out,
+            scheduler=self.scheduler,
             nodes=tuple(self._nodes(target.label)),
             provisioning=tuple(self.assumed.nodes),
+            notes=self.played[0].side.notes,
         )
 
     def _nodes(self, label: str) -> Iterator[Nodes]:
@@ -358,13 +357,13 @@ def _start(future: _Future, label: str, at: int, *, within: int) -> float:
     return float(begin) if begin <= within else NEVER
 
 
-def _waiting(side: Side, moment: Moment) -> dict[str, list[str]]:
-    """The waiting jobs of each ClusterQueue in its order: by priority, then by age."""
+def _waiting(side: Subject, moment: Moment) -> dict[str, list[str]]:
+    """The waiting jobs of each queue in its order: by priority, then by age."""
     keys = {job.key for job in moment.waiting}
     found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-    for entry, job in zip(side.entries, side.jobs, strict=True):
+    for job in side.jobs:
         if job.key in keys:
-            found[job.queue].append((-int(entry.workload["spec"]["priority"]), job.label))
+            found[job.queue].append((-job.value, job.label))
     # Sorting is stable, and the jobs are ordered by age.
     return {queue: [label for _, label in sorted(jobs, key=itemgetter(0))] for queue, jobs in found.items()}
 

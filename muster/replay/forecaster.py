@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +32,10 @@ from muster.replay.errors import RecordingError
 from muster.replay.forecast import Settings, forecast_all
 from muster.replay.forecast_note import next_note, to_note
 from muster.replay.moment import Moment, at_moment, is_over, moment_of
-from muster.replay.player import Manifest, play
+from muster.replay.player import Manifest
 from muster.replay.queues import of_cluster
 from muster.replay.reader import load_recording
+from muster.replay.side import KueueDecider
 from muster.replay.watch import quiet_logs
 from muster.replay.workloads import WORKLOADS
 
@@ -165,11 +166,11 @@ class Forecaster:
                 return {}
             outlook = await asyncio.to_thread(
                 forecast_all,
-                of_cluster(objects, order.config),
+                KueueDecider(of_cluster(objects, order.config)),
                 recording.header,
                 moment,
                 history=history,
-                player=partial(play, program=order.program),
+                player=methodcaller("play", order.program),
                 settings=order.settings,
             )
         except MusterError as error:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.live.dataclass_json import to_json
+from muster.live.snapshot import GroupPod, PodGroup
+from muster.live.snapshot import PodSet as LivePodSet
+from muster.replay.pod_sets import to_pod_set
 from muster.replay.recording import End, Job, PodSet, Run
 
 # The action by which KAI ends what lost a part of its gang. By all others a job takes the place of another.
@@ -72,6 +75,40 @@ def observe(
     if last is None or last.ended is None or has_more or last.end in (End.PREEMPTED, End.EVICTED):
         return job
     return replace(job, left=last.ended, outcome=last.end)
+
+
+def to_job(group: PodGroup, *, at: float) -> Job:
+    """The job of a PodGroup as a cluster has it, with the PodGroup's name as its id. Of its runs, the one
+    that goes on at a moment is known.
+    """
+    owner = f"{group.job.kind}/{group.job.name}" if group.job else group.name
+    found = Job(
+        id=group.name,
+        team=group.namespace,
+        queue=group.queue,
+        cluster_queue=group.queue,
+        created=group.created.timestamp(),
+        pod_sets=(),
+        priority_class=group.priority_class,
+        name=f"{group.namespace}/{owner}",
+    )
+    started = (group.started or group.created).timestamp()
+    pods = [_to_pod(each, bound=started) for each in group.pods]
+    return observe(found, pods, (), least=group.least, before=None, at=at)
+
+
+def _to_pod(pod: GroupPod, *, bound: float) -> Pod:
+    shape = LivePodSet(
+        name="",
+        count=1,
+        requests=pod.requests,
+        node_selector=pod.node_selector,
+        tolerations=pod.tolerations,
+        terms=pod.terms,
+    )
+    found = to_pod_set(shape, 0, with_names=True)
+    is_bound = bool(pod.node) and not pod.is_ending
+    return Pod(shape=found, key=key_of(found), bound=bound if is_bound else None, is_going=pod.is_ending)
 
 
 def _runs(

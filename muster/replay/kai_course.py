@@ -20,13 +20,15 @@ PROCESSOR_SECONDS: Final = 1800
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiCourse(KaiCluster):
     """Where jobs are played. `flavors`: node -> flavor, by which use is counted. `grace`: seconds between an
-    eviction and the end of its pods. KAI looks again when a time of its own is over: `protected` seconds
+    eviction and the end of its pods. `horizon`: seconds after the first arrival when the play ends; 0 plays
+    until nothing is left to happen. KAI looks again when a time of its own is over: `protected` seconds
     after work has started, and `stale` seconds after a gang has become incomplete. `processor_seconds`: the
     play is refused once the program has used so many.
     """
 
     flavors: Mapping[str, str]
     grace: int = 0
+    horizon: int = 0
     protected: Sequence[int] = ()
     stale: int = STALE_SECONDS
     processor_seconds: int = PROCESSOR_SECONDS
@@ -34,16 +36,19 @@ class KaiCourse(KaiCluster):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiEntry:
-    """A job to play: its PodGroup, which arrives when it was created, and how many pods of which kind.
+    """A job to play: its PodGroup, and how many pods of which kind. Pods that name a node run there.
 
-    `seconds` are those that it runs without interruption; without them it never ends. `delays`: flavor ->
-    seconds that it holds nodes before they are there.
+    It arrives `at` this second, None for that of its creation. `seconds` are those that it runs without
+    interruption; without them it never ends. `ran`: those of its first run that are over when it begins.
+    `delays`: flavor -> seconds that it holds nodes before they are there.
     """
 
     label: str
     group: Manifest
     pods: Sequence[tuple[int, Manifest]]
     seconds: int | None
+    at: int | None = None
+    ran: int = 0
     delays: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -57,6 +62,7 @@ def _document(course: KaiCourse) -> dict[str, Any]:
         **cluster_document(course),
         "flavors": course.flavors,
         "graceSeconds": course.grace,
+        "horizonSeconds": course.horizon,
         "protectedSeconds": list(course.protected),
         "staleSeconds": course.stale,
         "processorSeconds": course.processor_seconds,
@@ -69,5 +75,7 @@ def _line(entry: KaiEntry) -> dict[str, Any]:
         "group": entry.group,
         "podSets": [{"count": count, "pod": pod} for count, pod in entry.pods],
         "seconds": entry.seconds,
+        "at": entry.at,
+        "ran": entry.ran,
         "delays": entry.delays,
     }

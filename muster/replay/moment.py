@@ -1,16 +1,17 @@
 """What was known at one moment: who ran, who waited, and how long jobs had been seen running. Pure.
 
-Of a recording, nothing that happened later is used. Of a cluster, its Workloads are the moment, and no job of
-the past is known.
+Of a recording, nothing that happened later is used. Of a cluster, its Workloads or its PodGroups are the
+moment, and no job of the past is known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from muster.live.snapshot import Snapshot, State, Workload
+from muster.live.snapshot import Node, PodGroup, Snapshot, State, Workload
+from muster.model.stack import Scheduler
+from muster.replay import kai, kueue
 from muster.replay.durations import Kind, Seen
-from muster.replay.kueue import to_job
 from muster.replay.recording import End, Job, Recording, Run
 
 # Jobs that a team creates within these hours are taken to belong together: in the public trace (bench/traces)
@@ -35,12 +36,18 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """`running` by start, `waiting` by creation, `past` the jobs that had been created."""
+    """`running` by start, `waiting` by creation, `past` the jobs that had been created.
+
+    `groups` and `nodes`: of a cluster with KAI, the PodGroup of each job by its key, and where its pods may
+    be.
+    """
 
     at: float
     running: Sequence[Running]
     waiting: Sequence[Job]
     past: Sequence[Job]
+    groups: Mapping[str, PodGroup] = field(default_factory=dict)
+    nodes: Sequence[Node] = ()
 
 
 def at_moment(recording: Recording, at: float) -> Moment:
@@ -60,8 +67,10 @@ def at_moment(recording: Recording, at: float) -> Moment:
 
 
 def moment_of(snapshot: Snapshot) -> Moment:
-    """Of a cluster. Inactive Workloads are in no queue and are left out."""
-    jobs = sorted(map(to_job, snapshot.workloads), key=lambda job: (job.created, job.key))
+    """Of a cluster. Inactive Workloads are in no queue and are left out, as are PodGroups without pods."""
+    if snapshot.scheduler is Scheduler.KAI:
+        return _of_groups(snapshot)
+    jobs = sorted(map(kueue.to_job, snapshot.workloads), key=lambda job: (job.created, job.key))
     workloads = {f"{each.namespace}/{each.name}": each for each in snapshot.workloads}
     running = [Running(job, job.runs[-1], workloads[job.key]) for job in jobs if job.runs]
     return Moment(
@@ -69,6 +78,21 @@ def moment_of(snapshot: Snapshot) -> Moment:
         running=sorted(running, key=lambda each: each.since),
         waiting=[job for job in jobs if workloads[job.key].state is State.PENDING],
         past=(),
+    )
+
+
+def _of_groups(snapshot: Snapshot) -> Moment:
+    at = snapshot.taken.timestamp()
+    groups = [each for each in snapshot.pod_groups or () if not all(pod.is_ending for pod in each.pods)]
+    jobs = [kai.to_job(each, at=at) for each in groups]
+    running = [Running(job, job.runs[-1]) for job in jobs if job.runs]
+    return Moment(
+        at=at,
+        running=sorted(running, key=lambda each: each.since),
+        waiting=sorted((job for job in jobs if not job.runs), key=lambda job: (job.created, job.key)),
+        past=(),
+        groups={job.key: group for job, group in zip(jobs, groups, strict=True)},
+        nodes=snapshot.nodes or (),
     )
 
 

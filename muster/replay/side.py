@@ -5,25 +5,30 @@ format (player.py), for the objects (queues.py), nor for what a job was given th
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
+from muster.live.fields import items, text
 from muster.live.snapshot import State, Workload
+from muster.model import names
+from muster.model.pools import Pool
+from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
+from muster.model.stack import Scheduler
 from muster.replay import stored
 from muster.replay.assumptions import AS_RECORDED, Assumptions, Times
 from muster.replay.figures import Played
 from muster.replay.holding import Start
 from muster.replay.moment import Moment
 from muster.replay.playback import Playback
-from muster.replay.player import Entry, World, play
+from muster.replay.player import Entry, Manifest, World, play
 from muster.replay.pods import has_pool, to_pods
-from muster.replay.queues import Queues, device_quotas
+from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
-from muster.replay.subject import NO_POOL, NO_QUEUE, NO_RUN, NO_TEAM, Subject, quota_of_all
+from muster.replay.subject import NO_POOL, NO_QUEUE, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
 from muster.replay.ties import by_treatment
 
 
@@ -37,6 +42,33 @@ class Side(Subject):
     def play(self, program: Path) -> Playback:
         return play(self.world, self.entries, program=program)
 
+    def until(self, second: int) -> Self:
+        entries, horizon = self.arrived(self.entries, second)
+        return replace(self, entries=entries, world=replace(self.world, horizon=horizon))
+
+
+@dataclass(frozen=True)
+class KueueDecider(Decider):
+    queues: Queues
+    scheduler: ClassVar[Scheduler] = Scheduler.KUEUE
+    runs: ClassVar[int] = 40
+
+    @property
+    def teams(self) -> Mapping[str, str]:
+        return {namespace: team.name for namespace, team in self.queues.teams.items()}
+
+    @property
+    def pools(self) -> Sequence[Pool]:
+        return self.queues.pools
+
+    def why_unplayable(self, job: Job) -> str:
+        return why_unplayable(job, self.queues)
+
+    def side(
+        self, recording: Recording, assumptions: Assumptions = AS_RECORDED, *, now: Moment | None = None
+    ) -> Side:
+        return to_side(self.queues, recording, assumptions, now=now)
+
 
 def to_side(
     queues: Queues,
@@ -49,7 +81,7 @@ def to_side(
     age.
     """
     start = None if now is None else Start.of(queues, now)
-    times = Times(recording, assumptions, queues.node_pools)
+    times = Times(recording, assumptions, queues.pools)
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
@@ -79,11 +111,12 @@ def to_side(
                 team=team.name,
                 queue=queue,
                 priority=workload.priority_class or str(workload.priority),
+                value=workload.priority,
                 gpus=job.devices,
                 arrival=job.arrival,
             )
         )
-    quotas = dict(device_quotas(queues.objects, "ClusterQueue"))
+    quotas = dict(_quotas(queues.objects))
     return Side(
         world=World(objects=queues.objects, config=queues.config, cycle=times.cycle if now is None else 0),
         entries=entries,
@@ -129,3 +162,20 @@ def _stored(workload: Workload, job: Job, *, number: int) -> dict[str, Any]:
     found = stored.pending(workload)
     found["metadata"]["uid"] = f"{job.tie:04x}0000-0000-4000-8000-{number:012x}"
     return found
+
+
+def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]]:
+    for each in objects:
+        if each["kind"] != "ClusterQueue":
+            continue
+        for group in items(each, "spec", "resourceGroups"):
+            for flavor in items(group, "flavors"):
+                gpus = sum(_nominal(resource) for resource in items(flavor, "resources"))
+                if gpus:
+                    yield (text(each, "metadata", "name"), text(flavor, "name")), gpus
+
+
+def _nominal(resource: Mapping[str, Any]) -> int:
+    if text(resource, "name") not in names.DEVICE_RESOURCES:
+        return 0
+    return int(parse_quantity(str(resource.get("nominalQuota", "0"))))

@@ -5,12 +5,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Protocol, Self, TypeVar
 
 from muster.model.pools import Pool
 from muster.model.quotas import is_unlimited
+from muster.model.stack import Scheduler
+from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Played
+from muster.replay.moment import Moment
 from muster.replay.playback import Playback
+from muster.replay.recording import Job, Recording
+
+
+class Timed(Protocol):
+    @property
+    def at(self) -> float | None: ...
+
+
+E = TypeVar("E", bound=Timed)
 
 NO_TEAM: Final = "whose namespace or team the stack does not have"
 NO_QUEUE: Final = "of queues that the stack does not have"
@@ -34,6 +46,47 @@ class Subject(ABC):
     @abstractmethod
     def play(self, program: Path) -> Playback:
         """What its scheduler decides. UnplayableError where the player would decide otherwise."""
+
+    @abstractmethod
+    def until(self, second: int) -> Self:
+        """The same in a play that ends then."""
+
+    def arrived(self, entries: Sequence[E], second: int) -> tuple[list[E], float]:
+        """Of the entries of the jobs, those that have arrived by then, and how long before the first did."""
+        pairs = zip(entries, self.jobs, strict=True)
+        kept = [entry for entry, job in pairs if job.arrival <= second]
+        return kept, second - min((each.at for each in kept if each.at is not None), default=second)
+
+
+class Decider(ABC):
+    """A scheduler and the queues in which it decides.
+
+    `teams`: what recordings and clusters call a team -> its name in the stack. `runs`: how many futures a
+    forecast has unless told otherwise.
+    """
+
+    scheduler: ClassVar[Scheduler]
+    runs: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def teams(self) -> Mapping[str, str]: ...
+
+    @property
+    @abstractmethod
+    def pools(self) -> Sequence[Pool]: ...
+
+    @abstractmethod
+    def why_unplayable(self, job: Job) -> str:
+        """What the queues lack for the job, "" for nothing: a relative clause about jobs."""
+
+    @abstractmethod
+    def side(
+        self, recording: Recording, assumptions: Assumptions = AS_RECORDED, *, now: Moment | None = None
+    ) -> Subject:
+        """The recording in these queues. With `now` the play begins at that moment: what runs then goes on,
+        and what waits keeps its age.
+        """
 
 
 def quota_of_all(quotas: Mapping[tuple[str, str], int], pools: Sequence[Pool]) -> int:

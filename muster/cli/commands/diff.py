@@ -200,11 +200,10 @@ def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
 
 
 def _player(scheduler: Scheduler) -> Path:
-    from muster.replay.kai_player import ensure_kai_player
-    from muster.replay.player import ensure_player
+    from muster.preview.replay.deciders import ensure_player_of
 
     with progress():
-        return ensure_kai_player() if scheduler is Scheduler.KAI else ensure_player()
+        return ensure_player_of(scheduler)
 
 
 def _once(found: dict[str, Snapshot], name: str) -> None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE, STACK, context_option, json_option, kubeconfig_option, kubeconfig_path
+from muster.cli.options import (
+    FILE,
+    STACK,
+    context_option,
+    existing_stack,
+    json_option,
+    kubeconfig_option,
+    kubeconfig_path,
+)
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
@@ -18,6 +26,7 @@ from muster.live.errors import PreviewError
 from muster.live.snapshot import State
 from muster.live.why.format import format_status, to_json
 from muster.live.why.job_status import JobStatus, fetch_status
+from muster.model.stack import Scheduler, Stack
 
 if TYPE_CHECKING:
     from muster.preview.replay.alternatives import Prediction
@@ -79,10 +88,8 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 @click.option(
     "--runs",
     type=click.IntRange(10, 1000),
-    default=40,
-    show_default=True,
     metavar="N",
-    help="With a forecast: how many futures are played.",
+    help="With a forecast: how many futures are played. Default: 40, with KAI 20.",
 )
 @click.option(
     "--days",
@@ -105,7 +112,7 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
     default=0,
     show_default=True,
     metavar="N",
-    help="With a forecast: equal seeds give equal answers.",
+    help="With a forecast: equal seeds give equal answers, with KAI nearly so.",
 )
 @click.option(
     "--alternatives/--no-alternatives",
@@ -127,7 +134,7 @@ def cli(
     is_all: bool,
     team: str,
     at: str | None,
-    runs: int,
+    runs: int | None,
     days: int,
     provisioning: tuple[str, ...],
     seed: int,
@@ -139,10 +146,10 @@ def cli(
     Shows its place in the queue, the quota that it lacks, its requests for capacity, deadlines, and the last
     events. NAME is a RayJob, RayCluster, RayService or Job, or the name of a Workload. Reads only.
 
-    With --recording, Kueue's own scheduler plays what may follow, with durations and arrivals drawn from the
-    recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What runs
-    and waits is read from the cluster; -f asks about a job before it is submitted, --all about every job
-    that waits.
+    With --recording, the stack's own scheduler plays what may follow, with durations and arrivals drawn from
+    the recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What
+    runs and waits is read from the cluster; -f asks about a job before it is submitted, --all about every
+    job that waits. With KAI the status is left out, and the recording is required.
 
     With --replay no cluster is read. The job is one that waits in the recording, by its id or recorded name,
     or the one of -f.
@@ -151,22 +158,24 @@ def cli(
     if replay is not None and (kubeconfig or context):
         raise PreviewError("--replay reads no cluster. Fix: leave --kubeconfig and --context out.")
     api = None if replay else Api(connect(kubeconfig_path(kubeconfig), context=context))
-    status = None if api is None or file is not None or is_all else _status(api, job)
+    described = None if stack is None else _load(stack)
+    # With KAI there are no Workloads, which the status is made of.
+    has_status = not file and not is_all and (described is None or described.scheduler is Scheduler.KUEUE)
+    status = _status(api, job) if api is not None and has_status else None
     found: Prediction | Outlook | None = None
     source = recording or replay
-    if stack and source and (status is None or _is_waiting(status)):
-        # What plays takes longer to import than `--help` may.
+    if described and source and (status is None or _is_waiting(status)):
         from muster.cli.forecast import Asked, predict, predict_all
         from muster.replay.assumptions import parse_provisioning
         from muster.replay.forecast import Settings
 
         asked = Asked(
-            stack=stack,
+            stack=described,
             recording=source,
+            runs=runs,
             api=api,
             at=_time(at),
             settings=Settings(
-                runs=runs,
                 seconds=days * 86_400,
                 seed=seed,
                 provisioning=None if provisioning == (_OFF,) else parse_provisioning(provisioning),
@@ -211,6 +220,13 @@ def _check(
         )
     if (file is None) != (not team):
         raise PreviewError("-f and --team go together. Fix: give both or neither.")
+
+
+def _load(stack: str) -> Stack:
+    # What a forecast needs takes longer to import than `--help` may.
+    from muster.cli.forecast import load
+
+    return load(existing_stack(stack))
 
 
 def _status(api: Api, job: str) -> JobStatus:

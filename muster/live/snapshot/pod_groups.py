@@ -86,6 +86,11 @@ class PodGroup:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def least(self) -> int:
+        """Pods without which the gang does not start."""
+        return max(self.min_member, sum(each.min_member for each in self.sub_groups), 1)
+
+    @property
     def is_running(self) -> bool:
         """Whether a pod of it has a node."""
         return any(each.node and not each.is_ending for each in self.pods)

@@ -8,14 +8,12 @@ from muster.live.errors import PreviewError
 from muster.model.plural import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
-from muster.preview.replay.kai_side import to_kai_side
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.deciders import decider_of
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.playback import Playback
 from muster.replay.player import PlayerPool
 from muster.replay.recording import Recording
-from muster.replay.side import to_side
 from muster.replay.subject import Subject
 
 Programs = Callable[[Scheduler], Path]
@@ -34,15 +32,9 @@ def _replay(
             f"--replay compares quotas under one scheduler, and base has {base.scheduler} where head has "
             f"{head.scheduler}. Fix: leave --replay out for this stack."
         )
-    sides = [_side(stack, recording, assumptions) for stack in (base, head)]
+    sides = [decider_of(stack).side(recording, assumptions) for stack in (base, head)]
     played = _play(sides, programs(base.scheduler))
     return compare(recording, (base, head), sides, played, assumptions)
-
-
-def _side(stack: Stack, recording: Recording, assumptions: Assumptions) -> Subject:
-    if stack.scheduler is Scheduler.KAI:
-        return to_kai_side(stack, recording, assumptions)
-    return to_side(queues_of(stack), recording, assumptions)
 
 
 def compare(

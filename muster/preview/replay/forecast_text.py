@@ -6,11 +6,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from muster.model.plural import many
+from muster.model.stack import Scheduler
 from muster.preview.compare.replay import format_seconds
 from muster.preview.replay.alternatives import Alternatives, Prediction
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Group, Nodes, Outlook
 
+_SCHEDULERS: Final = {Scheduler.KUEUE: "Kueue", Scheduler.KAI: "KAI"}
+_STARTS: Final = {
+    Scheduler.KUEUE: "A job that fits the quota starts when its nodes are there.",
+    Scheduler.KAI: "KAI leaves some things to chance, so the same seed can give another answer.",
+}
 _HEADINGS: Final = ("job", "priority", "GPUs", "place", "starts (80 %)")
 
 
@@ -88,7 +94,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _record(found: Forecast) -> dict[str, Any]:
     record = asdict(found)
-    del record["starts"], record["provisioning"]
+    del record["starts"], record["provisioning"], record["notes"]
     for name in ("earliest", "median", "latest"):
         record[name] = None if record[name] == NEVER else record[name]
     return record
@@ -97,8 +103,8 @@ def _record(found: Forecast) -> dict[str, Any]:
 def assumptions(found: Forecast) -> Iterator[str]:
     yield (
         f"{many(found.runs, 'future')} of {format_seconds(found.seconds)} (seed {found.seed}) were played by "
-        "Kueue's scheduler. The interval is the middle 90 % of their starts, which is meant to hold 80 % of "
-        "real ones; it is an estimate."
+        f"{_SCHEDULERS[found.scheduler]}'s scheduler. The interval is the middle 90 % of their starts, which "
+        "is meant to hold 80 % of real ones; it is an estimate."
     )
     yield (
         "Jobs run as long as others did until that moment, given how long they have run already: those of "
@@ -111,7 +117,8 @@ def assumptions(found: Forecast) -> Iterator[str]:
             f"those of the recording, which ends {_moment(found.learned_until)}."
         )
     yield from found.provisioning
-    yield "Quotas are those of the stack. A job that fits the quota starts when its nodes are there."
+    yield f"Quotas are those of the stack. {_STARTS[found.scheduler]}"
+    yield from found.notes
     for reason, count in sorted(found.left_out.items()):
         yield f"Not played: {many(count, 'job')} {reason}."
 

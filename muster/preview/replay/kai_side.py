@@ -1,25 +1,29 @@
 """Brings a KAI stack and a recording together: queues, schedulers and nodes, and the jobs as PodGroups.
 
 Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
-format (muster/replay/kai_course.py), nor for the objects of a stack (muster/preview/whatif/kai).
+format (muster/replay/kai_course.py), for what a job is when a play begins (kai_start.py), nor for the objects
+of a stack (muster/preview/whatif/kai).
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Self
 
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
 from muster.model.kai.partition import sharding
 from muster.model.kai.settings import Sharding
+from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
+from muster.preview.replay.kai_start import KaiStart
 from muster.preview.replay.queues import teams_by_namespace
-from muster.preview.whatif.kai.nodes import all_nodes, to_manifest
+from muster.preview.whatif.kai.nodes import all_nodes, flavors_of, to_manifest
 from muster.preview.whatif.kai.queues import is_bounded, protections, refuse_roots, to_queues
 from muster.preview.whatif.kai.schedulers import to_shards
 from muster.preview.whatif.kai.work import group_manifest, pod_manifest
@@ -29,15 +33,18 @@ from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions,
 from muster.replay.figures import Played
 from muster.replay.kai_course import KaiCourse, KaiEntry, play_course
 from muster.replay.kai_player import VERSION
+from muster.replay.moment import Moment
 from muster.replay.playback import Playback
 from muster.replay.player import Manifest
 from muster.replay.pods import has_pool, to_pods
 from muster.replay.recording import Job, Recording
-from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM, Subject, quota_of_all
+from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
 
 NO_KAI_QUEUE: Final = "whose queue is unknown: the team has a queue for each pool, and they name no pool"
 # More than any pool has: the GPUs of a queue without a bound.
 _UNBOUND: Final = 10**9
+# KAI's, of work without a class that exists (pkg/scheduler/cache/cluster_info, getDefaultPriority).
+_DEFAULT_PRIORITY: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,42 @@ class KaiSide(Subject):
     def play(self, program: Path) -> Playback:
         return play_course(self.course, self.entries, program=program)
 
+    def until(self, second: int) -> Self:
+        entries, horizon = self.arrived(self.entries, second)
+        return replace(self, entries=entries, course=replace(self.course, horizon=int(horizon)))
+
+
+@dataclass(frozen=True)
+class KaiDecider(Decider):
+    """A play costs some times the processor time of one of Kueue, so a forecast has half as many futures."""
+
+    stack: Stack
+    scheduler: ClassVar[Scheduler] = Scheduler.KAI
+    runs: ClassVar[int] = 20
+
+    @cached_property
+    def teams(self) -> Mapping[str, str]:
+        """A recording of KAI calls a team by its queue."""
+        by_name = {name: team.name for name, team in teams_by_namespace(self.stack).items()}
+        return {leaf.queue: leaf.team.name for leaf in self._leaves.all} | by_name
+
+    @property
+    def pools(self) -> Sequence[Pool]:
+        return self.stack.pools
+
+    def why_unplayable(self, job: Job) -> str:
+        found = self._leaves.of(job)
+        return found if isinstance(found, str) else ""
+
+    def side(
+        self, recording: Recording, assumptions: Assumptions = AS_RECORDED, *, now: Moment | None = None
+    ) -> KaiSide:
+        return to_kai_side(self.stack, recording, assumptions, now=now)
+
+    @cached_property
+    def _leaves(self) -> "_Leaves":
+        return _Leaves(self.stack)
+
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
@@ -60,8 +103,17 @@ class _Leaf:
     pool: str | None
 
 
-def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = AS_RECORDED) -> KaiSide:
-    """UnplayableError where KAI 0.12 cannot have this stack."""
+def to_kai_side(
+    stack: Stack,
+    recording: Recording,
+    assumptions: Assumptions = AS_RECORDED,
+    *,
+    now: Moment | None = None,
+) -> KaiSide:
+    """With `now` the play begins at that moment: its running jobs hold their nodes, its waiting ones keep
+    their age. UnplayableError where KAI 0.12 cannot have this stack.
+    """
+    start = None if now is None else KaiStart(now)
     queues = to_queues(stack)
     leaves, times = _Leaves(stack), Times(recording, assumptions, stack.pools)
     priorities = _Priorities(stack)
@@ -74,38 +126,36 @@ def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = A
         if seconds is None or isinstance(leaf, str):
             left_out[leaf if isinstance(leaf, str) else NO_RUN] += 1
             continue
-        if not all(has_pool(pods, stack.pools) for pods in job.pod_sets):
-            left_out[NO_POOL] += 1
-            continue
-        group = _group(job, leaf, stack, priority=priorities.name_of(job))
+        priority = priorities.name_of(job)
+        group = _group(job, leaf, stack, priority=priority)
         pods = [
             (recorded.count, pod_manifest(group, pod))
             for recorded, pod in zip(job.pod_sets, group.pods, strict=True)
         ]
-        entries.append(
-            KaiEntry(
-                label=group.label,
-                group=group_manifest(group),
-                pods=pods,
-                seconds=round(seconds),
-                delays=times.delays(job),
-            )
+        entry = KaiEntry(
+            label=group.label,
+            group=group_manifest(group),
+            pods=pods,
+            seconds=round(seconds),
+            delays=times.delays(job),
         )
+        entry = entry if start is None else start.place(entry, job)
+        entries.append(entry)
         jobs.append(
             Played(
                 key=job.key,
-                label=group.label,
+                label=entry.label,
                 team=leaf.team.name,
                 queue=leaf.queue,
                 priority=job.priority_class or str(job.priority),
+                value=priorities.value_of(priority),
                 gpus=job.devices,
                 arrival=int(job.created),
             )
         )
     refuse_roots(queues, [each.queue for each in jobs])
     quotas = dict(_quotas(stack, leaves, queues))
-    nodes = all_nodes(stack, ())
-    flavors = {pool.name: pool.flavor for pool in stack.pools}
+    nodes = all_nodes(stack, () if now is None else now.nodes)
     return KaiSide(
         course=KaiCourse(
             shards=to_shards(stack),
@@ -113,7 +163,7 @@ def to_kai_side(stack: Stack, recording: Recording, assumptions: Assumptions = A
             nodes=[to_manifest(each) for each in nodes],
             topologies=kai.topologies(stack),
             priority_classes=priorities.manifests(),
-            flavors={each.name: flavors[each.labels[names.POOL_LABEL]] for each in nodes},
+            flavors=flavors_of(stack, nodes),
             grace=_grace(assumptions),
             protected=protections(stack, queues),
         ),
@@ -139,7 +189,9 @@ class _Leaves:
         self._stack, self._teams = stack, teams_by_namespace(stack)
 
     def of(self, job: Job) -> _Leaf | str:
-        """The job's queue, or why it has none. A recording of KAI has its name, all others have the team."""
+        """The job's queue, or why it cannot run. A recording of KAI names it, all others name the team."""
+        if not all(has_pool(pods, self._stack.pools) for pods in job.pod_sets):
+            return NO_POOL
         team = self._teams.get(job.team)
         named = [each for each in self.all if each.queue == job.queue]
         if found := next((each for each in named if each.team is team), next(iter(named), None)):
@@ -181,6 +233,9 @@ class _Priorities:
             name = f"recorded-{job.priority}"
             self._more[name] = job.priority
         return name
+
+    def value_of(self, name: str) -> int:
+        return (self._values | self._more).get(name, _DEFAULT_PRIORITY)
 
     def manifests(self) -> list[Manifest]:
         more = [Priority(value, name) for name, value in sorted(self._more.items())]

@@ -1,20 +1,14 @@
 """The queues that a stack renders, for the player."""
 
-from muster.live.errors import PreviewError
 from muster.model.queues import Team
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 from muster.preview.whatif import fixtures
 from muster.render import kueue
 from muster.replay.queues import Queues
 
 
 def queues_of(stack: Stack) -> Queues:
-    """PreviewError for a stack whose queues are not Kueue's."""
-    if stack.scheduler is not Scheduler.KUEUE:
-        raise PreviewError(
-            f"the player decides as Kueue does, and the stack is scheduled by {stack.scheduler}. "
-            "Fix: leave the recording out."
-        )
+    """Of a stack with Kueue."""
     return Queues(
         objects=[manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch],
         config=kueue.deciding_config(stack),

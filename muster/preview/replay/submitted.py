@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.check import manifests
 from muster.check.admission import Admission
-from muster.check.demands import Change, Demand, demands, queue_name
+from muster.check.demands import Change, Demand, demands, priority_name, queue_name
 from muster.check.manifests import Json
 from muster.errors import MusterError
 from muster.model import names
@@ -57,7 +57,7 @@ def load_submitted(stack: Stack, file: Path, team: str, *, at: float) -> Submitt
         queue=queue_name(admission, body),
         created=at,
         pod_sets=_pod_sets(groups),
-        priority_class=str(body["metadata"].get("labels", {}).get(names.PRIORITY_LABEL) or ""),
+        priority_class=priority_name(admission, body),
     )
     others = (
         *_sizes(admission, body, job),
@@ -76,7 +76,7 @@ def _sizes(admission: Admission, body: Json, job: Job) -> Iterator[Alternative]:
 
 
 def _pools(admission: Admission, body: Json, job: Job, groups: Sequence[Demand]) -> Iterator[Alternative]:
-    """Other pools than those which its pods with devices may use: Kueue tries these anyway."""
+    """Other pools than those which its pods with devices may use: the scheduler tries these anyway."""
     with_devices = [group for group in groups if any(map(group.each.get, names.DEVICE_RESOURCES))]
     used = {place.pool for group in with_devices for place in group.places if not place.reason}
     others = [flavor.name for flavor in admission.policy.flavors if flavor.name not in used]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 
 from muster.config import parse
 from muster.live.errors import PreviewError
+from muster.live.snapshot import GroupPod, PodGroup, Snapshot
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.both import replay
-from muster.preview.replay.kai_side import NO_KAI_QUEUE, KaiSide, to_kai_side
+from muster.preview.replay.kai_side import NO_KAI_QUEUE, KaiDecider, KaiSide, to_kai_side
 from muster.replay.assumptions import Assumptions
+from muster.replay.kai_course import KaiEntry
+from muster.replay.moment import Moment, at_moment, kind_of, moment_of
 from muster.replay.player import UnplayableError
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
 from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM
@@ -110,6 +114,76 @@ def test_the_gate_makes_the_quota_the_limit_and_the_report_says_so() -> None:
 def test_kai_looks_again_when_a_minimum_runtime_is_over() -> None:
     kai = {"shard": {"minRuntime": {"reclaimMinRuntime": "10m"}}}
     assert _side(_stack(kai=kai)).course.protected == [601]
+
+
+_RUNS = replace(_JOB, id="runs", created=40, runs=(Run(reserved=60, admitted=60),))
+_WAITS = replace(_JOB, id="waits", created=50, runs=())
+_LATER = replace(_JOB, id="later", created=200, runs=())
+
+
+def _from(moment: Moment, *jobs: Job) -> dict[str, KaiEntry]:
+    """Each job as it is played from a moment, where it is drawn to run for 900 s."""
+    drawn = [replace(job, runs=(Run(reserved=0, admitted=0, ended=900),)) for job in jobs]
+    side = to_kai_side(_stack(), _recording(*drawn), now=moment)
+    assert side.left_out == {}
+    return {job.key: entry for job, entry in zip(side.jobs, side.entries, strict=True)}
+
+
+def test_what_ran_in_a_recording_is_placed_a_second_before_what_waits() -> None:
+    """It has then run for 39 s of its 900."""
+    found = _from(at_moment(_recording(_RUNS, _WAITS), 100), _RUNS, _WAITS, _LATER)
+    assert {key: (each.at, each.ran) for key, each in found.items()} == {
+        "vision/runs": (99, 39),
+        "vision/waits": (100, 0),
+        "vision/later": (200, 0),
+    }
+    assert found["vision/waits"].group["metadata"]["creationTimestamp"] == "1970-01-01T00:00:50Z"
+
+
+def _group(name: str, *nodes: str, started: float | None = None) -> PodGroup:
+    requests = {names.GPU_RESOURCE: 4}
+    return PodGroup(
+        namespace="vision",
+        name=name,
+        queue="vision",
+        created=datetime.fromtimestamp(50, UTC),
+        started=None if started is None else datetime.fromtimestamp(started, UTC),
+        pods=tuple(
+            GroupPod(name=f"{name}-{index}", requests=requests, node=node) for index, node in enumerate(nodes)
+        ),
+        min_member=2,
+        priority_class="train",
+    )
+
+
+def _cluster(*groups: PodGroup) -> Moment:
+    taken = datetime.fromtimestamp(100, UTC)
+    return moment_of(Snapshot(taken=taken, scheduler=Scheduler.KAI, queues=(), pod_groups=groups, nodes=()))
+
+
+def test_what_runs_in_a_cluster_keeps_its_nodes() -> None:
+    moment = _cluster(_group("runs", "n1", "n2", "", started=60), _group("waits", "", ""))
+    ((running,), (waiting,)) = [each.job for each in moment.running], moment.waiting
+    assert (running.key, running.devices, waiting.key) == ("vision/runs", 12, "vision/waits")
+    found = _from(moment, running, waiting)
+    nodes = [pod["spec"].get("nodeName") for _, pod in found["vision/runs"].pods]
+    assert nodes == ["n1", "n2", None]
+    assert (found["vision/runs"].at, found["vision/runs"].ran) == (100, 40)
+    assert found["vision/waits"].group["spec"]["minMember"] == 2
+
+
+def test_a_gang_below_its_minimum_waits_and_pods_that_are_ending_are_gone() -> None:
+    half = _group("half", "n1", "", started=60)
+    ending = replace(half, name="ending", pods=tuple(replace(pod, is_ending=True) for pod in half.pods))
+    moment = _cluster(half, ending)
+    assert ([*moment.running], [job.id for job in moment.waiting]) == ([], ["half"])
+
+
+def test_jobs_of_a_recorded_queue_and_of_a_namespace_are_of_one_team() -> None:
+    decider = KaiDecider(_stack(pools=("l4", "h100")))
+    recorded = replace(_JOB, team="vision-l4", queue="vision-l4")
+    assert {kind_of(job, decider.teams).team for job in (_JOB, recorded)} == {"vision"}
+    assert decider.why_unplayable(replace(_JOB, team="gone")) == NO_TEAM
 
 
 def test_work_in_a_queue_without_a_parent_is_refused() -> None:

@@ -29,6 +29,13 @@ def all_nodes(stack: Stack, existing: Sequence[Node]) -> list[Node]:
     return [*existing, *(node for pool in stack.pools for node in _added(pool, by_pool[pool.name]))]
 
 
+def flavors_of(stack: Stack, nodes: Sequence[Node]) -> dict[str, str]:
+    """Node -> the flavor of its pool."""
+    flavors = {pool.name: pool.flavor for pool in stack.pools}
+    pools = {each.name: each.labels.get(names.POOL_LABEL, "") for each in nodes}
+    return {name: flavors.get(pool, pool) for name, pool in pools.items()}
+
+
 def _released(node: Node) -> Node:
     """Without the taint by which placeholders hold it for a gang behind the gate."""
     return replace(node, taints=tuple(each for each in node.taints if each.key != names.HELD_TAINT_KEY))

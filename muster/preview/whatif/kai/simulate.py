@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from muster.live.snapshot import Node, PodGroup, Snapshot
+from muster.live.snapshot import PodGroup, Snapshot
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.preview.whatif.kai.nodes import all_nodes
+from muster.preview.whatif.kai.nodes import all_nodes, flavors_of
 from muster.preview.whatif.kai.world import to_world
 from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, play_kai
@@ -37,7 +37,7 @@ def simulate(stack: Stack, snapshot: Snapshot, *, program: Path, seconds: float)
     started = time.monotonic()
     nodes = all_nodes(stack, snapshot.nodes or ())
     played = play_kai(to_world(stack, snapshot, nodes=nodes, seconds=seconds), program=program)
-    found = to_outcome(snapshot.pod_groups or (), played, flavors=_flavors(stack, nodes))
+    found = to_outcome(snapshot.pod_groups or (), played, flavors=flavors_of(stack, nodes))
     return replace(found, seconds=time.monotonic() - started)
 
 
@@ -72,12 +72,6 @@ def _state(group: PodGroup, after: KaiGroup, evictions: Sequence[KaiDecision]) -
     before = {f"{group.namespace}/{each.name}" for each in group.pods if each.node and not each.is_ending}
     kept = before - {pod for each in evictions for pod in each.pods}
     return WorkloadState.RUNNING if kept else WorkloadState.ADMITTED
-
-
-def _flavors(stack: Stack, nodes: Sequence[Node]) -> Mapping[str, str]:
-    flavors = {pool.name: pool.flavor for pool in stack.pools}
-    pools = {each.name: each.labels.get(names.POOL_LABEL, "") for each in nodes}
-    return {name: flavors.get(pool, pool) for name, pool in pools.items()}
 
 
 def _used(

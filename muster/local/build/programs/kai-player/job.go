@@ -31,16 +31,23 @@ type course struct {
 	StaleSeconds int64 `json:"staleSeconds"`
 	// ProcessorSeconds of this process end the replay. Unlike time, they do not depend on what else the machine does.
 	ProcessorSeconds int64 `json:"processorSeconds"`
+	// HorizonSeconds after the first arrival the play ends; 0 plays until nothing is left to happen.
+	HorizonSeconds int64 `json:"horizonSeconds"`
 	// Flavors is node -> flavor, by which use is counted.
 	Flavors map[string]string `json:"flavors"`
 }
 
-// job is a PodGroup with its pods and the seconds that it runs without interruption; without them it never ends.
+// job is a PodGroup with its pods and the seconds that it runs without interruption; without them it never ends. Pods
+// that name a node run there when the job arrives.
 type job struct {
 	Label   string                     `json:"job"`
 	Group   *podgroupv2alpha2.PodGroup `json:"group"`
 	PodSets []podSet                   `json:"podSets"`
 	Seconds *int64                     `json:"seconds"`
+	// At is when it arrives; without it, when its group was created.
+	At *int64 `json:"at"`
+	// Ran are the seconds of its first run that are over when the run begins here.
+	Ran int64 `json:"ran"`
 	// Delays are the seconds, by flavor, that a run holds its nodes before they are there.
 	Delays map[string]int64 `json:"delays"`
 
@@ -100,9 +107,21 @@ func (j *job) prepare() {
 
 func (j *job) key() string { return j.Group.Namespace + "/" + j.Group.Name }
 
-func (j *job) arrival() int64 { return j.Group.CreationTimestamp.Unix() }
+func (j *job) arrival() int64 {
+	if j.At != nil {
+		return *j.At
+	}
+	return j.Group.CreationTimestamp.Unix()
+}
 
-func (j *job) least() int { return max(int(j.Group.Spec.MinMember), 1) }
+// least is how many pods it starts with.
+func (j *job) least() int {
+	ofParts := 0
+	for _, each := range j.Group.Spec.SubGroups {
+		ofParts += int(each.MinMember)
+	}
+	return max(int(j.Group.Spec.MinMember), ofParts, 1)
+}
 
 // create makes all pods of the job.
 func (j *job) create(second int64) []runtime.Object {
@@ -123,6 +142,9 @@ func (j *job) add(pod *corev1.Pod, second int64) *corev1.Pod {
 	pod.UID = types.UID(fmt.Sprintf("%s-%06d", pod.Name, j.generation))
 	pod.CreationTimestamp = metav1.NewTime(time.Unix(second, 0))
 	pod.Status.Phase = corev1.PodPending
+	if pod.Spec.NodeName != "" {
+		pod.Status.Phase = corev1.PodRunning
+	}
 	j.pods[keyOf(pod)] = pod
 	return pod
 }

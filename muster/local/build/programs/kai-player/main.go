@@ -41,7 +41,6 @@ const (
 )
 
 func main() {
-	go endWithReader()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	actions.InitDefaultActions()

@@ -58,10 +58,17 @@ func newReplay(course *course, jobs []*job) (*replay, error) {
 	return found, nil
 }
 
-// play ends when nothing is left to happen: jobs that still wait then never start in these queues.
+// play ends at the horizon, or when nothing is left to happen: jobs that still wait then never start in these queues.
 func (r *replay) play() error {
+	if r.events.Len() == 0 {
+		return nil
+	}
+	horizon := r.events[0].second + r.course.HorizonSeconds
 	for r.events.Len() > 0 {
 		r.now = r.events[0].second
+		if r.course.HorizonSeconds > 0 && r.now > horizon {
+			return nil
+		}
 		if err := r.instant(); err != nil {
 			return err
 		}
@@ -90,7 +97,7 @@ func (r *replay) instant() error {
 			return nil
 		}
 		if cycles == mostCyclesAnInstant {
-			heap.Push(&r.events, event{second: r.now + 1, kind: look})
+			r.lookAt(r.now + 1)
 			return nil
 		}
 		if err := r.limit(); err != nil {
@@ -132,8 +139,7 @@ func (r *replay) act(due event) error {
 		r.isNew = true
 	case arrival:
 		r.idle, r.isNew = 0, true
-		r.active[job.key()] = job
-		return r.engine.put(append(job.create(r.now), job.Group)...)
+		return r.arrive(job)
 	case end:
 		// An eviction ended this run before.
 		if due.run != len(job.runs) || !job.isRunning() {
@@ -149,6 +155,42 @@ func (r *replay) act(due event) error {
 		return r.release(job)
 	}
 	return nil
+}
+
+func (r *replay) arrive(job *job) error {
+	r.active[job.key()] = job
+	if err := r.engine.put(append(job.create(r.now), job.Group)...); err != nil {
+		return err
+	}
+	if held := job.holding(); len(held) >= job.least() {
+		r.begin(job, held)
+	}
+	return nil
+}
+
+// begin starts a run. A job that ran before the play goes on.
+func (r *replay) begin(job *job, held []*corev1.Pod) {
+	run := r.record.start(job, r.now, held)
+	ran := int64(0)
+	if len(job.runs) == 1 && job.Ran > 0 {
+		ran = job.Ran
+		started := r.now - ran
+		job.started = &started
+		for _, seconds := range r.course.ProtectedSeconds {
+			if at := started + seconds; at > r.now {
+				r.lookAt(at)
+			}
+		}
+	}
+	if job.Seconds != nil {
+		second := r.now + run.Delay + max(*job.Seconds-ran, 1)
+		heap.Push(&r.events, event{second: second, kind: end, job: job, run: len(job.runs)})
+	}
+}
+
+// lookAt lets KAI look again at a time that may let it decide otherwise.
+func (r *replay) lookAt(second int64) {
+	heap.Push(&r.events, event{second: second, kind: look})
 }
 
 // release ends the pods of a job that are being deleted.
@@ -188,7 +230,7 @@ func (r *replay) limit() error {
 		}
 	}
 	return unplayable(
-		"KAI took %d s of processor time for %d cycles, up to %s, where %d jobs run and %d wait; replay a recording of fewer jobs",
+		"KAI took %d s of processor time for %d cycles, up to %s, where %d jobs run and %d wait; play fewer jobs or days",
 		r.course.ProcessorSeconds, r.record.summary.Cycles, time.Unix(r.now, 0).UTC().Format(time.RFC3339),
 		len(r.active)-waiting, waiting,
 	)
@@ -292,7 +334,7 @@ func (r *replay) dated(before *int64, written *time.Time, opened time.Time, look
 		return before
 	}
 	for _, seconds := range looks {
-		heap.Push(&r.events, event{second: r.now + seconds, kind: look})
+		r.lookAt(r.now + seconds)
 	}
 	now := r.now
 	return &now
@@ -312,11 +354,7 @@ func (r *replay) settle(job *job, evicted eviction) error {
 	case job.isRunning():
 		r.record.grow(job, held)
 	case isWhole:
-		run := r.record.start(job, r.now, held)
-		if job.Seconds != nil {
-			second := r.now + run.Delay + max(*job.Seconds, 1)
-			heap.Push(&r.events, event{second: second, kind: end, job: job, run: len(job.runs)})
-		}
+		r.begin(job, held)
 	}
 	if evicted.action == "" {
 		return nil

@@ -29,7 +29,6 @@ const (
 )
 
 func main() {
-	go endWithReader()
 	debug.SetGCPercent(collectAt)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

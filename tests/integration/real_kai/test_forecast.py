@@ -1,0 +1,234 @@
+"""`muster why` for a stack with KAI: when a waiting job starts, by KAI's own scheduler in drawn futures."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.config import load
+from muster.live.snapshot import GroupPod, Node, PodGroup, Snapshot, Taint, Toleration
+from muster.model import names
+from muster.model.stack import Scheduler
+from muster.preview.replay.deciders import decider_of
+from muster.replay.forecast import Settings, forecast_all
+from muster.replay.kai_player import PROGRAM
+from muster.replay.moment import at_moment, moment_of
+from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.writer import write_recording
+from tests import built
+from tests.integration.real_kai.programs import SWITCH
+
+_START: Final = 1_764_000_000.0
+_HOUR: Final = 3600.0
+_NOW: Final = 30 * _HOUR
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> Path:
+    if not os.environ.get(SWITCH):
+        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
+
+
+def _job(name: str, team: str, *, at: float, gpus: int = 4, seconds: float | None = None) -> Job:
+    """Without `seconds` it has not started; a job that would run beyond the recording still runs."""
+    created = _START + at
+    left = None if seconds is None or at + seconds > _NOW else created + seconds
+    run = Run(reserved=created, admitted=created, ended=left, end=End.FINISHED if left else None)
+    return Job(
+        id=name,
+        team=team,
+        queue=team,
+        created=created,
+        pod_sets=(PodSet(name="main", count=gpus, requests={names.GPU_RESOURCE: 1}, pools=("l4",)),),
+        priority=50,
+        priority_class="train",
+        runs=() if seconds is None else (run,),
+        left=left,
+        outcome=End.FINISHED if left else None,
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two teams with 4 GPUs each, whose jobs take two hours. At the end of the recording vision's has run for
+    an hour and speech's for half an hour. Two wait behind the first, one behind the second.
+    """
+    folder = tmp_path_factory.mktemp("forecast")
+    teams = {name: {"quota": {"l4": 4}} for name in ("vision", "speech")}
+    stack = {
+        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
+        "muster:scheduler": "kai",
+        "muster:pools": {
+            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
+            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
+        },
+        "muster:priorities": {"train": 50, "build": 90},
+        "muster:departments": {"research": {"teams": teams}},
+    }
+    (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
+    write_recording(folder / "month.jsonl", _recording())
+    return folder / "stack.yaml", folder / "month.jsonl"
+
+
+def _recording() -> Recording:
+    jobs = [
+        _job(f"past-{index:02}", team, at=index, seconds=2 * _HOUR)
+        for team in ("vision", "speech")
+        for index in range(24)
+    ]
+    jobs += [
+        _job("long", "vision", at=_NOW - _HOUR, seconds=2 * _HOUR),
+        _job("short", "speech", at=_NOW - _HOUR / 2, seconds=2 * _HOUR),
+        _job("first", "vision", at=_NOW - 20),
+        _job("second", "vision", at=_NOW - 10),
+        _job("third", "speech", at=_NOW - 5),
+    ]
+    header = Header(scheduler=Scheduler.KAI, start=_START, end=_START + _NOW, source="test")
+    return Recording(header=header, jobs=tuple(sorted(jobs, key=lambda job: job.created)))
+
+
+def _why(world: tuple[Path, Path], *asked: str) -> dict[str, Any]:
+    stack, recording = world
+    buffer = io.BytesIO()
+    text = io.TextIOWrapper(buffer, write_through=True)
+    with contextlib.redirect_stdout(text):
+        arguments = ["--stack", str(stack), "--replay", str(recording), "--runs", "10", "--json"]
+        assert main(["why", *asked, *arguments]) == 0
+    found: dict[str, Any] = json.loads(buffer.getvalue())
+    return found
+
+
+def test_jobs_of_two_queues_start_when_what_runs_in_their_own_has_ended(world: tuple[Path, Path]) -> None:
+    """The later ends are noticed as the first one is: each queue waits for its own job."""
+    found = {each["job"]: each for each in _why(world, "--all")["forecasts"]}
+    starts = {job: (each["earliest"], each["latest"]) for job, each in found.items()}
+    assert starts["vision/first"] == (pytest.approx(_HOUR, abs=5),) * 2
+    assert starts["speech/third"] == (pytest.approx(1.5 * _HOUR, abs=5),) * 2
+    assert starts["vision/second"] == (pytest.approx(3 * _HOUR, abs=10),) * 2
+    assert found["vision/first"]["ends"] == [
+        {"team": "vision", "priority": "train", "jobs": 1.0, "gpus": 4.0}
+    ]
+    assert [(each["place"], each["waiting"]) for each in found.values()] == [(1, 2), (2, 2), (1, 1)]
+    assert found["vision/second"]["ahead"] == [
+        {"team": "vision", "priority": "train", "jobs": 1.0, "gpus": 4.0}
+    ]
+
+
+def test_the_text_names_who_decides_and_how_many_futures(
+    world: tuple[Path, Path], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stack, recording = world
+    assert main(["why", "speech/third", "--stack", str(stack), "--replay", str(recording)]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert "Starts in 90 min" in shown
+    assert "20 futures of 7.0 days (seed 0) were played by KAI's scheduler" in shown
+    assert "Every pool has its largest size" in shown
+
+
+def _file(folder: Path, *, priority: str) -> Path:
+    """A RayCluster of a head without GPUs and four workers with one each."""
+
+    def pods(**limits: str) -> dict[str, Any]:
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": limits}
+        return {"spec": {"containers": [{"name": "ray", "image": "i", "resources": resources}]}}
+
+    workers = {"groupName": "w", "replicas": 4, "template": pods(**{names.GPU_RESOURCE: "1"})}
+    labels = {names.KAI_QUEUE_LABEL: "speech", names.KAI_PRIORITY_LABEL: priority}
+    body = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "train", "labels": labels},
+        "spec": {"headGroupSpec": {"template": pods()}, "workerGroupSpecs": [workers]},
+    }
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(body))
+    return file
+
+
+def test_a_job_that_is_not_submitted_waits_behind_those_of_its_queue_or_preempts_them(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = _why(world, "-f", str(_file(tmp_path, priority="train")), "--team", "speech")
+    assert (found["place"], found["waiting"], found["gpus"]) == (2, 2, 4)
+    assert found["median"] == pytest.approx(3.5 * _HOUR, abs=10)
+    [urgent] = found["alternatives"]["sooner"]
+    assert (urgent["change"], urgent["latest"], urgent["place"]) == ("priority build", 0, 1)
+    assert urgent["preempts"] == [{"team": "speech", "priority": "train", "jobs": 1.0, "gpus": 4.0}]
+
+
+def test_what_runs_in_a_cluster_holds_its_nodes_until_it_has_ended(
+    world: tuple[Path, Path], program: Path
+) -> None:
+    """The team has 4 GPUs, of which a job that has run for an hour has three, and one of half an hour one."""
+    taken = datetime.fromtimestamp(_START + _NOW + 600, UTC)
+    taint = Taint(names.GPU_TAINT_KEY, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT)
+    nodes = tuple(
+        Node(
+            name=f"n{index}",
+            room={"cpu": 8000, "memory": 2**34, "pods": 58, names.GPU_RESOURCE: 1},
+            labels={names.POOL_LABEL: "l4"},
+            taints=(taint,),
+        )
+        for index in range(8)
+    )
+    snapshot = Snapshot(
+        taken=taken,
+        scheduler=Scheduler.KAI,
+        queues=(),
+        pod_groups=(
+            _group("long", "n0", "n1", "n2", since=taken - timedelta(hours=1)),
+            _group("short", "n3", since=taken - timedelta(minutes=30)),
+            _group("waits", "", "", since=taken - timedelta(minutes=5)),
+            _group("whole", "", "", "", "", since=taken - timedelta(minutes=4)),
+        ),
+        nodes=nodes,
+    )
+    recording = _recording()
+    found = forecast_all(
+        decider_of(load(world[0])),
+        recording.header,
+        moment_of(snapshot),
+        history=at_moment(recording, recording.header.end),
+        player=lambda side: side.play(program),
+        settings=Settings(runs=2, seconds=int(8 * _HOUR), at_once=1),
+    )
+    assert {each.job: each.median for each in found.forecasts} == {
+        "vision/waits": pytest.approx(_HOUR, abs=5),
+        # Behind the other, which then runs for two hours.
+        "vision/whole": pytest.approx(3 * _HOUR, abs=10),
+    }
+
+
+def _group(name: str, *nodes: str, since: datetime) -> PodGroup:
+    """With a pod of one GPU for each node; "" for one that waits."""
+    is_running = any(nodes)
+    tolerations = (Toleration(names.GPU_TAINT_KEY, "Exists", "", ""),)
+    return PodGroup(
+        namespace="vision",
+        name=name,
+        queue="vision",
+        created=since,
+        started=since if is_running else None,
+        pods=tuple(
+            GroupPod(
+                name=f"{name}-{index}",
+                requests={names.GPU_RESOURCE: 1},
+                node=node,
+                gates=() if node else (names.GANG_GATE,),
+                tolerations=tolerations,
+            )
+            for index, node in enumerate(nodes)
+        ),
+        min_member=len(nodes),
+        priority_class="train",
+    )
