@@ -29,6 +29,7 @@ class StackType(click.ParamType[str]):
 STACK: Final = StackType()
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
+NO_STACK_FILE: Final = "there is no such stack file."
 
 stack_argument = click.argument("stack", type=STACK, metavar="STACK")
 """STACK: the name of a stack of the project, or a stack file."""
@@ -99,11 +100,16 @@ def stack_path(stack: str) -> Path:
 def existing_stack(stack: str) -> Path:
     """The file that STACK names; MusterError when there is none."""
     file = stack_path(stack)
-    if file.is_file():
-        return file
+    if not file.is_file():
+        raise MusterError(f"{file}: {NO_STACK_FILE}", fix=stack_file_fix())
+    return file
+
+
+def stack_file_fix() -> str:
+    """How to name a stack file that exists."""
     names = stack_names()
     known = f"name one of {', '.join(names)}, or a file" if names else "name a file"
-    raise MusterError(f"{file}: there is no such stack file.", fix=f"{known}; `muster new` writes one.")
+    return f"{known}; `muster new` writes one."
 
 
 def _from_here(file: Path) -> Path:

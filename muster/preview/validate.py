@@ -54,6 +54,7 @@ class FileResult:
 
     file: str
     findings: tuple[Finding, ...]
+    is_missing: bool = False
 
     @property
     def errors(self) -> int:
@@ -71,6 +72,12 @@ def check_file(path: Path) -> FileResult:
         Finding(shown[file], line or 1, each) for each, (file, line) in zip(found, places, strict=True)
     )
     return FileResult(_shown(path), tuple(findings))
+
+
+def missing_file(path: Path, message: str, *, fix: str) -> FileResult:
+    """The result of a file that is not there: one mistake."""
+    file = _shown(path)
+    return FileResult(file, (Finding(file, 1, Violation(file, message, fix)),), is_missing=True)
 
 
 @contextmanager

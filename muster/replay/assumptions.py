@@ -14,10 +14,9 @@ from typing import Final
 
 from muster.errors import MusterError
 from muster.model.gangpolicy.durations import format_duration, parse_duration
-from muster.model.pools import Pool
 from muster.replay.durations import Distribution, learn
 from muster.replay.moment import at_moment, kind_of, seen
-from muster.replay.provisioning import provisioning
+from muster.replay.provisioning import NodePool, provisioning
 from muster.replay.recording import End, Job, Recording, Run
 
 RECORDED: Final = "recorded"
@@ -139,7 +138,7 @@ class Times:
     took for a decision.
     """
 
-    def __init__(self, recording: Recording, assumptions: Assumptions, pools: Iterable[Pool]) -> None:
+    def __init__(self, recording: Recording, assumptions: Assumptions, pools: Iterable[NodePool]) -> None:
         self._end, self._assumed = recording.header.end, assumptions
         known = [*seen(at_moment(recording, self._end))] if assumptions.scale is None else []
         self._durations = learn(known) if known else None
@@ -229,7 +228,7 @@ def _graces(jobs: Iterable[Job]) -> Iterator[float]:
 
 
 def recorded_provisioning(
-    jobs: Iterable[Job], pools: Iterable[Pool], pool: str, *, at: float
+    jobs: Iterable[Job], pools: Iterable[NodePool], pool: str, *, at: float
 ) -> Distribution:
     """Of the nodes of a pool, as far as it was known at a moment."""
     found = provisioning(jobs, pools, at=at).get(pool)

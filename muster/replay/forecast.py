@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from muster.live.errors import PreviewError
-from muster.model.pools import Pool
 from muster.model.stack import Scheduler
 from muster.replay.assumptions import Assumptions, recorded_provisioning
 from muster.replay.durations import Distribution
@@ -23,7 +22,7 @@ from muster.replay.moment import Moment, priority_of
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback
 from muster.replay.player import PlayerPool
-from muster.replay.provisioning import has_waits, provisioning
+from muster.replay.provisioning import NodePool, has_waits, provisioning
 from muster.replay.recording import Header, Job
 from muster.replay.subject import Decider, Subject
 
@@ -195,7 +194,7 @@ def forecast_all(
 
 
 def _provisioning(
-    pools: Sequence[Pool], history: Moment, settings: Settings
+    pools: Sequence[NodePool], history: Moment, settings: Settings
 ) -> Mapping[str, int | Distribution | None]:
     if settings.provisioning is None:
         return {}

@@ -154,8 +154,9 @@ def play_lines(
     document: Mapping[str, Any],
     lines: Iterable[Mapping[str, Any]],
 ) -> Playback:
-    """Run a player: it reads the document and then the lines, and writes a line for each and a summary.
-    UnplayableError where it refuses them.
+    """Run a player: it reads the document and then the lines, and writes a line for each and a summary. It
+    ends by itself when this process is killed (programs/*-player/reader.go). UnplayableError where it refuses
+    them.
     """
     players: Players | None = getattr(_THREAD, "players", None)
     with (

@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
-from muster.model.pools import Pool
 from muster.replay.durations import Distribution, Seen, to_distribution
 from muster.replay.recording import Job, Run
 
@@ -13,7 +12,22 @@ _AT_ONCE: Final = 1.0
 _MOST: Final = 0.9
 
 
-def provisioning(jobs: Iterable[Job], pools: Iterable[Pool], *, at: float) -> dict[str, Distribution]:
+class NodePool(Protocol):
+    """A pool of a stack, or what a ResourceFlavor of a cluster tells of one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def flavor(self) -> str:
+        """The name of its ResourceFlavor."""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its nodes have GPUs or TPUs."""
+
+
+def provisioning(jobs: Iterable[Job], pools: Iterable[NodePool], *, at: float) -> dict[str, Distribution]:
     """By pool, what was known at a moment. A pool in which no run was admitted until then is missing.
 
     A run in several pools counts for those with devices, whose nodes take longest. One that lost its quota

@@ -5,17 +5,13 @@ format (player.py), for the objects (queues.py), nor for what a job was given th
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from muster.live.fields import items, text
 from muster.live.snapshot import State, Workload
-from muster.model import names
-from muster.model.pools import Pool
-from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
 from muster.model.stack import Scheduler
 from muster.replay import stored
@@ -24,9 +20,10 @@ from muster.replay.figures import Played
 from muster.replay.holding import Start
 from muster.replay.moment import Moment
 from muster.replay.playback import Playback
-from muster.replay.player import Entry, Manifest, World, play
+from muster.replay.player import Entry, World, play
 from muster.replay.pods import has_pool, to_pods
-from muster.replay.queues import Queues
+from muster.replay.provisioning import NodePool
+from muster.replay.queues import Queues, device_quotas
 from muster.replay.recording import Job, Recording
 from muster.replay.subject import NO_POOL, NO_QUEUE, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
 from muster.replay.ties import by_treatment
@@ -58,8 +55,8 @@ class KueueDecider(Decider):
         return {namespace: team.name for namespace, team in self.queues.teams.items()}
 
     @property
-    def pools(self) -> Sequence[Pool]:
-        return self.queues.pools
+    def pools(self) -> Sequence[NodePool]:
+        return self.queues.node_pools
 
     def why_unplayable(self, job: Job) -> str:
         return why_unplayable(job, self.queues)
@@ -81,7 +78,7 @@ def to_side(
     age.
     """
     start = None if now is None else Start.of(queues, now)
-    times = Times(recording, assumptions, queues.pools)
+    times = Times(recording, assumptions, queues.node_pools)
     left_out: Counter[str] = Counter()
     entries: list[Entry] = []
     jobs: list[Played] = []
@@ -116,7 +113,7 @@ def to_side(
                 arrival=job.arrival,
             )
         )
-    quotas = dict(_quotas(queues.objects))
+    quotas = dict(device_quotas(queues.objects, "ClusterQueue"))
     return Side(
         world=World(objects=queues.objects, config=queues.config, cycle=times.cycle if now is None else 0),
         entries=entries,
@@ -162,20 +159,3 @@ def _stored(workload: Workload, job: Job, *, number: int) -> dict[str, Any]:
     found = stored.pending(workload)
     found["metadata"]["uid"] = f"{job.tie:04x}0000-0000-4000-8000-{number:012x}"
     return found
-
-
-def _quotas(objects: Sequence[Manifest]) -> Iterator[tuple[tuple[str, str], int]]:
-    for each in objects:
-        if each["kind"] != "ClusterQueue":
-            continue
-        for group in items(each, "spec", "resourceGroups"):
-            for flavor in items(group, "flavors"):
-                gpus = sum(_nominal(resource) for resource in items(flavor, "resources"))
-                if gpus:
-                    yield (text(each, "metadata", "name"), text(flavor, "name")), gpus
-
-
-def _nominal(resource: Mapping[str, Any]) -> int:
-    if text(resource, "name") not in names.DEVICE_RESOURCES:
-        return 0
-    return int(parse_quantity(str(resource.get("nominalQuota", "0"))))

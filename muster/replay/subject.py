@@ -14,6 +14,7 @@ from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Played
 from muster.replay.moment import Moment
 from muster.replay.playback import Playback
+from muster.replay.provisioning import NodePool
 from muster.replay.recording import Job, Recording
 
 
@@ -74,7 +75,7 @@ class Decider(ABC):
 
     @property
     @abstractmethod
-    def pools(self) -> Sequence[Pool]: ...
+    def pools(self) -> Sequence[NodePool]: ...
 
     @abstractmethod
     def why_unplayable(self, job: Job) -> str:

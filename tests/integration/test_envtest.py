@@ -5,14 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests import built
+from tests.processes import end_within
 
 # A shell's background command begins with SIGINT ignored.
 _CALLER = """
@@ -37,20 +35,4 @@ def test_nothing_outlives_a_killed_caller(tmp_path: Path, number: signal.Signals
     assert len(children) == 2
     caller.send_signal(number)
     caller.wait(30)
-    assert _within(30, lambda: not any(map(_is_alive, children)))
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether it still runs; a zombie whose parent is gone does not."""
-    with suppress(OSError):
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    return False
-
-
-def _within(seconds: float, reached: Callable[[], bool]) -> bool:
-    end = time.monotonic() + seconds
-    while not reached():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
+    assert end_within(30, children)

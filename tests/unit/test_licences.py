@@ -9,7 +9,6 @@ import pytest
 from muster.artifacts.publish.licences import (
     UNKNOWN,
     Part,
-    linked_modules,
     page,
     python_licence,
     python_parts,
@@ -76,13 +75,6 @@ def test_licence_file_counts_where_the_metadata_is_silent(tmp_path: Path) -> Non
         "Permission is hereby granted, free of charge", encoding="utf-8"
     )
     assert list(python_parts(tmp_path)) == [Part("a", "1", "MIT")]
-
-
-def test_replaced_module_is_not_listed() -> None:
-    listed = (
-        "x: go1.26\n\tpath\tx\n\tdep\ta.b/c\tv1.0.0\th1:\n\tdep\td.e/f\tv1.0.0\n\t=>\tg.h/f\tv2.0.0\th1:\n"
-    )
-    assert linked_modules(listed) == [("a.b/c", "v1.0.0"), ("g.h/f", "v2.0.0")]
 
 
 def test_page_lists_a_part_once_and_in_order() -> None:

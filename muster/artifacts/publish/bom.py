@@ -1,7 +1,8 @@
 """Bills of materials in CycloneDX 1.6.
 
-That of an image lists the distribution's packages and the Python packages. They are read from the image's
-own layers, so that the list always matches the image. The same image gives the same bytes.
+That of an image lists the distribution's packages, the Python packages, and the Go modules of the player
+where it has one. They are read from the image's own layers, so that the list always matches the image. The
+same image gives the same bytes.
 https://cyclonedx.org/docs/1.6/json/ and https://github.com/package-url/purl-spec name the fields.
 """
 
@@ -17,6 +18,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from muster.artifacts.oci.image import Image
+from muster.artifacts.publish.go_modules import build_info
+from muster.local.build.images import PLAYER_PLACE
 
 MEDIA_TYPE: Final = "application/vnd.cyclonedx+json"
 # All of them in one file, or, where packages were only unpacked, one file for each.
@@ -24,6 +27,7 @@ _DPKG: Final = ("var/lib/dpkg/status", "var/lib/dpkg/status.d/")
 _RELEASE: Final = "usr/lib/os-release"
 _SITE: Final = "opt/muster/site/"
 _METADATA: Final = ".dist-info/METADATA"
+_PROGRAM: Final = PLAYER_PLACE.lstrip("/")
 _NAME: Final = "gang-admission"
 
 
@@ -44,9 +48,12 @@ class Package:
 
 def bill(image: Image, *, created: str) -> bytes:
     """The document about this very image."""
-    files = _texts(image)
+    contents = _contents(image)
+    program = contents.pop(_PROGRAM, None)
+    files = {place: content.decode(errors="replace") for place, content in contents.items()}
     release = _release(files)
-    packages = sorted({*_debian(files, release), *_python(files)})
+    modules = () if program is None else _go(program)
+    packages = sorted({*_debian(files, release), *_python(files), *modules})
     reference = f"pkg:oci/{_NAME}@{quote(image.digest, safe='')}?arch={image.architecture}"
     subject = {
         "type": "container",
@@ -85,6 +92,11 @@ def pypi(name: str, version: str, licence: str = "") -> Package:
     return Package(f"pkg:pypi/{normal}@{quote(version)}", name, version, licence)
 
 
+def _golang(name: str, version: str) -> Package:
+    """A Go module. Package URLs of Go are in lower case, whatever the module is called."""
+    return Package(f"pkg:golang/{quote(name.lower())}@{quote(version, safe='')}", name, version)
+
+
 def _base(image: Image, release: Mapping[str, str]) -> dict[str, Any]:
     """The root file system below everything, by its digest."""
     digest: str = image.config["rootfs"]["diff_ids"][0]
@@ -97,21 +109,21 @@ def _base(image: Image, release: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _texts(image: Image) -> Mapping[str, str]:
+def _contents(image: Image) -> dict[str, bytes]:
     """The files that list packages. A file of an upper layer replaces the same file of a lower one."""
-    found: dict[str, str] = {}
+    found: dict[str, bytes] = {}
     for layer in json.loads(image.manifest)["layers"]:
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(image.blobs[layer["digest"]]))) as tar:
             for member in tar:
                 place = member.name.removeprefix("./")
                 if member.isfile() and _lists_packages(place) and (content := tar.extractfile(member)):
-                    found[place] = content.read().decode(errors="replace")
+                    found[place] = content.read()
     return found
 
 
 def _lists_packages(place: str) -> bool:
     is_python = place.startswith(_SITE) and place.endswith(_METADATA)
-    return is_python or _lists_debian(place) or place == _RELEASE
+    return is_python or _lists_debian(place) or place in (_RELEASE, _PROGRAM)
 
 
 def _lists_debian(place: str) -> bool:
@@ -144,3 +156,11 @@ def _python(files: Mapping[str, str]) -> Iterator[Package]:
             name, version = str(fields["Name"]), str(fields["Version"])
             licence = fields.get("License-Expression") or fields.get("License") or ""
             yield pypi(name, version, licence.splitlines()[0] if licence else "")
+
+
+def _go(program: bytes) -> Iterator[Package]:
+    """The standard library is linked in as well, and lists of vulnerabilities name it."""
+    info = build_info(program, name=PLAYER_PLACE)
+    yield _golang("stdlib", info.go)
+    for name, version in info.modules:
+        yield _golang(name, version)

@@ -14,6 +14,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final
 
+from muster.artifacts.publish.go_modules import build_info
 from muster.errors import ExitCode, MusterError
 from muster.local.build.cache import cache_root
 from muster.local.build.images import BINARY_IMAGES
@@ -101,20 +102,8 @@ def python_parts(site: Path) -> Iterator[Part]:
 
 def go_parts(program: Path, modules: Path) -> Iterator[Part]:
     """The modules that are linked into a program."""
-    for name, version in linked_modules(_output(["go", "version", "-m", str(program)])):
+    for name, version in build_info(program.read_bytes(), name=str(program)).modules:
         yield Part(name, version, _of_files(modules / f"{_escaped(name)}@{version}", _FILE_NAMES))
-
-
-def linked_modules(listed: str) -> list[tuple[str, str]]:
-    """Name and version of each dependency that `go version -m` lists; `=>` replaces the line before it."""
-    found: list[tuple[str, str]] = []
-    for line in listed.splitlines():
-        kind, *rest = line.split() or [""]
-        if kind == "=>" and found:
-            found.pop()
-        if kind in ("dep", "=>") and len(rest) >= 2:
-            found.append((rest[0], rest[1]))
-    return found
 
 
 def _of_files(folder: Path, patterns: Iterable[str]) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from muster.cli.command import command
-from muster.cli.options import STACK, existing_stack, json_option, stack_names
+from muster.cli.options import (
+    NO_STACK_FILE,
+    STACK,
+    json_option,
+    stack_file_fix,
+    stack_names,
+    stack_path,
+)
 from muster.cli.output import STDOUT, put
 from muster.errors import ExitCode, MusterError
-from muster.preview.validate import Format, check_file, format_findings
+from muster.preview.validate import FileResult, Format, check_file, format_findings, missing_file
 
 _EXAMPLES = """
 muster validate
@@ -18,7 +27,7 @@ muster validate stacks/Pulumi.gke-prod.yaml --format github
 _CODES = {
     ExitCode.DONE: "Every file is a valid stack; there may be warnings.",
     ExitCode.FOUND: "A file has mistakes.",
-    ExitCode.UNUSABLE: "A file is not there, or there is nothing to check.",
+    ExitCode.UNUSABLE: "A file is not there (the others are checked), or there is nothing to check.",
 }
 
 
@@ -38,11 +47,17 @@ def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
 
     STACK is the name of a stack of the project, or a file. Without one, every stack is checked.
     """
-    files = [existing_stack(stack) for stack in stacks or stack_names()]
+    files = [stack_path(stack) for stack in stacks or stack_names()]
     if not files:
         raise MusterError(
             "there is no stacks/Pulumi.*.yaml here.", fix="name the stack files, or write one: muster new."
         )
-    checked = [check_file(file) for file in files]
+    checked = [_check(file) for file in files]
     put(STDOUT, format_findings(checked, Format.JSON if as_json else Format(how)))
+    if any(each.is_missing for each in checked):
+        return ExitCode.UNUSABLE
     return ExitCode.FOUND if any(each.errors for each in checked) else ExitCode.DONE
+
+
+def _check(file: Path) -> FileResult:
+    return check_file(file) if file.is_file() else missing_file(file, NO_STACK_FILE, fix=stack_file_fix())

@@ -22,8 +22,9 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
 from muster.config.scaffold import template
-from muster.local.build.images import PLAYER_PLACE
+from muster.local.build.images import PLAYER, PLAYER_PLACE
 from muster.local.build.python_packages import for_image
+from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
@@ -87,6 +88,9 @@ def test_the_image_of_a_stack_that_forecasts_has_the_player_for_its_processor(
             program = tar.extractfile(player)
             assert program is not None
             assert int.from_bytes(program.read(20)[18:], "little") == built_for[image.architecture]
+        kueue = load().programs[PLAYER]
+        listed = {each.get("purl") for each in json.loads(bill(image, created=CREATED))["components"]}
+        assert f"pkg:golang/{kueue.module}@{kueue.version}" in listed
 
 
 def test_the_same_files_give_the_same_digest(images: tuple[Image, ...]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -138,14 +139,16 @@ def _conditions(plane: ControlPlane, name: str) -> list[Object]:
     return found
 
 
-def _past() -> Recording:
-    """An earlier day: the team's jobs took one to three hours, and asked for no GPU."""
+def _past(*, wait: float = 0.0) -> Recording:
+    """An earlier day: the team's jobs took one to three hours, and asked for no GPU. `wait`: seconds until
+    their nodes were there.
+    """
     start = 1_764_000_000.0
     pods = PodSet(name="p0", count=1, requests={"nvidia.com/gpu": 0})
     jobs = []
     for index in range(24):
-        begin, end = start + index, start + index + (1 + index % 3) * _HOUR
-        run = Run(reserved=begin, admitted=begin, ended=end, end=End.FINISHED)
+        begin, end = start + index, start + index + wait + (1 + index % 3) * _HOUR
+        run = Run(reserved=begin, admitted=begin + wait, ended=end, end=End.FINISHED, flavors=(TEAM,))
         jobs.append(
             Job(
                 id=f"past-{index:02}",
@@ -160,6 +163,27 @@ def _past() -> Recording:
         )
     header = Header(scheduler=Scheduler.KUEUE, start=start, end=start + 30 * _HOUR, source="test")
     return Recording(header=header, jobs=tuple(jobs))
+
+
+def test_a_start_counts_how_long_the_nodes_of_its_pool_took(forecasted: Forecasted, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.jsonl.gz"
+    write_recording(slow, _past(wait=12 * _HOUR))
+    at_once, late = (
+        _earliest(replace(forecasted, recording=recording)) for recording in (forecasted.recording, slow)
+    )
+    assert timedelta(hours=11) < late - at_once < timedelta(hours=13)
+
+
+def _earliest(forecasted: Forecasted) -> datetime:
+    """Without what was written before, which stays for ten minutes."""
+    forecasted.plane.call(
+        "PATCH",
+        f"{WORKLOADS}/waits",
+        {"metadata": {"annotations": {FORECAST_ANNOTATION: None}}},
+        content_type=MERGE,
+    )
+    assert forecasted.round() == 0
+    return datetime.fromisoformat((forecasted.note("waits") or "").split()[1])
 
 
 def test_a_waiting_workload_says_when_it_may_start_until_it_starts(forecasted: Forecasted) -> None:

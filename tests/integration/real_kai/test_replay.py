@@ -27,6 +27,7 @@ from muster.replay.player import UnplayableError
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.writer import write_recording
 from tests import built
+from tests.integration.killed import ends_with_its_caller
 from tests.integration.real_kai.programs import SWITCH
 
 _START: Final = 1_764_000_000
@@ -181,3 +182,10 @@ def test_the_report_says_who_would_have_waited(program: Path, tmp_path: Path) ->
     assert found["head"]["waits"]["teams"]["speech"]["p50"] > _HOUR
     assert "speech would have waited" in found["sentence"]
     assert any("KAI 0.12.0" in each for each in found["assumptions"])
+
+
+def test_the_player_ends_when_its_caller_is_killed(program: Path, tmp_path: Path) -> None:
+    stack = load(_stack(tmp_path / "stack.yaml", vision=4, speech=4))
+    jobs = [_job(f"job-{index}", "vision", at=0, gpus=1, seconds=600) for index in range(1500)]
+    side = to_kai_side(stack, _recording(*jobs))
+    assert ends_with_its_caller(play_course, side.course, side.entries, program=program)

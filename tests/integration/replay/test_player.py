@@ -19,6 +19,7 @@ from muster.replay.playback import Playback
 from muster.replay.player import PROGRAM, Entry, PlayerError, World, play
 from muster.replay.recording import Run
 from tests import built
+from tests.integration.killed import ends_with_its_caller
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 _RECLAIMING: Final = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
@@ -283,3 +284,8 @@ def test_the_same_jobs_get_the_same_decisions_each_time_and_those_of_this_versio
     assert played[0] == played[1]
     assert played[0].preemptions > 20
     assert played[0].digest == _DIGEST
+
+
+def test_the_player_ends_when_its_caller_is_killed(program: Path) -> None:
+    entries = [entry("a", f"job-{index}", at=0, gpus=1) for index in range(4000)]
+    assert ends_with_its_caller(play, world(queue("a", 1)), entries, program=program)

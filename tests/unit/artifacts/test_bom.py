@@ -8,6 +8,8 @@ from typing import Any
 
 from muster.artifacts.oci.image import Image, assemble, layer_of_tar
 from muster.artifacts.publish.bom import bill
+from muster.local.build.images import PLAYER_PLACE
+from tests.unit.artifacts.go_program import go_program
 
 CREATED = "2025-01-01T00:00:00Z"
 RELEASE = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
@@ -16,17 +18,18 @@ GONE = "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\nArchitectu
 PYTHON = "Name: Some_Package\nVersion: 1.2.3\nLicense-Expression: MIT\n\nName: not a header\n"
 
 
-def layer(files: Mapping[str, str]) -> bytes:
+def layer(files: Mapping[str, str | bytes]) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for place, text in files.items():
+        for place, held in files.items():
+            content = held.encode() if isinstance(held, str) else held
             info = tarfile.TarInfo(place)
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
     return packed.getvalue()
 
 
-def image(*layers: Mapping[str, str]) -> Image:
+def image(*layers: Mapping[str, str | bytes]) -> Image:
     made = [layer_of_tar(layer(files)) for files in layers]
     return assemble(made, architecture="amd64", settings={}, created=CREATED)
 
@@ -46,6 +49,16 @@ def test_packages_of_both_kinds_are_listed_and_removed_ones_are_not() -> None:
     assert found["libc6"]["purl"] == "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64&distro=debian-12"
     assert found["Some_Package"]["purl"] == "pkg:pypi/some-package@1.2.3"
     assert found["Some_Package"]["licenses"] == [{"license": {"name": "MIT"}}]
+
+
+def test_the_modules_of_the_player_are_listed_and_its_standard_library() -> None:
+    program = go_program("dep\tgithub.com/BurntSushi/toml\tv1.2.0+incompatible\th1:\n")
+    found = listed(image(BASE, SITE, {PLAYER_PLACE.lstrip("/"): program}))
+    purls = {name: each["purl"] for name, each in found.items() if "golang" in each.get("purl", "")}
+    assert purls == {
+        "github.com/BurntSushi/toml": "pkg:golang/github.com/burntsushi/toml@v1.2.0%2Bincompatible",
+        "stdlib": "pkg:golang/stdlib@1.26.8",
+    }
 
 
 def test_packages_that_were_only_unpacked_are_listed_from_their_metadata() -> None:

@@ -62,7 +62,9 @@ def test_validate_reports_every_file_and_fails_when_one_is_invalid(
     assert "good.yaml: is a stack" in output
     missing = tmp_path / "none.yaml"
     assert main(["validate", str(good), str(bad), str(missing)]) == 2
-    assert f"Error: {missing}: " in capsys.readouterr().err
+    output = capsys.readouterr().out
+    assert f"{missing}:1: there is no such stack file." in output
+    assert f"{bad}:2: muster:cluster.provider" in output
 
 
 def test_json_holds_path_line_message_and_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

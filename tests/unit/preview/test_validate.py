@@ -135,7 +135,7 @@ def test_a_stack_that_does_not_exist_is_answered_with_those_that_do(
 ) -> None:
     (folder / "Pulumi.yaml").touch()
     answers = []
-    for command in (["validate", "gone"], ["show", "gone"], ["diff", "gone", "--base", "none"]):
+    for command in (["show", "gone"], ["diff", "gone", "--base", "none"]):
         assert main(command) == 2
         answers.append(capsys.readouterr().err)
     error, fix = answers[0].splitlines()
@@ -143,6 +143,29 @@ def test_a_stack_that_does_not_exist_is_answered_with_those_that_do(
     names = ", ".join(sorted(each.name.split(".")[1] for each in Path("stacks").glob("Pulumi.*.yaml")))
     assert fix == f"Fix: name one of {names}, or a file; `muster new` writes one."
     assert set(answers) == {answers[0]}
+
+
+@pytest.mark.parametrize("how", list(Format))
+def test_a_missing_file_is_a_mistake_among_those_of_the_others(
+    folder: Path, how: Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--format", how.value, "gone.yaml", "wrong", "warned"]) == 2
+    output = capsys.readouterr().out
+    assert "there is no such stack file." in output
+    assert "name one of warned, wrong, or a file; `muster new` writes one." in output
+    assert "pools.cpu.machine" in output
+    assert "3 GPUs are not whole nodes" in output
+
+
+def test_a_missing_file_is_written_like_a_faulty_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "gone.yaml"]) == 2
+    assert capsys.readouterr().out == (
+        "gone.yaml:1: there is no such stack file.\n"
+        "    fix: name one of warned, wrong, or a file; `muster new` writes one.\n"
+        "gone.yaml: 1 mistake\n"
+    )
 
 
 def test_a_path_is_relative_to_the_working_directory(folder: Path) -> None:

@@ -6,6 +6,7 @@ require (
 	github.com/NVIDIA/KAI-scheduler v0.12.0
 	github.com/go-logr/logr v1.4.3
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/sys v0.38.0
 	k8s.io/api v0.34.4
 	k8s.io/apimachinery v0.34.4
 	k8s.io/client-go v0.34.4
@@ -115,7 +116,6 @@ require (
 	golang.org/x/net v0.47.0 // indirect
 	golang.org/x/oauth2 v0.30.0 // indirect
 	golang.org/x/sync v0.18.0 // indirect
-	golang.org/x/sys v0.38.0 // indirect
 	golang.org/x/term v0.37.0 // indirect
 	golang.org/x/text v0.31.0 // indirect
 	golang.org/x/time v0.11.0 // indirect

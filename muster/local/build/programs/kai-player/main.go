@@ -41,6 +41,7 @@ const (
 )
 
 func main() {
+	go endWithReader()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	actions.InitDefaultActions()

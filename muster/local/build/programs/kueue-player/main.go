@@ -29,6 +29,7 @@ const (
 )
 
 func main() {
+	go endWithReader()
 	debug.SetGCPercent(collectAt)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
