@@ -102,7 +102,7 @@ _EKS: Final = """\
 
 _EXISTING: Final = """\
   # Muster installs into this cluster and makes neither the cluster nor its nodes. `context` is a context of
-  # your kubeconfig.
+  # your kubeconfig. If all nodes exist already, add `autoscaler: none`.
   muster:cluster: {{provider: existing, name: {name}, context: {name}}}
 
   # A pool has nodes of one machine type, or of one size: in place of `machine` write

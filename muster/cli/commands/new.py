@@ -43,7 +43,7 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     path = write_stack(stack, with_schema(stack_text(target, stack)), folder=folder)
     if not (folder / SCHEMA).exists():
         (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
-        click.echo(f"{folder / SCHEMA} written, by which editors complete and check stack files.")
+        click.echo(f"{folder / SCHEMA} written: with it, editors complete and check stack files.")
     click.echo(f"{path} written. Next:")
     if not (folder.parent / paths.PROJECT_FILE).is_file():
         click.echo(
