@@ -27,7 +27,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "cryptography": "local",
     "httpx2": "local",
     "lightkube": "local",
-    "packaging": "local",
+    "packaging": "program",
     "rich": "local",
     "structlog": "controller",
 }

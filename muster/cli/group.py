@@ -20,7 +20,13 @@ class Group(click.Group):
     context_class = Context
 
     def __init__(
-        self, path: tuple[str, ...], entries: Mapping[str, Entry], help: str, *, default: str = ""
+        self,
+        path: tuple[str, ...],
+        entries: Mapping[str, Entry],
+        help: str,
+        *,
+        default: str = "",
+        extras: tuple[str, ...] = (),
     ) -> None:
         super().__init__(
             path[-1] if path else "muster",
@@ -31,13 +37,14 @@ class Group(click.Group):
         self.path = path
         self.entries = entries
         self.default = default
+        self.extras = extras
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name)
-        return None if entry is None else load((*self.path, cmd_name), entry)
+        return None if entry is None else load((*self.path, cmd_name), entry, self.extras)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.default and args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
@@ -58,13 +65,14 @@ class Group(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in self.entries.items()])
 
 
-def load(path: tuple[str, ...], entry: Entry) -> Command | Group:
-    """The command or group of this name; a command's module is imported."""
+def load(path: tuple[str, ...], entry: Entry, of_group: tuple[str, ...] = ()) -> Command | Group:
+    """The command or group of this name; a command's module is imported. `of_group`: its group's extras."""
+    extras = entry.extras or of_group
     if entry.commands:
-        return Group(path, entry.commands, entry.summary, default=entry.default)
-    with naming_extras(entry.extras):
+        return Group(path, entry.commands, entry.summary, default=entry.default, extras=extras)
+    with naming_extras(extras):
         found = importlib.import_module(module_of(path)).cli
     assert isinstance(found, Command)
-    found.name, found.extras = path[-1], entry.extras
+    found.name, found.extras = path[-1], extras
     found.short_help = entry.summary
     return found

@@ -15,6 +15,7 @@ import click
 from muster.cli.options import existing_stack, stack_name, stack_path
 from muster.cli.revision import check_revision, default_revision, file_at
 from muster.config.project import PROJECT_FILE, extended_file
+from muster.errors import MusterError
 from muster.preview.inputs import NONE, parse_stack_option
 
 _DEFAULT: Final = "Default: the stack's file where this branch left the default branch."
@@ -68,11 +69,21 @@ def bases(values: Sequence[str], found: Sequence[Head], *, into: Path) -> list[s
     if values:
         named = [each for value in values for each in _base(value, found, into)]
     else:
-        named = [_at(default_revision(_folder(head)), head, into) for head in found]
+        named = [_at(_default(head), head, into) for head in found]
     for head in found:
         if not head.is_deleted and not _is_before(head.name, named):
             existing_stack(str(head.file))
     return named
+
+
+def _default(head: Head) -> str:
+    """The revision to compare with. Outside of git, a stack that does not exist is reported first."""
+    try:
+        return default_revision(_folder(head))
+    except MusterError:
+        if not head.is_deleted:
+            existing_stack(str(head.file))
+        raise
 
 
 def _is_before(name: str, named: Sequence[str]) -> bool:

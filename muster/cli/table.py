@@ -21,7 +21,9 @@ class Entry:
     default: str = ""
     """The command of a group that runs where the group is followed by options alone."""
     extras: tuple[str, ...] = ()
-    """The extras of the wheel that the command needs, where its first missing package does not tell."""
+    """The extras of the wheel that the command needs, or the commands of the group, where the first missing
+    package does not tell.
+    """
 
 
 TABLE: Final[Mapping[str, Entry]] = {
@@ -93,6 +95,7 @@ TABLE: Final[Mapping[str, Entry]] = {
             "pin-programs": Entry("Record the digests of released programs in versions.toml."),
             "doctor": Entry("Check whether this machine can run the local cluster."),
         },
+        extras=("local",),
     ),
     "ci": Entry(
         "Helpers for CI pipelines.",

@@ -43,15 +43,16 @@ def make(cluster: Cluster, *, google: Google | None = None) -> Backend:
         if isinstance(cluster, EksCluster):
             return _amazon(cluster)
     except GoogleError as error:
-        fix = "see docs/runbooks/first-up-gke.md for the roles that this takes"
-        message = f"{cluster.name}: Google Cloud answered: {error} ({error.status}); {fix}."
-        raise BackendError(message, exit_code=ExitCode.OUTSIDE) from None
+        message = f"{cluster.name}: Google Cloud answered: {error} ({error.status})."
+        fix = "see docs/runbooks/first-up-gke.md for the roles that this takes."
+        raise BackendError(message, fix=fix, exit_code=ExitCode.OUTSIDE) from None
     except AmazonError as error:
-        fix = "see docs/runbooks/first-up-eks.md for the policy that this takes"
-        message = f"{cluster.name}: AWS answered: {error} ({error.code}); {fix}."
-        raise BackendError(message, exit_code=ExitCode.OUTSIDE) from None
+        message = f"{cluster.name}: AWS answered: {error} ({error.code})."
+        fix = "see docs/runbooks/first-up-eks.md for the policy that this takes."
+        raise BackendError(message, fix=fix, exit_code=ExitCode.OUTSIDE) from None
     raise BackendError(
-        "Muster did not make this stack's cluster: choose any backend, and `pulumi login` to it."
+        "Muster makes a backend only beside a cluster of its own, in the same cloud account.",
+        fix="choose any backend, and run `pulumi login` with it.",
     )
 
 

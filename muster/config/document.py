@@ -135,7 +135,7 @@ def parse_text(text: str, *, source: str) -> Document:
     except yaml.MarkedYAMLError as error:
         line, column = _place(error.problem_mark, text)
         message = f"is not YAML in line {line}, column {column}: {error.problem}."
-        problem = Violation(source, message, "correct the line; two spaces indent a level.")
+        problem = Violation(source, message, "correct the line; two spaces indent a level, and no tab.")
         return Document(source, lines={source: line}, violations=(problem,))
     except RecursionError:
         problem = Violation(source, "is not YAML with an end: an alias contains itself.", "remove the alias.")

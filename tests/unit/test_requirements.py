@@ -134,8 +134,9 @@ def test_a_command_without_its_packages_names_all_extras_that_it_needs(
         ("muster.cli.forecast, muster.preview.replay.alternatives", ["check", "local"]),
         ("muster.cli.recorder, muster.replay.recorder", ["controller"]),
         ("muster.cli.plan, muster.preview.replay.both, muster.cli.replay", ["local"]),
+        ("muster.artifacts.publish.build, muster.artifacts.publish.push", ["program"]),
     ],
-    ids=["why", "record", "plan, diff and what-if"],
+    ids=["why", "record", "plan, diff and what-if", "image"],
 )
 def test_the_named_extras_have_all_that_the_command_imports(modules: str, extras: list[str]) -> None:
     files = {file for extra in extras for file in EXTRAS[extra]["file"]}

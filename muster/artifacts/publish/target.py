@@ -29,8 +29,8 @@ def repository_of(stack: Stack) -> str:
     found = address(stack.cluster, account=account)
     if found is None:
         raise PushTargetError(
-            "Muster did not make this stack's cluster and knows no registry for it. Name a repository: "
-            "`muster image push STACK --repository host/path`."
+            "Muster did not make this stack's cluster, so it knows no registry for it.",
+            fix="name a repository that the nodes can pull from: --repository HOST/PATH.",
         )
     return found
 
@@ -40,7 +40,7 @@ def make_repository(name: str) -> None:
     program = shutil.which("pulumi")
     if program is None:
         raise PushTargetError(
-            "the Pulumi CLI is not on PATH: install it, or name a repository with --repository."
+            "the Pulumi CLI is not on PATH.", fix="install it, or name a repository with --repository."
         )
     argv = [program, "up", "--yes", "--skip-preview", "--non-interactive", "--stack", name]
     try:
@@ -49,8 +49,8 @@ def make_repository(name: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise PushTargetError(
-            f"`pulumi up` of the repository did not finish within {_SECONDS} s; run the command again to "
-            "continue."
+            f"`pulumi up` of the repository did not finish within {_SECONDS} s.",
+            fix="run the command again to continue.",
         ) from None
     if done.returncode != 0:
         raise PushTargetError("the repository could not be made; see the engine's output above.")
@@ -67,5 +67,5 @@ def _account(region: str) -> str:
         return str(boto3.client("sts", region_name=region, config=limits).get_caller_identity()["Account"])
     except (BotoCoreError, ClientError) as error:
         raise PushTargetError(
-            f"no credentials for AWS: {error}. Run `aws sso login`, then this again."
+            f"no credentials for AWS: {error}.", fix="run `aws sso login`, then this again."
         ) from None

@@ -11,7 +11,7 @@ import click
 
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
-from muster.cli.options import FILE, STACK, context_option, json_option
+from muster.cli.options import FILE, STACK, context_option, json_option, stack_names
 from muster.cli.output import STDOUT, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
@@ -137,7 +137,8 @@ def cli(
     change, too; what the base's plan would change as well is listed apart.
     """
     if not (stacks or head_plan):
-        raise InputError("no stack is named. Fix: name a stack or its file, or --head-plan JSON.")
+        known = ", ".join(stack_names()) or "a file"
+        raise InputError(f"no stack is named. Fix: name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
     written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
     shared = SharedInputs(

@@ -11,7 +11,9 @@ from muster import paths
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY
 from muster.config.scaffold import write_stack
-from muster.scaffold.project import SCHEMA, Target, schema_text, stack_text, with_schema
+from muster.scaffold.project import SCHEMA, Target, lenient_policies, schema_text, stack_text, with_schema
+from muster.scaffold.record import FILE as RECORD
+from muster.scaffold.write import write_file
 
 _EXAMPLES = """
 muster new gke-dev --provider gke
@@ -44,11 +46,15 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     if not (folder / SCHEMA).exists():
         (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
         click.echo(f"{folder / SCHEMA} written: with it, editors complete and check stack files.")
+    project = folder.parent
+    if (project / RECORD).is_file():
+        for name, text in lenient_policies(stack).items():
+            if not (project / name).exists():
+                write_file(project / name, text)
+                click.echo(f"{project / name} written: the policies' levels for this stack.")
     click.echo(f"{path} written. Next:")
-    if not (folder.parent / paths.PROJECT_FILE).is_file():
-        click.echo(
-            f"  muster init {folder.parent} --provider {provider} --name {stack}  # there is no project yet"
-        )
+    if not (project / paths.PROJECT_FILE).is_file():
+        click.echo(f"  muster init {project} --provider {provider} --name {stack}  # there is no project yet")
     for line in _next(target, stack):
         click.echo(f"  {line}")
 

@@ -20,7 +20,8 @@ check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
 def cli(*, part: bool) -> None:
     """Print the JSON Schema of a stack file, with which an editor completes and checks it.
 
-    An editor with the YAML language server finds it through the first line of a stack file, which `muster init`
-    writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between keys.
+    An editor with the YAML language server finds it through the first line of a stack file, which `muster
+    init` writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between
+    keys.
     """
     put_json(part_schema() if part else stack_schema())

@@ -220,6 +220,16 @@ def _check(
         )
     if (file is None) != (not team):
         raise PreviewError("-f and --team go together. Fix: give both or neither.")
+    if replay is None and file is None and not is_all:
+        _parts(job)
+
+
+def _parts(job: str) -> tuple[str, str]:
+    """Namespace and name."""
+    namespace, slash, name = job.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        raise PreviewError(f"{job!r} is not NAMESPACE/NAME. Fix: write it like team-a/train.")
+    return namespace, name
 
 
 def _load(stack: str) -> Stack:
@@ -230,9 +240,7 @@ def _load(stack: str) -> Stack:
 
 
 def _status(api: Api, job: str) -> JobStatus:
-    namespace, slash, name = job.partition("/")
-    if not (slash and namespace and name) or "/" in name:
-        raise PreviewError(f"{job!r} is no NAMESPACE/NAME. Fix: write it like team-a/train.")
+    namespace, name = _parts(job)
     status = fetch_status(api, namespace, name)
     if status is None:
         message = f"{job}: there is no job and no Workload of this name."

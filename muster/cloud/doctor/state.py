@@ -49,7 +49,11 @@ def read_backend_url(environment: Mapping[str, str] | None = None) -> str:
 
 def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
     """Whether Pulumi is logged in, to a backend that outlives this machine."""
-    make = f"run `muster backend create {where.stack}` and the two commands that it prints"
+    make = (
+        "run `pulumi login` with a backend of your own"
+        if isinstance(cluster, ExistingCluster)
+        else f"run `muster backend create {where.stack}` and the two commands that it prints"
+    )
     if not where.backend:
         yield failed("backend", "Pulumi is not logged in", make)
     elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):

@@ -1,7 +1,7 @@
 """The progress display of a build: one bar for each task, and the time left.
 
 Responsible for: the estimate and its display (bars on a terminal, a plain line every 15 seconds elsewhere).
-It starts no work.
+It starts no work. Bars need rich, which only the extra `local` brings: without it there are lines.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TextIO
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _PLAIN_SECONDS: Final = 15.0
 _REFRESH_SECONDS: Final = 0.25
@@ -137,10 +137,10 @@ def clock_text(seconds: float) -> str:
 
 @contextmanager
 def shown(board: Board, stream: TextIO | None = None) -> Iterator[None]:
-    """Show the board until the block ends: bars when the stream is a terminal, lines otherwise."""
+    """Show the board until the block ends: bars on a terminal where rich is installed, lines otherwise."""
     target = stream or sys.stderr
     finished = threading.Event()
-    draw = _draw_bars if target.isatty() else _draw_lines
+    draw = _draw_bars if target.isatty() and _has_rich() else _draw_lines
     painter = threading.Thread(target=draw, args=(board, target, finished), daemon=True)
     painter.start()
     try:
@@ -181,17 +181,23 @@ def _draw_lines(board: Board, target: TextIO, finished: threading.Event) -> None
             print(f"  {plain_line(board)}", file=target, flush=True)
 
 
-class _Left(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(str(task.fields.get("left", "")), style="cyan")
+def _has_rich() -> bool:
+    try:
+        import_module("rich")
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def _draw_bars(board: Board, target: TextIO, finished: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
     columns = (
         TextColumn("{task.description:<28}"),
         BarColumn(bar_width=30),
         TextColumn("{task.percentage:>3.0f}%"),
-        _Left(),
+        TextColumn("{task.fields[left]}", style="cyan"),
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=Console(file=target), refresh_per_second=4) as bars:

@@ -90,3 +90,12 @@ def test_new_names_no_init_within_a_project(tmp_path: Path, capsys: pytest.Captu
     argv = ["new", "ml", "--provider", "existing", "--folder", str(tmp_path / "stacks")]
     assert main(argv) == 0
     assert "muster init" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("stack", "written"), [("staging", True), ("eu-prod", False)])
+def test_a_further_stack_of_a_project_gets_the_levels_of_its_policies(
+    tmp_path: Path, stack: str, *, written: bool
+) -> None:
+    assert main(["init", str(tmp_path), "--provider", "existing", "--name", "dev"]) == 0
+    assert main(["new", stack, "--provider", "existing", "--folder", str(tmp_path / "stacks")]) == 0
+    assert (tmp_path / "policies" / f"{stack}.json").exists() is written

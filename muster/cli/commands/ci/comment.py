@@ -88,6 +88,10 @@ def _print(done: dict[str, str], *, as_json: bool) -> None:
 def _body(name: str) -> str:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise PreviewError(
+            f"{name}: cannot be read: {error.strerror}. Fix: write it with `muster diff --markdown {name}`."
+        ) from None
     except UnicodeDecodeError:
         raise PreviewError(
             f"{name}: is not UTF-8 text. Fix: write it with `muster diff --markdown`."
