@@ -40,7 +40,7 @@ class Artifacts:
     def chart(self, name: str) -> Chart:
         """The chart. Raises ArtifactError when its local file does not exist."""
         if name not in self.charts:
-            raise self._missing("charts", name, self.charts)
+            raise self._missing("charts", name)
         found = self.charts[name]
         lies_here = found.repository is None and not found.reference.startswith(OCI)
         if lies_here and not Path(found.reference).exists():
@@ -65,22 +65,22 @@ class Artifacts:
         instead.
         """
         if name not in self.images:
-            raise self._missing("images", name, self.images)
+            raise self._missing("images", name)
         return self.images[name]
 
     def _path(self, section: str, entries: Mapping[str, Path], name: str) -> Path:
         if name not in entries:
-            raise self._missing(section, name, entries)
+            raise self._missing(section, name)
         if not entries[name].exists():
             raise self._gone(section, name, entries[name])
         return entries[name]
 
     def _gone(self, section: str, name: str, path: object) -> ArtifactError:
-        return ArtifactError(f"{self.source}: {section}.{name}: {path} does not exist; {self.fix}.")
+        message = f"{self.source}: {section}.{name}: {path} does not exist."
+        return ArtifactError(message, fix=f"{self.fix}.")
 
-    def _missing(self, section: str, name: str, entries: Mapping[str, object]) -> ArtifactError:
-        known = ", ".join(sorted(entries)) or "nothing"
-        return ArtifactError(f"{self.source}: {section}.{name} is missing (it has {known}); {self.fix}.")
+    def _missing(self, section: str, name: str) -> ArtifactError:
+        return ArtifactError(f"{self.source}: {section}.{name} is missing.", fix=f"{self.fix}.")
 
 
 def load(path: str | Path | None = None) -> Artifacts:

@@ -73,6 +73,7 @@ def published(stack: Stack, *, name: str) -> Artifacts:
     """The published artifacts of a stack, the controller's image included where the stack names it."""
     known = chosen(stack)
     _refuse_unsafe(known)
+    where = " --repository HOST/PATH" if isinstance(stack.cluster, ExistingCluster) else ""
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
         # With the player in it where the stack's recorder forecasts (publish/build.py).
@@ -84,7 +85,8 @@ def published(stack: Stack, *, name: str) -> Artifacts:
         crds=dict(known.files),
         images=images,
         programs={},
-        fix=f"`muster image push {name}` publishes ours; versions.toml lists the others",
+        fix=f"`muster image push {name}{where}` builds the controller's image, publishes it, and writes its "
+        "digest into the stack file",
     )
 
 

@@ -44,11 +44,11 @@ def test_a_missing_file_entry_or_path_is_reported_by_name(file: Path) -> None:
     with pytest.raises(ArtifactError, match="does not exist"):
         resolved.load(file.parent / "other.json")
     found = resolved.load(file)
-    with pytest.raises(ArtifactError, match=r"images\.ray is missing \(it has kueue\)"):
+    with pytest.raises(ArtifactError, match=r"images\.ray is missing\. Fix: `make up`"):
         found.image("ray")
     with pytest.raises(ArtifactError, match=r"programs\.etcd: .*gone does not exist"):
         found.program("etcd")
-    with pytest.raises(ArtifactError, match=r"crds\.x is missing \(it has nothing\)"):
+    with pytest.raises(ArtifactError, match=r"crds\.x is missing"):
         found.crd("x")
 
 
