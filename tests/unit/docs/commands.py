@@ -33,7 +33,7 @@ _SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "git": frozenset({"add", "checkout", "clone", "commit", "config", "fetch", "init", "push", "tag"}),
         "kubectl": frozenset(
             {"annotate", "apply", "config", "create", "delete", "describe", "drain", "exec", "get", "label"}
-            | {"logs", "patch", "port-forward", "replace", "wait"}
+            | {"logs", "patch", "port-forward", "replace", "taint", "wait"}
         ),
         "npm": frozenset({"install"}),
         "pre-commit": frozenset({"install"}),
