@@ -33,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("nope", "Pulumi.nope.yaml: there is no such stack file"),
         ("broken", "Pulumi.broken.yaml"),
-        ("lab", "--repository host/path"),
+        ("lab", "--repository HOST/PATH"),
     ],
 )
 def test_what_cannot_be_pushed_is_refused_before_the_build(
