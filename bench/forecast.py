@@ -2,6 +2,7 @@
 
     python -m bench.forecast
     python -m bench.forecast --simple --quota 88 --runs 20 --days 1 --waiting 15
+    python -m bench.forecast --kai 16 --jobs 600 --first 1 --days 1
 
 The trace (bench/traces) has no waits. Kueue plays it once with its real durations; that is what happened.
 At moments of its last two weeks, jobs that wait are forecast from what had happened until then alone. An 80 %
@@ -22,15 +23,16 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Final
 
-from bench import simple_queue
-from bench.replay import read_trace, stack
+from bench import kai_replay, simple_queue
+from bench.replay import GPUS_A_NODE, read_trace, stack
+from muster.preview.replay.deciders import ensure_player_of
+from muster.preview.replay.kai_side import KaiDecider
 from muster.preview.replay.queues import queues_of
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
 from muster.replay.percentile import interval, percentile
 from muster.replay.playback import Playback, PlayedRun
-from muster.replay.player import ensure_player
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
 from muster.replay.side import KueueDecider, Side
@@ -69,11 +71,14 @@ def main() -> None:
     arguments = _arguments()
     trace = read_trace(arguments.trace, most=arguments.jobs)
     teams = sorted({job.team for job in trace.jobs})
-    decider = KueueDecider(queues_of(stack(teams, quota=arguments.quota, moved=0)))
+    decider: Decider = KueueDecider(queues_of(stack(teams, quota=arguments.quota, moved=0)))
+    if arguments.kai:
+        trace = kai_replay.offered(trace, gpus=arguments.kai * GPUS_A_NODE, load=arguments.load)
+        decider = KaiDecider(kai_replay.stack(arguments.kai))
     player: Player = (
         partial(_play_simply, gpus=arguments.quota * len(teams))
         if arguments.simple
-        else methodcaller("play", ensure_player())
+        else methodcaller("play", ensure_player_of(decider.scheduler))
     )
     kept: Path | None = arguments.happened
     if kept is not None and kept.exists():
@@ -214,6 +219,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--last", type=float, help="the day up to which they lie; default: as late as can be")
     parser.add_argument("--simple", action="store_true", help="play a simple queue in Kueue's place")
+    parser.add_argument("--kai", type=int, metavar="NODES", help="play KAI, on so many nodes of 8 GPUs")
+    parser.add_argument(
+        "--load", type=float, default=0.9, help="with --kai: the mean demand, as in kai_replay"
+    )
     parser.add_argument("--moments", type=int, default=30, help="at most so many")
     parser.add_argument("--minutes", type=float, default=20, help="no moment is begun later")
     parser.add_argument(

@@ -41,6 +41,9 @@ type placement struct {
 	received  string
 }
 
+// isByOther: by another action than allocation.
+func (p placement) isByOther() bool { return p.action != string(framework.Allocate) }
+
 type eviction struct {
 	action string
 	group  string
@@ -61,6 +64,15 @@ func (r *recorder) run(session *framework.Session, actions []framework.Action) {
 		action.Execute(session)
 	}
 	framework.CloseSession(session)
+}
+
+// isFinal: the next session would decide nothing. Allocation is the first action, so all others have seen what it left
+// over: nothing is left to decide where it alone has decided something.
+func (r *recorder) isFinal() bool {
+	if len(r.evicted) > 0 || r.panicked != nil {
+		return false
+	}
+	return len(r.bound) == 0 || len(r.pipelined) == 0 && !slices.ContainsFunc(r.bound, placement.isByOther)
 }
 
 func (r *recorder) Snapshot() (*api.ClusterInfo, error) { return r.scheduler.snapshot() }

@@ -35,7 +35,7 @@ type replay struct {
 	// known is what KAI knew of a group last.
 	known map[string]*podgroup_info.PodGroupInfo
 	idle  int
-	// isNew: something has happened since KAI last changed nothing.
+	// isNew: something has happened that may let KAI decide otherwise than in its last cycle.
 	isNew bool
 }
 
@@ -87,7 +87,7 @@ func (r *replay) reasons() map[string]string {
 	return found
 }
 
-// instant plays everything that happens at one second: events first, then cycles until one changes nothing.
+// instant plays everything that happens at one second: events first, then cycles until one leaves nothing to decide.
 func (r *replay) instant() error {
 	for cycles := 0; ; cycles++ {
 		if err := r.happen(); err != nil {
@@ -253,7 +253,7 @@ func (r *replay) cycle() error {
 		if err := r.apply(found, opened); err != nil {
 			return err
 		}
-		r.isNew = r.isNew || len(found.bound)+len(found.evicted) > 0 || found.panicked != nil
+		r.isNew = r.isNew || !found.isFinal()
 	}
 	for job, pods := range returning {
 		if err := r.engine.put(job.renew(pods, r.now)...); err != nil {
