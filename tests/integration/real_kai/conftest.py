@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,14 @@ def stack() -> Stack:
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Running]]:
     if not os.environ.get(SWITCH):
         pytest.skip(f"real KAI is run on demand: `muster local build --only kai`, then {SWITCH}=1")
+    with kai_plane(tmp_path_factory.mktemp("kai")) as made:
+        yield made
+
+
+@contextmanager
+def kai_plane(folder: Path) -> Iterator[tuple[ControlPlane, Running]]:
     found = built.programs(WANTED, ASSETS)
-    with envtest.control_plane(tmp_path_factory.mktemp("kai"), found) as server:
+    with envtest.control_plane(folder, found) as server:
         kuberay = crds.kuberay(found.assets["kuberay-config"] / "default")
         server.define([*found.kinds(KAI_CRDS), *found.kinds(PROVISIONING_CRD), *kuberay, crd()])
         server.apply(_namespace(cloud.NAMESPACE), f"/api/v1/namespaces/{cloud.NAMESPACE}")

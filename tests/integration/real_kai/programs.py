@@ -2,8 +2,8 @@
 of Kubernetes' controllers.
 
 Decides their flags. KAI's are the chart's, but without webhooks and with every right, and its scheduler has
-the settings that it has when nobody says any. Everything listens on loopback at free ports, except KAI's pod
-group controller, which cannot be told where to serve its metrics and takes port 8080.
+the settings that it has when nobody says any. Everything listens on loopback at free ports, or nowhere: two
+runs go on side by side.
 """
 
 from __future__ import annotations
@@ -96,7 +96,11 @@ def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]
             "--health-probe-bind-address=0",
             f"--queue-label-key={names.KAI_QUEUE_LABEL}",
         ),
-        "kai-podgroup-controller": ("--health-probe-bind-address=0", "--enable-podgroup-webhook=false"),
+        "kai-podgroup-controller": (
+            "--metrics-bind-address=0",
+            "--health-probe-bind-address=0",
+            "--enable-podgroup-webhook=false",
+        ),
         "kai-queue-controller": (
             "--metrics-listen-address=0",
             "--enable-webhook=false",
