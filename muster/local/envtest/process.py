@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import time
@@ -16,6 +17,9 @@ from muster.local.errors import LocalClusterError
 _GRACE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _TAIL_BYTES: Final = 2000
+_LOWEST_PORT: Final = 10_000
+_PORTS_TRIED: Final = 100
+_CONNECTIONS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class Process:
@@ -103,7 +107,18 @@ class Process:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """A port that was free a moment ago. The kernel gives it to no outgoing connection, which could take it
+    before a program listens there, unless this machine lets connections have nearly all ports.
+    """
+    below = max(_first_of_connections(), _LOWEST_PORT + _PORTS_TRIED)
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        for port in random.sample(range(_LOWEST_PORT, below), k=_PORTS_TRIED):
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise LocalClusterError("this machine", "has no free port", fix="end programs that listen on many")
+
+
+def _first_of_connections() -> int:
+    """https://www.kernel.org/doc/html/latest/networking/ip-sysctl.html#ip-variables"""
+    return int(_CONNECTIONS.read_text().split()[0])

@@ -1,0 +1,21 @@
+"""The ports that a bare control plane takes."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from muster.local.envtest.process import free_port
+
+
+def test_no_outgoing_connection_is_given_a_free_port_before_a_program_listens_there() -> None:
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = {free_port() for _ in range(20)}
+    assert max(ports) < first
+    assert len(ports) > 1, "two that ask at the same time would meet"
+
+
+def test_a_port_on_which_something_listens_is_not_free() -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        assert port not in {free_port() for _ in range(20)}
