@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import Programs
 from muster.local.envtest.reading import Reader
+from muster.whole_file import write_whole
 
 _BOOT_SECONDS: Final = 90.0
 # A busy machine needs time; a caller that gives up would only ask again.
@@ -72,7 +73,8 @@ class ControlPlane:
             "clusters": [{"name": "bare", "cluster": server}],
             "users": [{"name": "bare", "user": user}],
         }
-        path.write_text(yaml.safe_dump(content))
+        # A program that was started with it may be reading it.
+        write_whole(path, yaml.safe_dump(content).encode())
         path.chmod(0o600)
         return path
 
