@@ -127,12 +127,6 @@ class Outlook:
     left_out: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Future:
-    side: Subject
-    playback: Playback
-
-
 def forecast(
     decider: Decider,
     header: Header,
@@ -168,7 +162,9 @@ def forecast(
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    counts = _Counts.of(decider, drawn, played, settings, assumed)
+    # The jobs of the moment are the same in all futures, and those of one fill 100 MiB in a busy cluster.
+    side = _side(decider, drawn, 0, assumed, settings)
+    counts = _Counts.of(decider, drawn, side, played, settings, assumed)
     return tuple(counts.forecast(job) for job in jobs)
 
 
@@ -218,31 +214,36 @@ def _play(
     jobs: Sequence[Job],
     player: Player,
     settings: Settings,
-) -> _Future:
+) -> Playback:
     at = int(drawn.moment.at)
-    # Each future has draws of its own.
-    assumed = replace(assumed, seed=settings.seed * _MOST_RUNS + number)
-    side = decider.side(drawn.draw(number), assumed, now=drawn.moment)
+    side = _side(decider, drawn, number, assumed, settings)
     wanted = {job.key for job in jobs}
     labels = [job.label for job in side.jobs if job.key in wanted]
     for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
-        future = _Future(side, player(side.until(at + seconds)))
-        if all(_start(future, label, at, within=seconds) != NEVER for label in labels):
+        played = player(side.until(at + seconds))
+        if all(_start(played, label, at, within=seconds) != NEVER for label in labels):
             break
-    return future
+    return played
+
+
+def _side(decider: Decider, drawn: Futures, number: int, assumed: Assumptions, settings: Settings) -> Subject:
+    # Each future has draws of its own.
+    assumed = replace(assumed, seed=settings.seed * _MOST_RUNS + number)
+    return decider.side(drawn.draw(number), assumed, now=drawn.moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
-    """What the futures have in common: `jobs` by key and `labelled` by label, of those that were there at the
-    moment; `waiting`, the labels of each queue in its order; `victims`, by whom they are preempted, in
-    how many futures each; `ends`, of each future: when jobs that run at the moment end, and their labels;
-    `pools`: flavor -> pool.
+    """What the futures have in common. `side`: of the first of them. `jobs` by key and `labelled` by label,
+    of those that were there at the moment; `waiting`, the labels of each queue in its order; `victims`, by
+    whom they are preempted, in how many futures each; `ends`, of each future: when jobs that run at the
+    moment end, and their labels; `pools`: flavor -> pool.
     """
 
     scheduler: Scheduler
     drawn: Futures
-    played: Sequence[_Future]
+    side: Subject
+    played: Sequence[Playback]
     settings: Settings
     assumed: Assumptions
     pools: Mapping[str, str]
@@ -257,16 +258,18 @@ class _Counts:
         cls,
         decider: Decider,
         drawn: Futures,
-        played: Sequence[_Future],
+        side: Subject,
+        played: Sequence[Playback],
         settings: Settings,
         assumed: Assumptions,
     ) -> Self:
-        side, moment = played[0].side, drawn.moment
+        moment = drawn.moment
         keys = {each.job.key for each in moment.running}
         running = {job.label for job in side.jobs if job.key in keys}
         return cls(
             scheduler=decider.scheduler,
             drawn=drawn,
+            side=side,
             played=played,
             settings=settings,
             assumed=assumed,
@@ -275,7 +278,7 @@ class _Counts:
             labelled={job.label: job for job in side.jobs},
             waiting=_waiting(side, moment),
             victims=_victims(played),
-            ends=[_ends(each.playback, running, int(moment.at)) for each in played],
+            ends=[_ends(each, running, int(moment.at)) for each in played],
         )
 
     def forecast(self, job: Job) -> Forecast:
@@ -306,15 +309,15 @@ class _Counts:
             ahead=self._groups(Counter(queue[:place]), 1),
             ends=self._groups(self._ended(starts), len(starts) - unstarted),
             preempts=self._groups(self.victims.get(target.label, Counter()), len(self.played)),
-            left_out=self.played[0].side.left_out,
+            left_out=self.side.left_out,
             scheduler=self.scheduler,
             nodes=tuple(self._nodes(target.label)),
             provisioning=tuple(self.assumed.nodes),
-            notes=self.played[0].side.notes,
+            notes=self.side.notes,
         )
 
     def _nodes(self, label: str) -> Iterator[Nodes]:
-        runs = (run for future in self.played for run in future.playback.runs[label])
+        runs = (run for played in self.played for run in played.runs[label])
         flavors = {flavor for run in runs for flavor in run.usage}
         for pool in sorted(self.pools[flavor] for flavor in flavors if flavor in self.pools):
             found = self.assumed.provisioning.get(pool)
@@ -349,9 +352,9 @@ class _Counts:
         return tuple(sorted(found, key=lambda each: (-each.gpus, -each.jobs, each.team, each.priority)))
 
 
-def _start(future: _Future, label: str, at: int, *, within: int) -> float:
+def _start(played: Playback, label: str, at: int, *, within: int) -> float:
     """When its pods begin. A run that lost its quota before its nodes were there is no start."""
-    begins = (run.begin - at for run in future.playback.runs[label] if run.begin is not None)
+    begins = (run.begin - at for run in played.runs[label] if run.begin is not None)
     begin = next(begins, NEVER)
     return float(begin) if begin <= within else NEVER
 
@@ -367,10 +370,10 @@ def _waiting(side: Subject, moment: Moment) -> dict[str, list[str]]:
     return {queue: [label for _, label in sorted(jobs, key=itemgetter(0))] for queue, jobs in found.items()}
 
 
-def _victims(played: Sequence[_Future]) -> dict[str, Counter[str]]:
+def _victims(played: Sequence[Playback]) -> dict[str, Counter[str]]:
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for future in played:
-        for victim, runs in future.playback.runs.items():
+    for each in played:
+        for victim, runs in each.runs.items():
             for preemptor in {run.by for run in runs if run.by}:
                 found[preemptor][victim] += 1
     return found
