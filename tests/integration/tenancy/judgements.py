@@ -53,6 +53,11 @@ class Judgement:
         """Whether it is of one key of a map, beside the judgement of the map."""
         return without_key(self.pattern) != self.pattern
 
+    @property
+    def since(self) -> str:
+        """The first version of Kubernetes that has it, "" for all that Muster knows."""
+        return _since(self.pattern)
+
     def applies(self, field: str) -> bool:
         return matches(self.pattern, field)
 
@@ -67,11 +72,25 @@ class Right:
     only: Scheduler | None
     everyone: bool
 
+    @property
+    def since(self) -> str:
+        """The first version of Kubernetes that has it, "" for all that Muster knows."""
+        return _since(self.resource)
+
 
 @cache
 def _read() -> Mapping[str, Any]:
     found: Mapping[str, Any] = yaml.safe_load(_FILE.read_text())
     return found
+
+
+def newer() -> set[str]:
+    """The resources and fields that only some versions of Kubernetes have."""
+    return {each for listed in _read()["since"].values() for each in listed}
+
+
+def _since(what: str) -> str:
+    return next((version for version, listed in _read()["since"].items() if what in listed), "")
 
 
 @cache

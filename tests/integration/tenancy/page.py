@@ -85,19 +85,22 @@ def _requests() -> Iterator[str]:
     yield "## Requests\n"
     yield _REST
     rows = []
-    for entry in dict.fromkeys((each.resource, each.reason, each.only) for each in rights()):
-        resource, reason, only = entry
-        verbs = [each.verb for each in rights() if (each.resource, each.reason, each.only) == entry]
+    for entry in dict.fromkeys((each.resource, each.reason, each.only, each.since) for each in rights()):
+        resource, reason, only, since = entry
+        verbs = [
+            each.verb for each in rights() if (each.resource, each.reason, each.only, each.since) == entry
+        ]
         which = f"{resource.removeprefix('/')}{f' (with {_SCHEDULERS[only]})' if only else ''}"
-        rows.append((", ".join(verbs), reason, which))
+        rows.append((", ".join(verbs), reason, f"`{which}`{_from(since)}"))
     grouped = dict.fromkeys((verbs, reason) for verbs, reason, _ in rows)
     yield _table(
         ("Resources", "Verbs", ""),
-        (
-            (", ".join(f"`{which}`" for v, r, which in rows if (v, r) == key), key[0], key[1])
-            for key in grouped
-        ),
+        ((", ".join(which for v, r, which in rows if (v, r) == key), key[0], key[1]) for key in grouped),
     )
+
+
+def _from(since: str) -> str:
+    return f" (from Kubernetes {since})" if since else ""
 
 
 def _shared() -> Iterator[str]:
@@ -152,7 +155,8 @@ def _reasons(heading: str, listed: list[Judgement]) -> Iterator[str]:
     if listed:
         reasons = dict.fromkeys(each.by for each in listed)
         lines = [
-            f"- {reason} " + ", ".join(f"`{each.field}`" for each in listed if each.by == reason)
+            f"- {reason} "
+            + ", ".join(f"`{each.field}`{_from(each.since)}" for each in listed if each.by == reason)
             for reason in reasons
         ]
         yield f"{heading}:\n\n" + "\n".join(lines) + "\n"

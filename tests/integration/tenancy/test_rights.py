@@ -25,12 +25,20 @@ from tests.integration.tenancy.judgements import (
     Verdict,
     judgements,
     judgements_of,
+    newer,
     rights,
     shared,
 )
 from tests.integration.tenancy.page import page, policies_without_text
 
 Rights = set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def kubernetes(world: World) -> str:
+    """Its minor version, such as 1.37."""
+    found = world.admin.get("/version").body
+    return f"{found['major']}.{found['minor']}"
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +82,29 @@ def test_no_field_has_two_verdicts(fields: Mapping[str, str]) -> None:
     assert not twice
 
 
-def test_no_judgement_is_of_a_field_that_is_gone(fields: Mapping[str, str]) -> None:
+def test_no_judgement_is_of_a_field_that_is_gone(fields: Mapping[str, str], kubernetes: str) -> None:
     gone = [
         each
         for each in judgements()
-        if not any(each.applies(field) for field in fields)
+        if _has(kubernetes, each.since)
+        and not any(each.applies(field) for field in fields)
         and not (each.key and all(without_key(word) in fields for word in alternatives(each.pattern)))
     ]
     assert not gone
+
+
+def _has(kubernetes: str, since: str) -> bool:
+    """Whether a version has what another one was the first to have; "" is older than all."""
+    return _minor(kubernetes) >= _minor(since)
+
+
+def _minor(version: str) -> int:
+    return int(version.partition(".")[2] or 0)
+
+
+def test_what_is_newer_is_something_that_is_judged() -> None:
+    known = {each.pattern for each in judgements()} | {each.resource for each in rights()}
+    assert newer() <= known
 
 
 def _judged() -> Iterator[tuple[str, str]]:
@@ -122,22 +145,21 @@ def _granted(rules: list[Object]) -> Rights:
     }
 
 
-def _declared(scheduler: Scheduler, *, everyone: bool) -> Rights:
+def _declared(scheduler: Scheduler, kubernetes: str, *, everyone: bool) -> Rights:
     return {
         (each.resource, each.verb)
         for each in rights()
-        if each.only in (None, scheduler) and (everyone or not each.everyone)
+        if each.only in (None, scheduler) and (everyone or not each.everyone) and _has(kubernetes, each.since)
     }
 
 
 @pytest.mark.parametrize("scheduler", Scheduler)
-def test_the_role_of_a_member_grants_what_is_declared(scheduler: Scheduler) -> None:
-
+def test_the_role_of_a_member_grants_what_is_declared(scheduler: Scheduler, kubernetes: str) -> None:
     role = tenancy.member_role(replace(described(), scheduler=scheduler))
-    assert _granted(role["rules"]) == _declared(scheduler, everyone=False)
+    assert _granted(role["rules"]) == _declared(scheduler, kubernetes, everyone=False)
 
 
-def test_the_api_server_grants_a_member_nothing_else(world: World) -> None:
+def test_the_api_server_grants_a_member_nothing_else(world: World, kubernetes: str) -> None:
     asked = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -146,7 +168,7 @@ def test_the_api_server_grants_a_member_nothing_else(world: World) -> None:
     for caller in (world.member, world.person):
         found = caller.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asked)
         granted = _granted(found.body["status"]["resourceRules"])
-        assert granted == _declared(world.scheduler, everyone=True)
+        assert granted == _declared(world.scheduler, kubernetes, everyone=True)
 
 
 _WRITES = {"post": "create", "put": "update", "patch": "patch", "delete": "delete"}
@@ -171,9 +193,9 @@ def _writes(world: World) -> Iterator[tuple[str, str, str]]:
                 yield where, method, f"{group}/{resource}"
 
 
-def test_every_other_write_is_refused_to_a_member(world: World) -> None:
+def test_every_other_write_is_refused_to_a_member(world: World, kubernetes: str) -> None:
     """Also of a subresource, and of what is not in a namespace."""
-    declared = _declared(world.scheduler, everyone=True)
+    declared = _declared(world.scheduler, kubernetes, everyone=True)
     collections = {(resource, "deletecollection") for resource, verb in declared if verb == "delete"}
     tried = 0
     for path, method, resource in _writes(world):
