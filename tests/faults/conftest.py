@@ -16,12 +16,12 @@ from tests.faults.proxy import Proxy
 from tests.faults.seeds import is_soak
 from tests.faults.stage import Stage
 
-_NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd"))
+NEEDED: Final = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd"))
 
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    programs = built.programs(*_NEEDED)
+    programs = built.programs(*NEEDED)
     with planes.plane(tmp_path_factory.mktemp("faults"), programs) as made:
         yield made
 

@@ -66,6 +66,8 @@ class Plane:
     server: ControlPlane
     programs: Programs
     stack: Stack
+    kueue: Process
+    cloud: Process
 
     def fault(self, name: str, **script: object) -> None:
         """One entry of the cloud's script of faults."""
@@ -109,11 +111,11 @@ def plane(folder: Path, programs: Programs) -> Iterator[Plane]:
         server.define([gangpolicy.crd()])
         _furnish(server)
         with (
-            envtest.kueue(server, programs, config=kueue.manager_config(stack)),
-            _cloud(server),
+            envtest.kueue(server, programs, config=kueue.manager_config(stack)) as scheduler,
+            _cloud(server) as simulated,
             _caretaker(server),
         ):
-            made = Plane(server, programs, stack)
+            made = Plane(server, programs, stack, scheduler, simulated)
             for item in rendered(stack):
                 apply(server, item)
             made.policy()
@@ -131,14 +133,14 @@ def _furnish(server: ControlPlane) -> None:
 
 
 @contextmanager
-def _cloud(server: ControlPlane) -> Iterator[None]:
+def _cloud(server: ControlPlane) -> Iterator[Process]:
     argv = [sys.executable, "-m", "muster.local.simulated_cloud", f"--kubeconfig={server.kubeconfig()}"]
     argv += [f"--control={server.folder / 'nobody.sock'}", f"--clock-scale={_SCALE}"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     process = Process("cloud", argv, log=server.folder / "cloud.log", environment=environment)
     process.start()
     try:
-        yield
+        yield process
     finally:
         process.kill()
 

@@ -10,7 +10,7 @@ What can go wrong, and what happens then:
 - 410, as an HTTP status or as an ERROR event, or a resourceVersion from the future: list again; the sink
   works out the difference;
 - a list older than what we have seen (a lagging replica, or an etcd restored from a backup): listed once more
-  after a pause, and accepted the second time;
+  after a pause, and handed to the sink the second time, as a new history;
 - an object that does not decode: reported by name and skipped; everything else continues.
 """
 
@@ -67,7 +67,7 @@ class Sink(Protocol[T]):
         self, objects: list[T], *, unreadable: Mapping[Key, str], version: str, new_history: bool
     ) -> None:
         """The whole collection as it was at `version`. What is missing from it and not younger is deleted.
-        `new_history`: versions may run backwards.
+        `new_history`: versions run backwards. A sink that cannot go on from there raises HistoryReplaced.
         """
 
     def put(self, obj: T) -> None:
@@ -78,6 +78,12 @@ class Sink(Protocol[T]):
 
     def mark_unreadable(self, key: Key, message: str) -> None:
         """This object exists in a form that does not decode."""
+
+
+class HistoryReplaced(Exception):
+    """The API server has another past than the one that was read, as after a restore of etcd. Caches find out
+    one after another, and until the last has, they do not fit together: the process must end.
+    """
 
 
 class Watcher(Protocol):
@@ -132,7 +138,7 @@ def older(version: str, than: str) -> bool:
 
 
 class Reflector(Generic[T]):
-    """Keeps a sink equal to a collection. `run` never returns and raises only what is a bug."""
+    """Keeps a sink equal to a collection. `run` never returns; it raises HistoryReplaced or a bug."""
 
     def __init__(
         self,

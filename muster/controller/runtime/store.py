@@ -7,6 +7,10 @@ Duplicates change nothing. A version older than the one held is dropped, and so 
 to be deleted, from before its deletion; a list removes nothing that is younger than itself: our own writes
 are stored here before a watch delivers them. All are compared by resourceVersion where the two are
 comparable. What we have made and do not hold, although the watch has passed its version, is gone by now.
+
+All of this holds within one history. A list of another one is refused: its version is older than what was
+read, or, where a restore of etcd has raised the versions, an object is listed as it was before a change that
+we know of.
 """
 
 from collections import OrderedDict
@@ -14,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from muster.controller.kube.reflector import older
+from muster.controller.kube.reflector import HistoryReplaced, older
 from muster.controller.kube.resource import Key, T
 
 GRAVES = 4096
@@ -99,34 +103,43 @@ class Store(Generic[T]):
     def replace(
         self, objects: list[T], *, unreadable: Mapping[Key, str], version: str, new_history: bool
     ) -> None:
-        if new_history:
-            self._graves.clear()
-            self._read_to = ""
+        if new_history or any(self._is_rewritten(obj, listed=version) for obj in objects):
+            raise HistoryReplaced(
+                f"the API server lists a state from before what it has shown already (at {version}, after "
+                f"{self._read_to}), as after a restore of etcd from a backup; a restart reads all anew"
+            )
         self._advance(version)
         present = {obj.key for obj in objects} | unreadable.keys()
         for held in [held for key, held in self._objects.items() if key not in present]:
-            if new_history or not older(version, held.metadata.resource_version):
+            if not older(version, held.metadata.resource_version):
                 self._bury(held, at=version)
         self._unreadable = dict(unreadable)
         for obj in objects:
-            self._put(obj, trusted=new_history)
+            self._put(obj)
+
+    def _is_rewritten(self, obj: T, *, listed: str) -> bool:
+        """Whether a list that is no older than what we know of an object shows it as it was before that."""
+        held = self._objects.get(obj.key)
+        is_held = held is not None and held.metadata.uid == obj.metadata.uid
+        known = held.metadata.resource_version if held and is_held else self._graves.get(obj.metadata.uid, "")
+        return older(obj.metadata.resource_version, known) and not older(listed, known)
 
     def put(self, obj: T) -> None:
         self._advance(obj.metadata.resource_version)
-        self._put(obj, trusted=False)
+        self._put(obj)
 
     def remember(self, obj: T) -> None:
         """The answer to a change of ours. It never brings back what is gone: that may only have left the
         selection, and then no watch would show its end.
         """
         if obj.metadata.uid in self._uids:
-            self._put(obj, trusted=False)
+            self._put(obj)
 
     def add(self, obj: T) -> None:
         """The answer to a create of ours, however late it comes."""
         meta = obj.metadata
         if meta.uid in self._uids or not self._read_to or older(self._read_to, meta.resource_version):
-            self._put(obj, trusted=False)
+            self._put(obj)
 
     @contextmanager
     def making(self, key: Key, *, by: object) -> Iterator[None]:
@@ -155,15 +168,15 @@ class Store(Generic[T]):
         """Whether an object of this uid was here and was deleted; False also where that is not known."""
         return uid in self._graves
 
-    def _put(self, obj: T, *, trusted: bool) -> None:
+    def _put(self, obj: T) -> None:
         meta, key = obj.metadata, obj.key
         before = self._objects.get(key)
         if before is not None and before.metadata.uid != meta.uid:
-            if not trusted and self._precedes(obj, before):
+            if self._precedes(obj, before):
                 return
             self._bury(before, at=meta.resource_version)
             before = None
-        if not trusted and (self._is_dead(obj) or self._stale(obj, before)):
+        if self._is_dead(obj) or self._stale(obj, before):
             return
         self._unreadable.pop(key, None)
         if before is not None and before.metadata.resource_version == meta.resource_version:

@@ -188,7 +188,7 @@ def test_a_check_that_is_put_back_knows_what_the_pods_of_a_gang_stand_on() -> No
     for each in world.pods.values():
         spec = replace(each.spec, node_selector=given.node_selector)
         view.pods.store.put(replace(each, spec=spec, metadata=replace(each.metadata, resource_version="2")))
-    view.requests.store.replace([], unreadable={}, version="", new_history=True)
+    view.requests.store.replace([], unreadable={}, version="", new_history=False)
     fresh = replace(answer, state="Pending", message="", pod_set_updates=())
     put_back = replace(held, status=replace(held.status, admission_checks=(fresh,)))
     decision = decide(view.snapshot(put_back, CHECK, now=world.now))

@@ -5,9 +5,11 @@ repeated.
 from collections.abc import Hashable
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.controller.kube.reflector import HistoryReplaced
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
 
@@ -145,6 +147,19 @@ def test_what_we_made_and_others_deleted_stays_gone_however_much_else_was_delete
     assert store.get(Key("a", "mine")) is None
     store.add(thing("later", uid="later", version=50_000))
     assert store.get(Key("a", "later")) is not None, "no watch has shown it yet"
+
+
+@pytest.mark.parametrize(
+    "listed", [thing("changed", uid="1", version=2), thing("deleted", uid="2", version=3)]
+)
+def test_a_list_of_another_history_is_refused_whatever_its_version(listed: Thing) -> None:
+    """An older backup of etcd, restored with its versions raised: the list is newer, what is in it is not."""
+    store: Store[Thing] = Store()
+    store.put(thing("changed", uid="1", version=5))
+    store.put(thing("deleted", uid="2", version=3))
+    store.remove(thing("deleted", uid="2", version=6))
+    with pytest.raises(HistoryReplaced, match="restore of etcd"):
+        store.replace([listed], unreadable={}, version="1000", new_history=False)
 
 
 def test_caches_keep_only_the_annotations_that_are_read() -> None:

@@ -16,5 +16,5 @@ def cached(
 ) -> Informer[T]:
     """`indexes`: as Manager.informer takes them, by name."""
     made = Informer(cast(Client, None), resource, metrics=Metrics(), indexes=indexes)
-    made.store.replace(list(items), unreadable={}, version="", new_history=True)
+    made.store.replace(list(items), unreadable={}, version="", new_history=False)
     return made
