@@ -33,7 +33,7 @@ _SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "git": frozenset({"add", "checkout", "clone", "commit", "config", "fetch", "init", "push", "tag"}),
         "kubectl": frozenset(
             {"annotate", "apply", "config", "create", "delete", "describe", "drain", "exec", "get", "label"}
-            | {"logs", "patch", "port-forward", "replace", "taint", "wait"}
+            | {"logs", "patch", "port-forward", "replace", "rollout", "taint", "wait"}
         ),
         "npm": frozenset({"install"}),
         "pre-commit": frozenset({"install"}),
@@ -64,6 +64,7 @@ _PLAIN: Final = frozenset(
         "echo",
         "eval",
         "export",
+        "grep",
         "jq",
         "sacct",
         "sed",
