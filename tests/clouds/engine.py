@@ -121,6 +121,12 @@ class Workspace:
         """The resources of the stack's state."""
         return list(self._deployment().get("resources") or [])
 
+    @property
+    def state_file(self) -> Path:
+        """Where its backend keeps the state."""
+        (file,) = (self.folder / "state").rglob(f"stacks/*/{self.stack}.json")
+        return file
+
     def pending(self) -> list[dict[str, Any]]:
         """The resources whose creation began and never ended, as far as the state knows."""
         found = self._deployment().get("pending_operations") or []

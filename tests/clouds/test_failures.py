@@ -4,6 +4,7 @@ stands in the cloud is what stands in the state.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.clouds.standin.serve import Clouds
 
 POOLS = {"gke": "gcp:container/nodePool:NodePool", "eks": "aws:eks/nodeGroup:NodeGroup"}
 CLUSTERS = {"gke": "gcp:container/cluster:Cluster", "eks": "aws:eks/cluster:Cluster"}
+# Everything of these goes with its cluster.
+_WITH_CLUSTER = {"gke": ("gcp:container/",), "eks": ("aws:eks/", "aws:autoscaling/")}
+_CPU = "muster:pools.cpu"
 # Only what the failures are about: a system pool and one queued pool.
 SMALL = {f"muster:pools.{name}": None for name in ("t4", "a100", "h100")}
 
@@ -143,6 +147,52 @@ def test_a_killed_up_is_mended_by_what_the_runbook_says(
     _is_not_orphaned(cloud, workspace)
 
 
+def test_an_older_state_learns_what_was_made_since_by_the_import_that_preview_writes(
+    name: str, cloud: Cloud, stack: Path, workspace: Workspace, tmp_path: Path
+) -> None:
+    """docs/restore.md. The pool of CPU nodes was made after that version of the state."""
+    workspace.environment["CLUSTER_STACK"] = str(edited(stack, tmp_path / "before.yaml", {_CPU: None}))
+    workspace.up()
+    older = workspace.state_file.read_bytes()
+    workspace.environment["CLUSTER_STACK"] = str(stack)
+    workspace.up()
+    made = list(cloud.standing.values())
+    ids = {(each["type"], each["urn"].rpartition("::")[2]): each.get("id") for each in workspace.state()}
+    workspace.state_file.write_bytes(older)
+
+    file = tmp_path / "import.json"
+    workspace.preview(f"--import-file={file}")
+    wanted = json.loads(file.read_text())
+    for each in wanted["resources"]:
+        each["id"] = ids[each["type"], each.get("logicalName") or each["name"]]
+    file.write_text(json.dumps(wanted))
+    workspace.cli(
+        *("import", f"--file={file}", "--protect=false", "--generate-code=false"),
+        *("--skip-preview", "--yes", "--stack", workspace.stack),
+    )
+    workspace.up()
+    assert list(cloud.standing.values()) == made
+    _is_not_orphaned(cloud, workspace)
+
+
+def test_a_cluster_that_is_gone_is_made_again_beside_all_that_is_left(
+    name: str, cloud: Cloud, workspace: Workspace
+) -> None:
+    """docs/restore.md. (The half in Kubernetes: tests/integration/library/test_restore.py.)"""
+    workspace.up()
+    for key in [key for key in cloud.standing if key[0].startswith(_WITH_CLUSTER[name])]:
+        del cloud.standing[key]
+    kept = list(cloud.standing.values())
+
+    workspace.refresh()
+    _is_not_orphaned(cloud, workspace)
+    planned = {step.op for step in workspace.preview().changes}
+    assert planned <= {"create", "update"}, "what knows the cluster is updated: launch templates"
+    workspace.up()
+    assert list(cloud.standing.values())[: len(kept)] == kept
+    _is_not_orphaned(cloud, workspace)
+
+
 def _made_of(resource: dict[str, Any], cloud: Cloud) -> Standing | None:
     """What stands in the cloud for a creation that the state does not know the end of."""
     found = (each for each in cloud.of(resource["type"]) if each.inputs == resource["inputs"])
@@ -173,7 +223,7 @@ def test_a_state_whose_attributes_were_being_written_is_mended_by_what_the_runbo
     cloud: Cloud, workspace: Workspace
 ) -> None:
     """The kill that hits that moment is rare; what it leaves is made here."""
-    (state,) = (workspace.folder / "state").rglob(f"stacks/*/{workspace.stack}.json")
+    state = workspace.state_file
     state.with_name(f"{state.name}.attrs").write_text("")
     assert "failed to load checkpoint: EOF" in workspace.preview(fails=True).output
     _without_half_written_attributes(workspace)
