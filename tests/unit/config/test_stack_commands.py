@@ -59,7 +59,7 @@ def test_validate_reports_every_file_and_fails_when_one_is_invalid(
     assert main(["validate", str(good), str(bad)]) == 1
     output = capsys.readouterr().out
     assert f"{bad}:2: muster:cluster.provider" in output
-    assert "good.yaml: is a stack" in output
+    assert "good.yaml: valid" in output
     missing = tmp_path / "none.yaml"
     assert main(["validate", str(good), str(bad), str(missing)]) == 2
     output = capsys.readouterr().out

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_stack_file_is_checked_by_default(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate"]) == 1
     output = capsys.readouterr().out
-    assert "stacks/Pulumi.warned.yaml: is a stack\n" in output
+    assert "stacks/Pulumi.warned.yaml: valid\n" in output
     assert re.search(
         r"^warning: stacks/Pulumi.warned.yaml:9: .*3 GPUs are not whole nodes", output, re.MULTILINE
     )
