@@ -59,10 +59,11 @@ def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
     images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
     fix = f"muster image pin {name}, and commit it"
     if images:
-        message = f"{', '.join(images)}: a tag, which can be moved; the policy images-by-digest refuses it"
+        listed = ", ".join(images)
+        message = f"images named by a tag, which can be moved (policy images-by-digest): {listed}"
         yield Finding("digests", State.UNKNOWN, message, fix)
     if charts:
-        message = f"{', '.join(charts)}: no digest is recorded, so the download cannot be verified"
+        message = f"charts without a digest, whose download cannot be verified: {', '.join(charts)}"
         yield Finding("digests", State.UNKNOWN, message, fix)
     if not images and not charts:
         yield passed("digests", "every image and chart of the stack has a digest")
