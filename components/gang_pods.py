@@ -192,7 +192,8 @@ def _traces(name: str, watched: Observability) -> list[dict[str, str]]:
 
 
 def _from_pod(name: str, field: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+    # Whole, as the API server keeps it: Pulumi may have lost the Deployment and apply it to what is there.
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": field}}}
 
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
