@@ -159,7 +159,8 @@ def _forecaster(stack: Stack, image: Any) -> dict[str, Any]:
         ],
         "resources": {
             "requests": {"cpu": "50m", "memory": "256Mi"},
-            "limits": {"cpu": "1", "memory": "1Gi"},
+            # On a busy cluster (bench/forecaster.py).
+            "limits": {"cpu": "1", "memory": "2Gi"},
         },
         "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0], "readOnly": True}],
         "terminationMessagePolicy": "FallbackToLogsOnError",
