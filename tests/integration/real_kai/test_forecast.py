@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import os
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,18 +16,19 @@ import pytest
 import yaml
 
 from muster.cli import main
-from muster.config import load
-from muster.live.snapshot import GroupPod, Node, PodGroup, Snapshot, Taint, Toleration
+from muster.live.snapshot import GroupPod, Node, PodGroup, Taint, Toleration
+from muster.local import envtest
+from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.replay.deciders import decider_of
-from muster.replay.forecast import Settings, forecast_all
+from muster.preview.whatif.kai.nodes import to_manifest
+from muster.preview.whatif.kai.work import group_manifest, pod_manifest
 from muster.replay.kai_player import PROGRAM
-from muster.replay.moment import at_moment, moment_of
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.writer import write_recording
 from tests import built
-from tests.integration.real_kai.programs import SWITCH
+from tests.integration.real_kai.cluster import KAI
+from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
 
 _START: Final = 1_764_000_000.0
 _HOUR: Final = 3600.0
@@ -166,69 +169,82 @@ def test_a_job_that_is_not_submitted_waits_behind_those_of_its_queue_or_preempts
     assert urgent["preempts"] == [{"team": "speech", "priority": "train", "jobs": 1.0, "gpus": 4.0}]
 
 
-def test_what_runs_in_a_cluster_holds_its_nodes_until_it_has_ended(
-    world: tuple[Path, Path], program: Path
-) -> None:
-    """The team has 4 GPUs, of which a job that has run for an hour has three, and one of half an hour one."""
-    taken = datetime.fromtimestamp(_START + _NOW + 600, UTC)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The team has 4 GPUs. A job that has run for an hour has three of them, one of half an hour the fourth.
+    Two more wait.
+    """
+    found = built.programs(("etcd", "kube-apiserver"), (KAI_CRDS,))
+    now = datetime.now(UTC)
     taint = Taint(names.GPU_TAINT_KEY, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT)
-    nodes = tuple(
-        Node(
-            name=f"n{index}",
-            room={"cpu": 8000, "memory": 2**34, "pods": 58, names.GPU_RESOURCE: 1},
-            labels={names.POOL_LABEL: "l4"},
-            taints=(taint,),
-        )
-        for index in range(8)
-    )
-    snapshot = Snapshot(
-        taken=taken,
-        scheduler=Scheduler.KAI,
-        queues=(),
-        pod_groups=(
-            _group("long", "n0", "n1", "n2", since=taken - timedelta(hours=1)),
-            _group("short", "n3", since=taken - timedelta(minutes=30)),
-            _group("waits", "", "", since=taken - timedelta(minutes=5)),
-            _group("whole", "", "", "", "", since=taken - timedelta(minutes=4)),
-        ),
-        nodes=nodes,
-    )
-    recording = _recording()
-    found = forecast_all(
-        decider_of(load(world[0])),
-        recording.header,
-        moment_of(snapshot),
-        history=at_moment(recording, recording.header.end),
-        player=lambda side: side.play(program),
-        settings=Settings(runs=2, seconds=int(8 * _HOUR), at_once=1),
-    )
-    assert {each.job: each.median for each in found.forecasts} == {
-        "vision/waits": pytest.approx(_HOUR, abs=5),
-        # Behind the other, which then runs for two hours.
-        "vision/whole": pytest.approx(3 * _HOUR, abs=10),
-    }
+    room = {"cpu": 8000, "memory": 2**34, "pods": 58, names.GPU_RESOURCE: 1}
+    with envtest.control_plane(tmp_path_factory.mktemp("kai-forecast"), found) as plane:
+        plane.define([*found.kinds(KAI_CRDS)])
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vision"}}
+        plane.call("POST", "/api/v1/namespaces", space)
+        for index in range(8):
+            node = Node(name=f"n{index}", room=room, labels={names.POOL_LABEL: "l4"}, taints=(taint,))
+            made = plane.call("POST", "/api/v1/nodes", to_manifest(node))
+            # Admission taints each new node as not ready, until a kubelet reports.
+            made["spec"]["taints"] = to_manifest(node)["spec"]["taints"]
+            plane.call("PUT", f"/api/v1/nodes/{node.name}", made)
+        for group in (
+            _group("long", "n0", "n1", "n2", started=now - timedelta(hours=1)),
+            _group("short", "n3", started=now - timedelta(minutes=30)),
+            _group("waits", "", ""),
+            _group("whole", "", "", "", ""),
+        ):
+            plane.call("POST", f"{KAI}/v2alpha2/namespaces/vision/podgroups", group_manifest(group))
+            for pod in group.pods:
+                plane.call("POST", "/api/v1/namespaces/vision/pods", _pod(group, pod))
+            # Times have whole seconds, and those of one second are in no order.
+            time.sleep(1.1)
+        yield plane
 
 
-def _group(name: str, *nodes: str, since: datetime) -> PodGroup:
+def _pod(group: PodGroup, pod: GroupPod) -> dict[str, Any]:
+    """As the API server takes it: GPUs have a limit."""
+    found = pod_manifest(group, pod)
+    resources = found["spec"]["containers"][0]["resources"]
+    resources["limits"] = resources["requests"]
+    return found
+
+
+def _group(name: str, *nodes: str, started: datetime | None = None) -> PodGroup:
     """With a pod of one GPU for each node; "" for one that waits."""
-    is_running = any(nodes)
-    tolerations = (Toleration(names.GPU_TAINT_KEY, "Exists", "", ""),)
     return PodGroup(
         namespace="vision",
         name=name,
         queue="vision",
-        created=since,
-        started=since if is_running else None,
+        created=datetime.now(UTC),
+        started=started,
         pods=tuple(
             GroupPod(
                 name=f"{name}-{index}",
                 requests={names.GPU_RESOURCE: 1},
                 node=node,
-                gates=() if node else (names.GANG_GATE,),
-                tolerations=tolerations,
+                tolerations=(Toleration(names.GPU_TAINT_KEY, "Exists", "", ""),),
             )
             for index, node in enumerate(nodes)
         ),
         min_member=len(nodes),
         priority_class="train",
     )
+
+
+def test_what_runs_in_a_cluster_holds_its_nodes_until_it_has_ended(
+    cluster: ControlPlane, world: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack, recording = world
+    asked = ["--kubeconfig", str(cluster.kubeconfig()), "--stack", str(stack), "--recording", str(recording)]
+    assert main(["why", "--all", *asked, "--runs", "10", "--days", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["forecasts"]
+    assert {each["job"]: each["median"] for each in found} == {
+        "vision/waits": pytest.approx(_HOUR, abs=240),
+        # Behind the other, which then runs for two hours.
+        "vision/whole": pytest.approx(3 * _HOUR, abs=240),
+    }
+    assert main(["why", "vision/whole", *asked, "--runs", "10", "--days", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("vision/whole: vision, train, 4 GPUs\n")
+    assert "What runs and waits is read from the cluster" in shown
