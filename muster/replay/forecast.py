@@ -162,7 +162,7 @@ def forecast(
             for number in range(settings.runs)
         ]
         played = [each.result() for each in playing]
-    # The jobs of the moment are the same in all futures, and those of one fill 100 MiB in a busy cluster.
+    # The jobs of the moment are the same in all futures, and those of one take 60 MiB in a busy cluster.
     side = _side(decider, drawn, 0, assumed, settings)
     counts = _Counts.of(decider, drawn, side, played, settings, assumed)
     return tuple(counts.forecast(job) for job in jobs)
