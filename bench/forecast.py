@@ -31,7 +31,7 @@ from muster.preview.replay.queues import queues_of
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
-from muster.replay.percentile import interval, percentile
+from muster.replay.percentile import percentile
 from muster.replay.playback import Playback, PlayedRun
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
@@ -49,8 +49,8 @@ _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Of how many forecasts the start lies in the interval, before it and after it. `middle`: in the middle
-    80 % of the futures. `widths` are the seconds of the intervals that have an end.
+    """Of how many forecasts the start lies in the interval, before it and after it. `widths` are the seconds
+    of the intervals that have an end.
     """
 
     day: float
@@ -58,7 +58,6 @@ class Moment:
     inside: int
     before: int
     after: int
-    middle: int
     widths: tuple[float, ...]
     seconds: float
 
@@ -134,14 +133,12 @@ def measure(
             continue
         found = forecast(decider, happened.header, moment, jobs=jobs, player=player, settings=settings)
         sides = Counter(side(each, job) for each, job in zip(found, jobs, strict=True))
-        middle = [_middle(each) for each in found]
         yield Moment(
             day=(at - start) / _DAY,
             waiting=len(moment.waiting),
             inside=sides[0],
             before=sides[-1],
             after=sides[1],
-            middle=sum(side(each, job) == 0 for each, job in zip(middle, jobs, strict=True)),
             widths=tuple(each.latest - each.earliest for each in found if each.latest != NEVER),
             seconds=time.monotonic() - began,
         )
@@ -156,11 +153,6 @@ def side(found: Forecast, job: Job) -> int:
     return (wait > found.latest) - (wait < found.earliest)
 
 
-def _middle(found: Forecast) -> Forecast:
-    earliest, latest = interval(sorted(found.starts), 80)
-    return replace(found, earliest=earliest, latest=latest)
-
-
 def summary(found: Sequence[Moment]) -> str:
     """The coverage. Jobs of one moment share their fate, so its spread is that of resampled moments."""
     dice = random.Random(0)  # noqa: S311 - a sample
@@ -170,8 +162,7 @@ def summary(found: Sequence[Moment]) -> str:
     total, inside = sum(each.forecasts for each in found), sum(each.inside for each in found)
     return (
         f"{inside} of {total} starts, at {len(found)} moments, lie in the 80 % interval: "
-        f"{_coverage(found):.0%} ({low:.0%} to {high:.0%} when moments are drawn anew, 90 %), "
-        f"{sum(each.middle for each in found) / total:.0%} in the middle 80 % of the futures. "
+        f"{_coverage(found):.0%} ({low:.0%} to {high:.0%} when moments are drawn anew, 90 %). "
         f"{total - len(widths)} intervals are open. "
         f"The others are {percentile(widths, 50) / _HOUR:.1f} h wide in the median; one in ten exceeds "
         f"{percentile(widths, 90) / _HOUR:.1f} h."

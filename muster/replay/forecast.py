@@ -33,9 +33,8 @@ _HOUR: Final = 3600
 # A job that starts soon needs no long future: each is played this far first, then further.
 _STEPS: Final = (6 * _HOUR, 24 * _HOUR, 72 * _HOUR)
 _MIDDLE: Final = 50
-# What is meant to hold 80 % of the starts. The middle 80 % of the futures hold fewer: the days to come
-# differ from the past by more than draws from it do (bench/forecast.py).
-_WITHIN: Final = 90
+# How many of real starts it holds is in bench/forecast.py.
+_WITHIN: Final = 80
 # Of the provisioning times of a pool, what is shown.
 _LOW: Final = 0.1
 _HIGH: Final = 0.9

@@ -103,8 +103,8 @@ def _record(found: Forecast) -> dict[str, Any]:
 def assumptions(found: Forecast) -> Iterator[str]:
     yield (
         f"{many(found.runs, 'future')} of {format_seconds(found.seconds)} (seed {found.seed}) were played by "
-        f"{_SCHEDULERS[found.scheduler]}'s scheduler. The interval is the middle 90 % of their starts, which "
-        "is meant to hold 80 % of real ones; it is an estimate."
+        f"{_SCHEDULERS[found.scheduler]}'s scheduler. The interval is the middle 80 % of their starts; "
+        "it is an estimate."
     )
     yield (
         "Jobs run as long as others did until that moment, given how long they have run already: those of "
