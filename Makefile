@@ -45,7 +45,7 @@ test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its
 
 .PHONY: soak
 soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run virtual days: make soak [SEEDS=50], one again with SEED=123
-	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py) -p no:hypothesispytest
+	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py tests/clouds/test_applied.py) -p no:hypothesispytest
 	@$(if $(SEED),,$(PY) -m bench.virtual_days --days 20)
 
 .PHONY: matrix
