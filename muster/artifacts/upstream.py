@@ -69,11 +69,18 @@ def _minor(text: str) -> str:
     return f"{version.major}.{version.minor}"
 
 
+def push_command(stack: Stack, *, name: str) -> str:
+    """The command that builds the controller's image and publishes it. Muster knows no registry for a cluster
+    that it did not make.
+    """
+    where = " --repository HOST/PATH" if isinstance(stack.cluster, ExistingCluster) else ""
+    return f"muster image push {name}{where}"
+
+
 def published(stack: Stack, *, name: str) -> Artifacts:
     """The published artifacts of a stack, the controller's image included where the stack names it."""
     known = chosen(stack)
     _refuse_unsafe(known)
-    where = " --repository HOST/PATH" if isinstance(stack.cluster, ExistingCluster) else ""
     images = {each: stack.images.reference(each, reference) for each, reference in known.images.items()}
     if stack.images.gang_admission is not None:
         # With the player in it where the stack's recorder forecasts (publish/build.py).
@@ -85,7 +92,7 @@ def published(stack: Stack, *, name: str) -> Artifacts:
         crds=dict(known.files),
         images=images,
         programs={},
-        fix=f"`muster image push {name}{where}` builds the controller's image, publishes it, and writes its "
+        fix=f"`{push_command(stack, name=name)}` builds the controller's image, publishes it, and writes its "
         "digest into the stack file",
     )
 

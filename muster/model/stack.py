@@ -32,6 +32,11 @@ class Scheduler(StrEnum):
     KUEUE = "kueue"
     KAI = "kai"
 
+    @property
+    def proper_name(self) -> str:
+        """As people write it."""
+        return "KAI" if self is Scheduler.KAI else "Kueue"
+
 
 class ArtifactSource(StrEnum):
     """Where charts, manifests and images come from: what was built on this machine, or their registries."""

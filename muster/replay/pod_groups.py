@@ -19,6 +19,7 @@ from muster.controller.kai.objects import PRIORITY_CLASS, PriorityClass
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.live.snapshot.kueue import parse_pods
+from muster.live.snapshot.pod_groups import least
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay import kai
@@ -51,8 +52,7 @@ class GroupSpec(Partial, frozen=True):
 
     @property
     def least(self) -> int:
-        """Pods without which the gang does not start."""
-        return max(self.min_member, sum(each.min_member for each in self.sub_groups), 1)
+        return least(self.min_member, (each.min_member for each in self.sub_groups))
 
 
 class PodGroup(Object, frozen=True):

@@ -13,7 +13,7 @@ _MOST: Final = 0.9
 
 
 class NodePool(Protocol):
-    """A pool of a stack, or what a ResourceFlavor of a cluster tells of one."""
+    """A pool of a stack, or a pool as a ResourceFlavor of a cluster describes it."""
 
     @property
     def name(self) -> str: ...

@@ -21,7 +21,7 @@ _CHECKS: Final = "admissionChecksStrategy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorPool:
-    """What a ResourceFlavor tells of its pool (provisioning.NodePool)."""
+    """A pool as its ResourceFlavor describes it (provisioning.NodePool)."""
 
     name: str
     flavor: str

@@ -63,7 +63,7 @@ class Decider(ABC):
     """A scheduler and the queues in which it decides.
 
     `teams`: what recordings and clusters call a team -> its name in the stack. `runs`: how many futures a
-    forecast has unless told otherwise.
+    forecast has by default.
     """
 
     scheduler: ClassVar[Scheduler]

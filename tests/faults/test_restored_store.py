@@ -28,7 +28,7 @@ _REVISIONS: Final = (True, False) if is_soak() else (True,)
 
 @pytest.fixture
 def own_stage(undisturbed: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
-    """A plane for one test: nobody else is to live with another history."""
+    """A control plane for one test, because the restore would break the others that share one."""
     folder = tmp_path / "plane"
     folder.mkdir()
     with (
@@ -38,7 +38,9 @@ def own_stage(undisturbed: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
         yield Stage(plane, proxy, tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("is_raised", _REVISIONS, ids=["raised", "as it was"][: len(_REVISIONS)])
+@pytest.mark.parametrize(
+    "is_raised", _REVISIONS, ids=lambda is_raised: "raised" if is_raised else "as it was"
+)
 def test_gangs_go_on_from_an_older_backup_of_etcd(own_stage: Stage, is_raised: bool) -> None:
     """`is_raised`: the revision goes on above all that was ever seen, as with `etcdutl snapshot restore
     --bump-revision --mark-compacted`. Then Kueue lives on too.

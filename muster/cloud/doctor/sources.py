@@ -13,7 +13,6 @@ from muster.artifacts.oci.web import UnreachableError, Web
 from muster.artifacts.resolved import ArtifactError
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.model.charts import OCI, Chart
-from muster.model.clusters import ExistingCluster
 from muster.model.stack import ArtifactSource, GangMode, Stack
 
 
@@ -21,8 +20,7 @@ def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     """The image of the gang-admission controller."""
     if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
         return
-    where = " --repository HOST/PATH" if isinstance(stack.cluster, ExistingCluster) else ""
-    push = f"muster image push {name}{where}"
+    push = upstream.push_command(stack, name=name)
     reference = stack.images.gang_admission
     if reference is None:
         yield failed("image", "the stack has no digest of the controller's image", push)

@@ -12,7 +12,7 @@ from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
 from muster.controller.gangs.owner import Owners
 from muster.controller.kai.objects import RAY_CLUSTER, GatedPod, PriorityClass, RayCluster
-from muster.model.kai.priorities import NON_PREEMPTIBLE
+from muster.model.kai.priorities import DEFAULT_PRIORITY, NON_PREEMPTIBLE
 from muster.model.names import (
     GANG_GATE,
     GROUP,
@@ -42,10 +42,6 @@ STATUS: Final = f"{GROUP}/gang-status"
 
 DEFAULT_CLASS: Final = "train"
 """What KAI's grouper writes where no class is named, or one that does not exist."""
-DEFAULT_PRIORITY: Final = 50
-"""What KAI gives where that does not exist either and no class is the default of all (pkg/common/constants:
-DefaultPodGroupPriority).
-"""
 
 
 def is_gated(pod: GatedPod) -> bool:

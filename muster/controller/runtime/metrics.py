@@ -139,7 +139,7 @@ class Metrics:
         self.watch_events = self._counter("muster_watch_events", "Watch events", "resource", "type")
         self.watch_relists = self._counter(
             "muster_watch_relists",
-            "Full lists: `start`, `expired` (410), `regressed` (the server lagged behind itself)",
+            "Full lists: `start`, `expired` (410), `regressed` (the API server listed an older state)",
             "resource",
             "reason",
         )

@@ -3,7 +3,7 @@
 KAI decides by nodes, not by quota alone, so a snapshot for it has both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -58,6 +58,11 @@ class SubGroup:
     topology: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+def least(min_member: int, of_parts: Iterable[int]) -> int:
+    """Pods without which a gang does not start: of the gang, or of its subgroups together."""
+    return max(min_member, sum(of_parts), 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
     """A gang as KAI sees it. `partition`: the pool that it carries as label, "" for none.
@@ -87,8 +92,7 @@ class PodGroup:
 
     @property
     def least(self) -> int:
-        """Pods without which the gang does not start."""
-        return max(self.min_member, sum(each.min_member for each in self.sub_groups), 1)
+        return least(self.min_member, (each.min_member for each in self.sub_groups))
 
     @property
     def is_running(self) -> bool:

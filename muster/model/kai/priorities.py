@@ -13,6 +13,9 @@ from muster.model.priorities import Priority
 # docs/priority of KAI 0.17.0: work of 100 or more stays within its queue's quota and is never evicted for
 # others.
 NON_PREEMPTIBLE: Final = 100
+# Of work without a class that exists, where no class is the default of all (pkg/common/constants:
+# DefaultPodGroupPriority).
+DEFAULT_PRIORITY: Final = 50
 OWN_CLASSES: Final[Mapping[str, int]] = MappingProxyType(
     {"inference": 125, "build": 100, "build-preemptible": 75, "train": 50}
 )

@@ -1,4 +1,4 @@
-"""The scheduler and the queues of a stack, for whoever plays jobs in them."""
+"""The scheduler that plays a stack's jobs, and its program."""
 
 from pathlib import Path
 

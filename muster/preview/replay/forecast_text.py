@@ -12,7 +12,6 @@ from muster.preview.replay.alternatives import Alternatives, Prediction
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Group, Nodes, Outlook
 
-_SCHEDULERS: Final = {Scheduler.KUEUE: "Kueue", Scheduler.KAI: "KAI"}
 _STARTS: Final = {
     Scheduler.KUEUE: "A job that fits the quota starts when its nodes are there.",
     Scheduler.KAI: "KAI leaves some things to chance, so the same seed can give another answer.",
@@ -103,7 +102,7 @@ def _record(found: Forecast) -> dict[str, Any]:
 def assumptions(found: Forecast) -> Iterator[str]:
     yield (
         f"{many(found.runs, 'future')} of {format_seconds(found.seconds)} (seed {found.seed}) were played by "
-        f"{_SCHEDULERS[found.scheduler]}'s scheduler. The interval is the middle 80 % of their starts; "
+        f"{found.scheduler.proper_name}'s scheduler. The interval is the middle 80 % of their starts; "
         "it is an estimate."
     )
     yield (

@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Self
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
 from muster.model.kai.partition import sharding
+from muster.model.kai.priorities import DEFAULT_PRIORITY
 from muster.model.kai.settings import Sharding
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
@@ -43,8 +44,6 @@ from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM, Decider, Subject, qu
 NO_KAI_QUEUE: Final = "whose queue is unknown: the team has a queue for each pool, and they name no pool"
 # More than any pool has: the GPUs of a queue without a bound.
 _UNBOUND: Final = 10**9
-# KAI's, of work without a class that exists (pkg/scheduler/cache/cluster_info, getDefaultPriority).
-_DEFAULT_PRIORITY: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +234,7 @@ class _Priorities:
         return name
 
     def value_of(self, name: str) -> int:
-        return (self._values | self._more).get(name, _DEFAULT_PRIORITY)
+        return (self._values | self._more).get(name, DEFAULT_PRIORITY)
 
     def manifests(self) -> list[Manifest]:
         more = [Priority(value, name) for name, value in sorted(self._more.items())]

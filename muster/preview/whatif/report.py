@@ -59,10 +59,6 @@ class Comparison:
     scheduler: Scheduler = Scheduler.KUEUE
 
     @property
-    def decider(self) -> str:
-        return "KAI" if self.scheduler is Scheduler.KAI else "Kueue"
-
-    @property
     def units(self) -> str:
         """What is decided about."""
         return "PodGroups" if self.scheduler is Scheduler.KAI else "Workloads"
@@ -126,7 +122,7 @@ def _summary(comparison: Comparison) -> Iterable[Text]:
     for side, outcome in (("base", comparison.base), ("head", comparison.head)):
         if not outcome.is_settled:
             yield (
-                f"{comparison.decider} was not done with {side} after {outcome.seconds:.0f} s: "
+                f"{comparison.scheduler.proper_name} was not done with {side} after {outcome.seconds:.0f} s: "
                 "the figures are incomplete.",
             )
         elif outcome.unexplained and comparison.scheduler is Scheduler.KUEUE:
@@ -267,7 +263,9 @@ def _waiting(comparison: Comparison) -> Iterable[Section]:
         1,
         (
             Table(
-                (comparison.units, "Of", f"Reason given by {comparison.decider}"), rows, (comparison.units,)
+                (comparison.units, "Of", f"Reason given by {comparison.scheduler.proper_name}"),
+                rows,
+                (comparison.units,),
             ),
         ),
     )

@@ -2,8 +2,7 @@
 of Kubernetes' controllers.
 
 Decides their flags. KAI's are the chart's, but without webhooks and with every right, and its scheduler has
-the settings that it has when nobody says any. Everything listens on loopback at free ports, or nowhere: two
-runs go on side by side.
+its default settings. Everything listens on loopback at free ports, or nowhere: two runs go on side by side.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import time
@@ -29,6 +27,7 @@ from muster.replay.writer import write_recording
 from tests import built
 from tests.integration.real_kai.cluster import KAI
 from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
+from tests.integration.replay.why import why
 
 _START: Final = 1_764_000_000.0
 _HOUR: Final = 3600.0
@@ -100,20 +99,9 @@ def _recording() -> Recording:
     return Recording(header=header, jobs=tuple(sorted(jobs, key=lambda job: job.created)))
 
 
-def _why(world: tuple[Path, Path], *asked: str) -> dict[str, Any]:
-    stack, recording = world
-    buffer = io.BytesIO()
-    text = io.TextIOWrapper(buffer, write_through=True)
-    with contextlib.redirect_stdout(text):
-        arguments = ["--stack", str(stack), "--replay", str(recording), "--runs", "10", "--json"]
-        assert main(["why", *asked, *arguments]) == 0
-    found: dict[str, Any] = json.loads(buffer.getvalue())
-    return found
-
-
 def test_jobs_of_two_queues_start_when_what_runs_in_their_own_has_ended(world: tuple[Path, Path]) -> None:
     """The later ends are noticed as the first one is: each queue waits for its own job."""
-    found = {each["job"]: each for each in _why(world, "--all")["forecasts"]}
+    found = {each["job"]: each for each in why(world, "--all")["forecasts"]}
     starts = {job: (each["earliest"], each["latest"]) for job, each in found.items()}
     assert starts["vision/first"] == (pytest.approx(_HOUR, abs=5),) * 2
     assert starts["speech/third"] == (pytest.approx(1.5 * _HOUR, abs=5),) * 2
@@ -161,7 +149,7 @@ def _file(folder: Path, *, priority: str) -> Path:
 def test_a_job_that_is_not_submitted_waits_behind_those_of_its_queue_or_preempts_them(
     world: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = _why(world, "-f", str(_file(tmp_path, priority="train")), "--team", "speech")
+    found = why(world, "-f", str(_file(tmp_path, priority="train")), "--team", "speech")
     assert (found["place"], found["waiting"], found["gpus"]) == (2, 2, 4)
     assert found["median"] == pytest.approx(3.5 * _HOUR, abs=10)
     [urgent] = found["alternatives"]["sooner"]

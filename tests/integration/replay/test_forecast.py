@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,6 +14,7 @@ from muster.replay.player import PROGRAM
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.writer import write_recording
 from tests import built
+from tests.integration.replay.why import why
 
 _START = 1_764_000_000.0
 _HOUR = 3600.0
@@ -90,19 +87,8 @@ def _world(folder: Path, *, nodes: float = 0.0) -> tuple[Path, Path]:
     return folder / "stack.yaml", folder / "month.jsonl"
 
 
-def _why(world: tuple[Path, Path], *asked: str) -> dict[str, Any]:
-    stack, recording = world
-    buffer = io.BytesIO()
-    text = io.TextIOWrapper(buffer, write_through=True)
-    with contextlib.redirect_stdout(text):
-        arguments = ["--stack", str(stack), "--replay", str(recording), "--runs", "10", "--json"]
-        assert main(["why", *asked, *arguments]) == 0
-    found: dict[str, Any] = json.loads(buffer.getvalue())
-    return found
-
-
 def test_a_waiting_job_starts_when_what_runs_has_ended(world: tuple[Path, Path]) -> None:
-    found = _why(world, "vision/first")
+    found = why(world, "vision/first")
     assert found["earliest"] == pytest.approx(_HOUR, abs=5)
     assert found["earliest"] == found["latest"]
     assert (found["place"], found["waiting"], found["ahead"]) == (1, 2, [])
@@ -110,7 +96,7 @@ def test_a_waiting_job_starts_when_what_runs_has_ended(world: tuple[Path, Path])
 
 
 def test_the_job_behind_it_waits_for_both(world: tuple[Path, Path]) -> None:
-    found = _why(world, "vision/second")
+    found = why(world, "vision/second")
     assert found["median"] == pytest.approx(3 * _HOUR, abs=10)
     assert found["place"] == 2
     assert found["ahead"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
@@ -121,18 +107,18 @@ def test_a_job_starts_when_its_nodes_are_there_as_late_as_in_the_recording(
 ) -> None:
     """Nodes took ten minutes. The second job waits for those of the first, and for its own."""
     late = _world(tmp_path, nodes=600.0)
-    found = _why(late, "vision/first")
+    found = why(late, "vision/first")
     assert found["median"] == pytest.approx(_HOUR + 600, abs=5)
     assert found["nodes"] == [{"pool": "l4", "low": 600.0, "high": 600.0}]
     assert any("Nodes of l4 are there after a time drawn" in each for each in found["assumptions"])
-    assert _why(late, "vision/second")["median"] == pytest.approx(3 * _HOUR + 1200, abs=10)
-    assert _why(late, "vision/first", "--provisioning", "off") == {**_why(world, "vision/first")}
-    given = _why(world, "vision/first", "--provisioning", "l4=30m")
+    assert why(late, "vision/second")["median"] == pytest.approx(3 * _HOUR + 1200, abs=10)
+    assert why(late, "vision/first", "--provisioning", "off") == {**why(world, "vision/first")}
+    given = why(world, "vision/first", "--provisioning", "l4=30m")
     assert given["median"] == pytest.approx(1.5 * _HOUR, abs=5)
 
 
 def test_the_same_seed_gives_the_same_answer(world: tuple[Path, Path]) -> None:
-    assert _why(world, "vision/second", "--seed", "7") == _why(world, "vision/second", "--seed", "7")
+    assert why(world, "vision/second", "--seed", "7") == why(world, "vision/second", "--seed", "7")
 
 
 def _file(folder: Path, *, priority: str) -> Path:
@@ -157,7 +143,7 @@ def _file(folder: Path, *, priority: str) -> Path:
 def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
     world: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = _why(world, "-f", str(_file(tmp_path, priority="prod")), "--team", "vision")
+    found = why(world, "-f", str(_file(tmp_path, priority="prod")), "--team", "vision")
     assert (found["earliest"], found["latest"], found["place"]) == (0, 0, 1)
     assert found["preempts"] == [{"team": "vision", "priority": "dev", "jobs": 1.0, "gpus": 4.0}]
     assert found["alternatives"] == {"tried": [], "sooner": []}
@@ -166,7 +152,7 @@ def test_an_urgent_job_that_is_not_submitted_starts_at_once_and_preempts(
 def test_a_job_that_would_wait_could_start_sooner_at_a_higher_priority(
     world: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = _why(world, "-f", str(_file(tmp_path, priority="dev")), "--team", "vision")
+    found = why(world, "-f", str(_file(tmp_path, priority="dev")), "--team", "vision")
     assert (found["place"], found["median"]) == (3, pytest.approx(5 * _HOUR, abs=20))
     assert len(found["alternatives"]["tried"]) == 2
     [urgent] = found["alternatives"]["sooner"]
@@ -175,8 +161,8 @@ def test_a_job_that_would_wait_could_start_sooner_at_a_higher_priority(
 
 
 def test_all_jobs_that_wait_are_forecast_in_the_same_futures(world: tuple[Path, Path]) -> None:
-    each = [_why(world, "vision/first"), _why(world, "vision/second")]
-    found = _why(world, "--all")
+    each = [why(world, "vision/first"), why(world, "vision/second")]
+    found = why(world, "--all")
     assert [{**one, "assumptions": found["assumptions"]} for one in found["forecasts"]] == each
     assert found["left_out"] == {}
 

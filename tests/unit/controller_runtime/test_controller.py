@@ -60,10 +60,7 @@ def test_a_queue_that_was_made_before_is_used_although_it_is_empty() -> None:
 def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_own() -> None:
     async def scenario() -> None:
         seen: list[str] = []
-        metrics = Metrics(CollectorRegistry())
-        async with FakeApiServer().running() as server:
-            things = Informer(server.client(), THING, metrics=metrics)
-            things.relisted("test", 0)
+        async with _cached() as (things, metrics):
 
             async def reconcile(key: str) -> Result:
                 seen.append(key)
@@ -88,14 +85,21 @@ def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_o
 
 
 @contextlib.asynccontextmanager
-async def _making(
-    seen: list[str], *, then: Callable[[Informer[Thing]], None]
-) -> AsyncIterator[Informer[Thing]]:
-    """A controller that makes "one" in its first reconcile. `then` happens before the answer comes."""
+async def _cached() -> AsyncIterator[tuple[Informer[Thing], Metrics]]:
+    """An informer whose first list has come."""
     metrics = Metrics(CollectorRegistry())
     async with FakeApiServer().running() as server:
         things = Informer(server.client(), THING, metrics=metrics)
         things.relisted("test", 0)
+        yield things, metrics
+
+
+@contextlib.asynccontextmanager
+async def _making(
+    seen: list[str], *, then: Callable[[Informer[Thing]], None]
+) -> AsyncIterator[Informer[Thing]]:
+    """A controller that makes "one" in its first reconcile. `then` happens before the answer comes."""
+    async with _cached() as (things, metrics):
 
         async def reconcile(key: str) -> Result:
             seen.append(key)
