@@ -4,14 +4,13 @@ Responsible for the defaults: a known GPU has the memory of its table. Not respo
 provider takes such nodes (validation/machines.py).
 """
 
-from fractions import Fraction
 from typing import Final
 
 from muster.config.section import Section, describe_value
 from muster.model.accelerators import ACCELERATORS, Accelerator, accelerators_of, own_accelerator
 from muster.model.machines import MOST_GPUS, Machine, own_machine
 from muster.model.plural import many
-from muster.model.quantities import GIB, MIB, Bytes, Millicores, parse_cpu, parse_memory
+from muster.model.quantities import MIB, Bytes, Millicores, parse_cpu, parse_memory
 from muster.model.violations import suggestion
 from muster.validation.identity import is_dns_label
 
@@ -98,8 +97,7 @@ def _gpu(section: Section, gpus: int) -> Accelerator | None:
     if name not in ACCELERATORS and (memory is None or not _is_nvidia(name)):
         _unknown(section, name)
         return None
-    gib = float(Fraction(memory // MIB, GIB // MIB)) if memory else ACCELERATORS[name].memory_gib
-    return own_accelerator(name, gib)
+    return own_accelerator(name, memory // MIB if memory else ACCELERATORS[name].memory_mib)
 
 
 def _is_nvidia(name: str) -> bool:

@@ -13,15 +13,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """`memory_gib` is the memory of one GPU or TPU chip, in whole MiB. `rank` orders accelerators from the
-    most common to the scarcest.
+    """`memory_mib`: of one GPU or TPU chip. `rank` orders accelerators from the most common to the scarcest.
 
     A worker that names no pool gets the most common GPU first. A gang over several pools requests its
     scarcest piece first, because the bookings of all its pieces run at the same time.
     """
 
     name: str
-    memory_gib: float
+    memory_mib: int
     rank: int
 
     @property
@@ -29,19 +28,21 @@ class Accelerator:
         return self.name in _TPUS
 
 
-# Memory from NVIDIA's data sheets, names from
+_GIB: Final = 1024  # MiB
+# Memory of the H100 and the H200 as NVIDIA's driver reports it (tests/gpu), of the others from NVIDIA's data
+# sheets, which is a little more; names from
 # https://cloud.google.com/kubernetes-engine/docs/concepts/gpus. The rank follows generation and size; there
 # is no public table of scarcity.
 _TABLE: Final = (
-    Accelerator("nvidia-tesla-t4", 16, 10),
-    Accelerator("nvidia-l4", 24, 20),
-    Accelerator("nvidia-a10g", 24, 30),
-    Accelerator("nvidia-tesla-a100", 40, 40),
-    Accelerator("nvidia-a100-80gb", 80, 50),
-    Accelerator("nvidia-h100-80gb", 80, 60),
-    Accelerator("nvidia-h100-mega-80gb", 80, 70),
-    Accelerator("nvidia-h200-141gb", 141, 80),
-    Accelerator("nvidia-b200", 180, 90),
+    Accelerator("nvidia-tesla-t4", 16 * _GIB, 10),
+    Accelerator("nvidia-l4", 24 * _GIB, 20),
+    Accelerator("nvidia-a10g", 24 * _GIB, 30),
+    Accelerator("nvidia-tesla-a100", 40 * _GIB, 40),
+    Accelerator("nvidia-a100-80gb", 80 * _GIB, 50),
+    Accelerator("nvidia-h100-80gb", 81_559, 60),
+    Accelerator("nvidia-h100-mega-80gb", 81_559, 70),
+    Accelerator("nvidia-h200-141gb", 143_771, 80),
+    Accelerator("nvidia-b200", 180 * _GIB, 90),
 )
 # https://cloud.google.com/tpu/docs/v5e, .../v5p and .../v6e; names from
 # https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
@@ -49,9 +50,9 @@ _TPUS: Final = MappingProxyType(
     {
         entry.name: entry
         for entry in (
-            Accelerator("tpu-v5-lite-podslice", 16, 110),
-            Accelerator("tpu-v6e-slice", 32, 120),
-            Accelerator("tpu-v5p-slice", 95, 130),
+            Accelerator("tpu-v5-lite-podslice", 16 * _GIB, 110),
+            Accelerator("tpu-v6e-slice", 32 * _GIB, 120),
+            Accelerator("tpu-v5p-slice", 95 * _GIB, 130),
         )
     }
 )
@@ -98,10 +99,10 @@ def accelerators_of(name: str) -> tuple[str, ...]:
     return (name,) if name in ACCELERATORS else SHORT_NAMES.get(name, ())
 
 
-def own_accelerator(name: str, memory_gib: float) -> Accelerator:
+def own_accelerator(name: str, memory_mib: int) -> Accelerator:
     """A GPU of a node that its owner describes. One that no table has is ranked above those with no more
     memory.
     """
     known = ACCELERATORS.get(name)
-    ranks = [each.rank for each in _TABLE if each.memory_gib <= memory_gib]
-    return Accelerator(name, memory_gib, known.rank if known else max(ranks, default=0) + 5)
+    ranks = [each.rank for each in _TABLE if each.memory_mib <= memory_mib]
+    return Accelerator(name, memory_mib, known.rank if known else max(ranks, default=0) + 5)

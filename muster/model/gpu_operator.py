@@ -171,15 +171,16 @@ def _tolerations(wanted: Installation) -> list[dict[str, str]]:
 
 def _plugin_config(shared: Iterable[GpuSharing]) -> dict[str, Any]:
     """One configuration for each way of sharing, chosen by a node's label; nodes without it share nothing."""
-    entries = {Sharing.NONE.value: "version: v1\n"}
-    entries |= {sharing.name: _entry(sharing) for sharing in shared}
+    entries = {sharing.name: plugin_entry(sharing) for sharing in (GpuSharing(), *shared)}
     return {"create": True, "name": _CONFIG, "default": Sharing.NONE.value, "data": entries}
 
 
-def _entry(sharing: GpuSharing) -> str:
+def plugin_entry(sharing: GpuSharing) -> str:
     """The device plugin's own configuration file:
     https://github.com/NVIDIA/k8s-device-plugin#configuration-file-examples
     """
+    if sharing.kind is Sharing.NONE:
+        return "version: v1\n"
     if sharing.kind is Sharing.MIG:
         return "version: v1\nflags:\n  migStrategy: single\n"
     key = "timeSlicing" if sharing.kind is Sharing.TIME_SLICING else "mps"

@@ -25,7 +25,8 @@ cloud, or describe its own nodes.
 ## Accelerators
 
 The rank orders accelerators from the most common to the scarcest: a gang over several pools requests the one
-with the highest rank first. Memory is that of one GPU or TPU chip, from the vendor's data sheets.
+with the highest rank first. Memory is that of one GPU or TPU chip: of the H100 and the
+H200 as their driver reports it, of the others from the vendor's data sheets.
 """
 _MACHINES: Final = """\
 Pods can request what the cloud's formula leaves of a node. DaemonSets take from it. *No source*: no page of
@@ -75,7 +76,7 @@ def _accelerators() -> list[tuple[str, ...]]:
     return [
         (
             code(each.name),
-            f"{each.memory_gib:g}",
+            f"{each.memory_mib / 1024:.4g}",
             str(each.rank),
             ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant),
         )

@@ -100,7 +100,7 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
 
 
 def _gpu_memory(pool: Pool) -> int:
-    return int(pool.accelerator.memory_gib * 1024) if pool.accelerator and not pool.is_tpu else 0
+    return pool.accelerator.memory_mib if pool.accelerator and not pool.is_tpu else 0
 
 
 def _by_placeholders(pool: Pool, stack: Stack) -> FlavorPolicy:

@@ -261,7 +261,10 @@ def test_a_queue_in_a_namespace_of_the_cluster_is_taken_over() -> None:
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
+        # These three as NVIDIA's feature discovery 0.18.0 wrote them on real GPUs (tests/gpu).
         ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "nvidia-h100-80gb"),
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}, "nvidia-h100-80gb-hbm3-shared"),
+        ({"nvidia.com/gpu.product": "NVIDIA-H200"}, "nvidia-h200-141gb"),
         (
             {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
             "nvidia-a100-sxm4-40gb-mig-1g-5gb",

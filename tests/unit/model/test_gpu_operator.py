@@ -170,10 +170,11 @@ def test_quotas_count_shares() -> None:
 def test_every_profile_cuts_a_gpu_into_what_its_memory_holds(accelerator: str) -> None:
     from muster.model.accelerators import ACCELERATORS
 
+    gib = ACCELERATORS[accelerator].memory_mib / 1024
     for profile, instances in MIG_PROFILES[accelerator].items():
         slices, _, memory = profile.partition("g.")
         assert int(slices) * instances <= 7
-        assert int(memory.removesuffix("gb")) * instances <= ACCELERATORS[accelerator].memory_gib * 1.05
+        assert int(memory.removesuffix("gb")) * instances <= gib * 1.05
 
 
 def test_the_mig_manager_reads_the_nodes_label() -> None:

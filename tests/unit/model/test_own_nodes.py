@@ -45,16 +45,16 @@ def _objects(stack: Stack, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("gpu", "name", "memory"),
     [
-        ("accelerator: nvidia-h100-80gb", "nvidia-h100-80gb", 80),
-        ("accelerator: h100", "nvidia-h100-80gb", 80),
-        ("accelerator: h100, gpuMemory: 94Gi", "nvidia-h100-80gb", 94),
-        ("accelerator: nvidia-l40s, gpuMemory: 46068Mi", "nvidia-l40s", 46068 / 1024),
+        ("accelerator: nvidia-h100-80gb", "nvidia-h100-80gb", 81559),
+        ("accelerator: h100", "nvidia-h100-80gb", 81559),
+        ("accelerator: h100, gpuMemory: 94Gi", "nvidia-h100-80gb", 94 * 1024),
+        ("accelerator: nvidia-l40s, gpuMemory: 46068Mi", "nvidia-l40s", 46068),
     ],
 )
-def test_a_gpu_has_a_name_and_a_memory(gpu: str, name: str, memory: float) -> None:
+def test_a_gpu_has_a_name_and_a_memory(gpu: str, name: str, memory: int) -> None:
     accelerator = _pool(gpu).accelerator
     assert accelerator is not None
-    assert (accelerator.name, accelerator.memory_gib) == (name, memory)
+    assert (accelerator.name, accelerator.memory_mib) == (name, memory)
 
 
 def test_a_gpu_that_no_table_has_is_between_those_of_less_and_of_more_memory() -> None:
