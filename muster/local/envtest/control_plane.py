@@ -99,7 +99,7 @@ class ControlPlane:
         return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=_APPLY)
 
     def define(self, kinds: Sequence[dict[str, Any]]) -> None:
-        """Apply CustomResourceDefinitions and wait until they are served."""
+        """Apply CustomResourceDefinitions and wait until they are served, and the server is healthy."""
         at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         paths = [f"{at}/{kind['metadata']['name']}" for kind in kinds]
         for kind, path in zip(kinds, paths, strict=True):
@@ -108,6 +108,7 @@ class ControlPlane:
             lambda: all(self._is_established(path) for path in paths) and all(map(self._is_served, kinds)),
             seconds=_BOOT_SECONDS,
         )
+        self.settle()
 
     def start(self) -> None:
         """Start the API server, again after a `kill`, on the same port and store."""
@@ -115,8 +116,9 @@ class ControlPlane:
         self.server.await_(self._is_ready, seconds=_BOOT_SECONDS)
 
     def settle(self) -> None:
-        """Wait until the server calls itself healthy. On a busy machine that is long after it first answers,
-        and Kubernetes' own controllers wait ten seconds for it and then end.
+        """Wait until the server calls itself healthy. On a busy machine that is long after it first answers:
+        its own roles, priority classes and addresses for Services are not there before, and Kubernetes' own
+        controllers wait ten seconds for it and then end.
         """
         self.server.await_(
             lambda: bool(self._reader.get("/healthz", self._authorization)), seconds=_BOOT_SECONDS

@@ -20,6 +20,8 @@ _TAIL_BYTES: Final = 2000
 _LOWEST_PORT: Final = 10_000
 _PORTS_TRIED: Final = 100
 _CONNECTIONS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_claims: Final[list[socket.socket]] = []
+"""Open for as long as this process lives."""
 
 
 class Process:
@@ -107,15 +109,20 @@ class Process:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago. The kernel gives it to no outgoing connection, which could take it
-    before a program listens there, unless this machine lets connections have nearly all ports.
+    """A port that is free, and that no other caller of this function on this machine gets while this process
+    lives: a program takes seconds until it listens, and one that is started again wants its port back. The
+    kernel gives it to no outgoing connection, unless this machine lets connections have nearly all ports.
     """
     below = max(_first_of_connections(), _LOWEST_PORT + _PORTS_TRIED)
-    with socket.socket() as probe:
-        for port in random.sample(range(_LOWEST_PORT, below), k=_PORTS_TRIED):
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
+    for port in random.sample(range(_LOWEST_PORT, below), k=_PORTS_TRIED):
+        # In Linux's abstract namespace: there is no file, and the name is free when its process is gone.
+        claim = socket.socket(socket.AF_UNIX)
+        with suppress(OSError), socket.socket() as probe:
+            claim.bind(f"\0muster-port-{port}")
+            probe.bind(("127.0.0.1", port))
+            _claims.append(claim)
+            return port
+        claim.close()
     raise LocalClusterError("this machine", "has no free port", fix="end programs that listen on many")
 
 

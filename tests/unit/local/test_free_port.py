@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import socket
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from muster.local.envtest.process import free_port
 
@@ -19,3 +24,19 @@ def test_a_port_on_which_something_listens_is_not_free() -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
         assert port not in {free_port() for _ in range(20)}
+
+
+def test_a_port_that_one_process_was_given_is_given_to_no_other_while_that_one_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything listens there."""
+    code = "from muster.local.envtest.process import free_port; print(free_port(), flush=True); input()"
+    with subprocess.Popen(
+        (sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout
+        taken = int(other.stdout.readline())
+        drawn = (taken, *range(taken + 1, taken + 100))
+        monkeypatch.setattr(random, "sample", lambda *_, **__: drawn)
+        assert free_port() != taken
+        other.communicate("\n")
