@@ -37,7 +37,7 @@ status: $(STAMP) ## Whether the local cluster is healthy
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs
-	@$(PY) -m tests.budget check build unit mocks policies browser integration faults clouds --beside local e2e
+	@$(PY) -m tests.budget check build unit mocks policies browser integration faults --beside local e2e clouds
 
 .PHONY: test-karpenter
 test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its cloud: make test-karpenter [SEEDS=200]

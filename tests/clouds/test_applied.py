@@ -1,6 +1,6 @@
 """Every shipped stack of a cloud, whole: previewed, made, left alone, refreshed, protected, destroyed.
 
-`make soak` applies those for trials.
+`make soak` applies those for trials, and one with ComputeClasses.
 The cloud half goes to the stand-ins, the Kubernetes half to the real API server that they hand out. Charts
 come from a folder, as they do for a user whose cluster reaches no registry; images are named and not started.
 """
@@ -54,13 +54,14 @@ _LISTS: Final = (
 )
 
 
-# The tutorials of a first cluster apply such a stack too (test_first_up.py): the suite has 45 minutes.
-_IN_SOAK: Final = [stack for stack in SHIPPED if stack.stem.endswith("-dev")]
-# The last two show that the API server takes what Karpenter and GKE are handed.
-_IN_CI: Final = [
-    *(stack for stack in SHIPPED if stack not in _IN_SOAK),
-    *(OWN["eks-karpenter"], OWN["gke-compute-classes"]),
+# The suite has 45 minutes. The tutorials of a first cluster apply stacks for trials (test_first_up.py), and
+# tests/integration/compute_classes asks an API server about what GKE gets.
+_IN_SOAK: Final = [
+    *(stack for stack in SHIPPED if stack.stem.endswith("-dev")),
+    OWN["gke-compute-classes"],
 ]
+# The last one shows that the API server takes what Karpenter is handed.
+_IN_CI: Final = [*(stack for stack in SHIPPED if stack not in _IN_SOAK), OWN["eks-karpenter"]]
 
 
 @pytest.mark.parametrize("stack", _IN_SOAK if is_soak() else _IN_CI, ids=lambda stack: stack.stem)
