@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 # It costs nothing when it comes early; a machine may be busy with eight other things.
@@ -12,13 +11,16 @@ PATIENCE: Final = 180.0
 
 
 def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str] = str) -> Any:
-    """What `reached` gives as soon as it gives something; a server that is away is asked again. `told` is
-    asked only when it never does.
+    """What `reached` gives as soon as it gives something; a server that is away, or answers with an error, is
+    asked again. `told` is asked only when it never does.
     """
-    end = time.monotonic() + PATIENCE
+    end, refusal = time.monotonic() + PATIENCE, ""
     while time.monotonic() < end:
-        with suppress(OSError):  # HTTPError is one
+        try:
             if found := reached():
                 return found
+            refusal = ""
+        except OSError as error:  # HTTPError is one
+            refusal = f"\nthe last answer: {error}"
         time.sleep(0.1)
-    raise AssertionError(f"never came true: {what}\n{told()}")
+    raise AssertionError(f"never came true: {what}{refusal}\n{told()}")

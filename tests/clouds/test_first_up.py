@@ -29,7 +29,7 @@ from tests.unit.docs.blocks import Block, blocks
 _PAGES: Final = ROOT / "docs" / "runbooks"
 _HERE: Final = str(Path(__file__).relative_to(ROOT))
 _STACK: Final = "prod"
-_TIMEOUT: Final = 300
+_TIMEOUT: Final = 900
 # What the reader of a page writes in the place of its words.
 _READERS: Final = {"PROJECT": "ml-1234", "ADDRESS": "100.20.30.40"}
 

@@ -180,12 +180,12 @@ def bring_up() -> Muster:
     here = dict(os.environ)
     if STANDING is None:
         run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=2400)
-    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=30)
+    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=120)
     environment = {**here, **exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
     muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
-    muster.pulumi("stack", "select", "--create", "local", timeout=60)
+    muster.pulumi("stack", "select", "--create", "local", timeout=120)
     muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local")
     muster.recorder.start()
     return muster

@@ -31,18 +31,23 @@ def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(st
 
 
 def _gives_up_and_runs(stage: Stage, **clock: str) -> None:
-    """A whole story by a policy with this clock, which ends one attempt."""
+    """A whole story whose first attempt ends by a policy with this clock."""
+    ((name, limit),) = clock.items()
+    said = f"{name} of {limit} has passed"
     stage.plane.policy(**clock)
     try:
         with stage.manager().kept():
             gang = stage.submit()
+            stage.eventually(
+                "it gives up", lambda: any(said in failure for failure in stage.released_for(gang))
+            )
+            # A slow machine could exceed the clock at every attempt.
+            stage.plane.policy()
             stage.runs(gang)
             stage.end(gang)
             stage.judge()
     finally:
         stage.plane.policy()
-    ((name, limit),) = clock.items()
-    assert any(f"{name} of {limit} has passed" in failure for failure in stage.released_for(gang))
 
 
 def test_a_cloud_that_has_nothing_is_asked_until_the_deadline_and_once_a_try(stage: Stage) -> None:

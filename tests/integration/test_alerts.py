@@ -154,7 +154,7 @@ def _checked(folder: Path, *arguments: str, stdin: str = "") -> str:
     """What promtool prints; a failure of the test where it finds a fault."""
     command = (str(promtool()), *arguments)
     result = subprocess.run(
-        command, cwd=folder, input=stdin, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, input=stdin, capture_output=True, text=True, timeout=600, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import built
-from tests.processes import end_within
+from tests.processes import has_ended
+from tests.waiting import PATIENCE, eventually
 
 # A shell's background command begins with SIGINT ignored.
 _CALLER = """
@@ -34,5 +35,5 @@ def test_nothing_outlives_a_killed_caller(tmp_path: Path, number: signal.Signals
     children = [int(each) for each in caller.stdout.readline().split()]
     assert len(children) == 2
     caller.send_signal(number)
-    caller.wait(30)
-    assert end_within(30, children)
+    caller.wait(PATIENCE)
+    eventually("nothing is left", lambda: all(map(has_ended, children)))

@@ -17,7 +17,7 @@ from muster.model import gangpolicy, names
 from muster.model.gangpolicy import GangPolicy
 from tests.faults import etcd
 from tests.integration.conftest import ApiServer
-from tests.integration.kueue_api.objects import wait_for
+from tests.waiting import eventually
 
 _GROUP: Final = "next.muster.dev"
 _OLD, _NEW = names.VERSION, "v1beta1"
@@ -30,7 +30,7 @@ _DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{
 def server(api_server: ApiServer) -> Iterator[ApiServer]:
     yield api_server
     api_server.call("DELETE", _DEFINITION)
-    wait_for("its definition is gone", lambda: not _is_defined(api_server))
+    eventually("its definition is gone", lambda: not _is_defined(api_server))
 
 
 def _is_defined(server: ApiServer) -> bool:
@@ -89,7 +89,7 @@ def test_a_policy_goes_from_version_to_version_and_loses_nothing(server: ApiServ
     # Step 3: the definition alone stores nothing anew, and neither does an `up` that changes nothing.
     _define(server, served=(_OLD, _NEW), stored=_NEW)
     assert _version_in_store(server) == _OLD
-    wait_for("what is written is stored anew", lambda: _is_stored_anew(server))
+    eventually("what is written is stored anew", lambda: _is_stored_anew(server))
     body = {"status": {"storedVersions": [_NEW]}}
     server.call("PATCH", f"{_DEFINITION}/status", body, content_type=_MERGE)
     # Step 4.

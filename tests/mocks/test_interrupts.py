@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 _PROGRAM = """
 import os, shutil, signal, sys
 from functools import partial
@@ -22,7 +24,7 @@ def test_it_tidies_up_and_goes_without_a_word(tmp_path: Path, how: str, code: in
     folder = tmp_path / "overlay"
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(folder), how], capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", _PROGRAM, str(folder), how], capture_output=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
     assert not folder.exists()

@@ -60,7 +60,7 @@ class Engine:
         command += ["--config-file", str(stacks / "Pulumi.case.yaml")]
         environment = {**self.environment, "POLICY_CASE": str(case)}
         done = subprocess.run(
-            command, cwd=PROGRAM, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=PROGRAM, env=environment, capture_output=True, text=True, timeout=6000, check=False
         )
         return Verdict(done.returncode, done.stdout + done.stderr, _found(done.stdout))
 
@@ -109,7 +109,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
         cwd=PROGRAM,
         env=environment,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return Engine(folder, environment)
 

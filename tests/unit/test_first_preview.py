@@ -6,4 +6,4 @@ from tests.typed_page import type_page
 
 
 def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
-    type_page("first-preview.md", folder=tmp_path, environment={}, timeout=120)
+    type_page("first-preview.md", folder=tmp_path, environment={}, timeout=600)

@@ -47,12 +47,12 @@ from muster.model.stack import Scheduler
 from muster.render.kueue.checks import admission_check
 from tests import built
 from tests.integration.accounts import account_kubeconfig, limits, registered
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.rights import audited, forbidden
 from tests.mocks.test_platform import LOCAL
+from tests.waiting import PATIENCE, eventually
 
 _ROOT: Final = Path(__file__).parents[3]
-_PATIENCE: Final = 120.0
 _LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{PROGRAM}"
 _SECRET: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{CERTIFICATES}"
 _POLICY: Final = f"/apis/{API_VERSION}/{GANG_POLICY_PLURAL}/{GANG_POLICY}"
@@ -160,7 +160,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for each in found.started:
                 with suppress(OSError):
                     each.child.kill()
-                each.child.wait(30)
+                each.child.wait(PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Fleet:
         def found() -> Running | None:
             return next((manager for manager in self.managers if manager.leads()), None)
 
-        leader: Running = wait_for("one leads", found, seconds=_PATIENCE)
+        leader: Running = eventually("one leads", found)
         return leader
 
 
@@ -184,7 +184,7 @@ def fleet(cluster: Cluster) -> Fleet:
     managers = [cluster.start("manager", MANAGER, f"manager-{number}") for number in range(2)]
     webhooks = cluster.start("webhooks", WEBHOOKS, "webhooks-0")
     for each in (*managers, webhooks):
-        wait_for(f"{each.log.name} is ready", each.is_ready, seconds=_PATIENCE)
+        eventually(f"{each.log.name} is ready", each.is_ready)
     return Fleet(cluster, managers, webhooks)
 
 
@@ -213,7 +213,7 @@ def test_the_rights_that_we_are_given_are_enough(fleet: Fleet) -> None:
     """For running; what gangs need is proven where gangs are (kueue_api, kai_gangs, e2e)."""
     fleet.leader()
     accepted = "/apis/muster.dev/v1alpha1/gangpolicies/default"
-    wait_for("the policy is judged", lambda: fleet.cluster.plane.call("GET", accepted).get("status"))
+    eventually("the policy is judged", lambda: fleet.cluster.plane.call("GET", accepted).get("status"))
     assert forbidden(fleet.cluster.folder) == []
 
 
@@ -228,7 +228,7 @@ def test_the_webhooks_serve_with_a_certificate_that_their_configuration_trusts(f
 def test_a_lost_secret_is_made_anew_and_served_without_a_restart(fleet: Fleet) -> None:
     before, plane = fleet.webhooks.certificate(), fleet.cluster.plane
     plane.call("DELETE", _SECRET)
-    wait_for("another certificate", lambda: fleet.webhooks.certificate() != before, seconds=_PATIENCE)
+    eventually("another certificate", lambda: fleet.webhooks.certificate() != before)
     assert fleet.webhooks.child.poll() is None
     assert fleet.webhooks.is_ready()
 
@@ -237,10 +237,9 @@ def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is
     plane, log = fleet.cluster.plane, fleet.webhooks.log
     held = plane.call("GET", _HOOKS)
     plane.call("DELETE", _HOOKS)
-    wait_for(
+    eventually(
         "the log names it",
         lambda: "webhook configuration is missing" in log.read_text(),
-        seconds=_PATIENCE,
     )
     present = fleet.webhooks.samples("muster_webhook_configuration_present")
     assert sorted((labels["kind"], value) for labels, value in present) == [
@@ -252,7 +251,7 @@ def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is
     for webhook in held["webhooks"]:
         del webhook["clientConfig"]["caBundle"]
     plane.call("POST", _HOOKS.rpartition("/")[0], held)
-    wait_for("its authority is in it again", lambda: _is_trusted(plane), seconds=_PATIENCE)
+    eventually("its authority is in it again", lambda: _is_trusted(plane))
 
 
 def _is_trusted(plane: ControlPlane) -> bool:
@@ -264,14 +263,14 @@ def test_a_leader_that_is_stopped_gives_the_lease_back_and_the_other_leads(fleet
     leader = fleet.leader()
     (other,) = [manager for manager in fleet.managers if manager is not leader]
     leader.child.send_signal(signal.SIGTERM)
-    assert leader.child.wait(60) == 0
+    assert leader.child.wait(PATIENCE) == 0
     assert '"lease released"' in leader.log.read_text()
-    wait_for("the other leads", other.leads, seconds=_PATIENCE)
+    eventually("the other leads", other.leads)
     holder = fleet.cluster.plane.call("GET", _LEASE)["spec"]["holderIdentity"]
     assert holder == other.log.stem
     for each in (other, fleet.webhooks):
         each.child.send_signal(signal.SIGTERM)
-        assert each.child.wait(60) == 0
+        assert each.child.wait(PATIENCE) == 0
     for each in fleet.cluster.started:
         lines = [json.loads(line) for line in each.log.read_text().splitlines()]
         assert all({"event", "level", "timestamp"} <= line.keys() for line in lines)
@@ -285,18 +284,18 @@ def test_a_cluster_without_the_kind_of_requests_is_told_so_until_it_has_it(clust
     manager = cluster.start("manager", MANAGER, "manager-early")
 
     said = "the API server does not serve ProvisioningRequest; install the CustomResourceDefinition"
-    wait_for("readiness says why", lambda: said in manager.get("/readyz")[1], seconds=_PATIENCE)
+    eventually("readiness says why", lambda: said in manager.get("/readyz")[1])
     assert manager.get("/readyz")[0] == 503
     for about in (check, _POLICY):
-        told = wait_for(f"{about} says why", partial(_missing, plane, about), seconds=_PATIENCE)
+        told = eventually(f"{about} says why", partial(_missing, plane, about))
         assert said in told["message"]
     assert _active(plane.call("GET", check)) == "False"
 
     plane.define([cluster.asking])
-    wait_for("it is ready", manager.is_ready, seconds=_PATIENCE)
-    wait_for("the check is active", lambda: _active(plane.call("GET", check)) == "True", seconds=_PATIENCE)
+    eventually("it is ready", manager.is_ready)
+    eventually("the check is active", lambda: _active(plane.call("GET", check)) == "True")
     manager.child.send_signal(signal.SIGTERM)
-    assert manager.child.wait(60) == 0
+    assert manager.child.wait(PATIENCE) == 0
 
 
 def _missing(plane: ControlPlane, about: str) -> dict[str, Any] | None:

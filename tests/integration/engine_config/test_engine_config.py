@@ -61,7 +61,7 @@ class Engine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
 

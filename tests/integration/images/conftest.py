@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -25,4 +27,4 @@ def registry_host() -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE)

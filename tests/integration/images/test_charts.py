@@ -22,7 +22,7 @@ from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import OCI, Chart
 
 CONTENT = b"a chart"
-QUICK = Web(timeout=5, tries=1)
+QUICK = Web(timeout=60, tries=1)
 
 
 def push_chart(host: str, name: str, *, content: bytes = CONTENT) -> str:

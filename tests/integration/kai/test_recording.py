@@ -22,7 +22,7 @@ from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job
 from tests.integration.recorder import RecorderProcess, account
 from tests.kai.definitions import ours
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from tests.integration.conftest import ApiServer
@@ -186,7 +186,7 @@ def test_a_recording_of_kai_equals_what_happened(team: Team, tmp_path: Path) -> 
     team.remove("brief")
     eventually("brief has left", lambda: recorder.jobs()[60].left is not None)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(PATIENCE) == 0
 
     recording, jobs = load_recording(recorder.out), recorder.jobs()
     assert recording.header.scheduler is Scheduler.KAI

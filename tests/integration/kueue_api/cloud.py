@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.local.envtest import ControlPlane
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import CLUSTERS, JOBS, PODS, TEMPLATES, WORKLOADS, World
 from tests.integration.pod_autoscaler import PLACEHOLDERS, Autoscaler
+from tests.waiting import eventually
 
 RIVALS: Final = "rivals"
 
@@ -26,7 +26,7 @@ class Cloud(Autoscaler):
             return reached()
 
         try:
-            return wait_for(what, look, seconds=150)
+            return eventually(what, look)
         except AssertionError:
             for each in self.world.items("/api/v1/pods"):
                 print(

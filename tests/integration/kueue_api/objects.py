@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import urllib.error
-from collections.abc import Callable
 from typing import Any, Final
 
 from muster.local.envtest import ControlPlane, path_of
@@ -26,13 +24,4 @@ def apply(server: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:
         place = f"{item['kind']} {item['metadata']['name']}"
         raise Refused(f"{place}: {refusal.read().decode(errors='replace')}") from None
     found: dict[str, Any] = server.call("GET", path_of(item))
-    return found
-
-
-def wait_for(what: str, reached: Callable[[], Any], *, seconds: float = 180) -> Any:
-    """What `reached` gives as soon as it gives something."""
-    end = time.monotonic() + seconds
-    while not (found := reached()):
-        assert time.monotonic() < end, f"after {seconds:.0f} s not yet: {what}"
-        time.sleep(0.05)
     return found

@@ -14,15 +14,16 @@ from muster.local.envtest import path_of
 from muster.model import names
 from muster.model.stack import GangAdmission, GangMode
 from muster.render import kueue
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import JOBS, REQUESTS, TEAM, TEMPLATES, WORKLOADS, World, is_theirs
 from tests.unit.model.kueue_files import rendered
+from tests.waiting import eventually
 
 
 def test_our_requests_survive_its_reconciles_and_die_with_their_workload(world: World) -> None:
     with world.manager():
         world.submit("ours", "l4")
-        (request,) = wait_for("we have asked", partial(world.asked, "ours"))
+        (request,) = eventually("we have asked", partial(world.asked, "ours"))
         _is_swept_beside(world, request)
 
         world.provision(request)
@@ -41,8 +42,8 @@ def test_its_gangs_and_ours_are_admitted_side_by_side(world: World) -> None:
     with world.manager():
         world.submit("ours", "l4")
         world.submit("theirs", "l4", queue=queue)
-        (mine,) = wait_for("we have asked", partial(world.asked, "ours"))
-        (other,) = wait_for("Kueue has asked", partial(world.requests, "theirs"))
+        (mine,) = eventually("we have asked", partial(world.asked, "ours"))
+        (other,) = eventually("Kueue has asked", partial(world.requests, "theirs"))
         assert is_theirs(other, world.uid("theirs"))
         for request in (mine, other):
             world.provision(request)
@@ -62,7 +63,7 @@ _LOCAL_QUEUES = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{TEAM}/localqueues"
 def _is_swept_beside(world: World, request: dict[str, Any]) -> None:
     """Kueue looks at the Workload, as the end of a request that it takes for its own shows; ours stays."""
     forged = _owned_by_the_workload(world, request)
-    wait_for(
+    eventually(
         "Kueue has deleted the request that the Workload owns",
         lambda: forged not in {each["metadata"]["name"] for each in world.items(REQUESTS)},
     )

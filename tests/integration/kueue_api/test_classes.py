@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from muster.model import names
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import JOBS, POLICY, Object, World
+from tests.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_each_of_two_gangs_starts_when_there_is_a_node_that_the_other_was_not_pr
         _is_told_to_wait(world, "first")
         with world.shared_node("shared-0", "l4"):
             world.wait_until_runs("first")
-            template = wait_for("its pods are told", lambda: _consumes(world, "first"))
+            template = eventually("its pods are told", lambda: _consumes(world, "first"))
             assert template["annotations"][names.CONSUME_ANNOTATION] == first["metadata"]["name"]
             assert template["annotations"][names.CLASS_ANNOTATION] == provisioning_class
             assert template["labels"][names.POD_SET_LABEL] == "main", "tells PodSets of one request apart"
@@ -55,7 +55,7 @@ def _pool_of(world: World, pool: str, provisioning_class: str) -> Iterator[None]
 def _promised(world: World, name: str, provisioning_class: str) -> Object:
     """Its request, which the cloud has said yes to. There is no node yet."""
     world.submit(name, "l4")
-    (request,) = wait_for(f"{name} has asked", partial(world.asked, name))
+    (request,) = eventually(f"{name} has asked", partial(world.asked, name))
     assert request["spec"]["provisioningClassName"] == provisioning_class
     world.answer(request, "Provisioned")
     return dict(request)
@@ -66,7 +66,7 @@ def _is_told_to_wait(world: World, name: str) -> None:
         entry = world.entry(name)
         return entry.get("state") == "Pending" and entry["message"].startswith("0 of 1 l4 nodes")
 
-    wait_for(f"{name} is told to wait", told)
+    eventually(f"{name} is told to wait", told)
     assert not world.holds(name, "Admitted")
 
 

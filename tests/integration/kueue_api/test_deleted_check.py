@@ -16,8 +16,8 @@ from muster.provider.deadline import Deadline
 from muster.provider.kubeconfig import load as access_of
 from muster.provider.resource import Written, write
 from muster.render.kueue.checks import admission_check
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import KUEUE, TEAM, Object, World, condition, is_outside
+from tests.waiting import eventually
 
 _CHECK: Final = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
 
@@ -31,15 +31,15 @@ def test_a_deleted_check_gives_its_quota_back_and_is_made_anew(
     with world.manager():
         world.run("running")
         world.submit("asking", "l4")
-        wait_for("it has asked", partial(world.asked, "asking"))
+        eventually("it has asked", partial(world.asked, "asking"))
 
         # Kueue keeps it, because queues name it, and keeps the queues active.
         world.delete(_CHECK)
-        wait_for("it waits outside the quota", lambda: is_outside(world.workload("asking")))
-        wait_for("its requests are gone", lambda: not world.asked("asking"))
-        active = wait_for("the check has the reason", lambda: _inactive(world))
+        eventually("it waits outside the quota", lambda: is_outside(world.workload("asking")))
+        eventually("its requests are gone", lambda: not world.asked("asking"))
+        active = eventually("the check has the reason", lambda: _inactive(world))
         assert active["reason"] == "BeingDeleted"
-        wait_for("so has an Event", lambda: "GangReleased" in _reasons(world))
+        eventually("so has an Event", lambda: "GangReleased" in _reasons(world))
         assert world.holds("running", "Admitted")
 
         assert main(["why", f"{TEAM}/asking", "--kubeconfig", str(world.plane.kubeconfig())]) == 0
@@ -51,8 +51,8 @@ def test_a_deleted_check_gives_its_quota_back_and_is_made_anew(
         written = asyncio.run(_applied(world, manifests, before.state))
         assert written.failures == ()
         assert world.plane.call("GET", _CHECK)["metadata"]["uid"] != uid
-        wait_for("our check is active", lambda: world.is_active(names.ADMISSION_CHECK))
-        world.provision(wait_for("it asks again", partial(world.asked, "asking"))[0])
+        eventually("our check is active", lambda: world.is_active(names.ADMISSION_CHECK))
+        world.provision(eventually("it asks again", partial(world.asked, "asking"))[0])
         world.wait_until_runs("asking")
         assert world.holds("running", "Admitted")
 

@@ -26,8 +26,9 @@ from tests.integration.kueue_api.elastic_cluster import (
     uid,
     uids,
 )
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, REQUESTS, TEAM, World, is_ours, pod
+from tests.waiting import eventually
 
 _GATED: Final = "gated"
 
@@ -39,17 +40,17 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         assert _count(first) == 1
         world.provision(first)
         world.wait_until_runs(NAME)
-        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
-        wait_for("its templates hold no claim", lambda: not _claims(world))
+        eventually("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
+        eventually("its templates hold no claim", lambda: not _claims(world))
         running = uids(world)
 
         # It grows, and the cloud has nothing.
         _scale(world, 3)
         failed = _asked(world, first)
         assert _count(failed) == 2, "what runs is not bought again"
-        wait_for("its new pods are there", lambda: len(uids(world)) == 4)
+        eventually("its new pods are there", lambda: len(uids(world)) == 4)
         world.answer(failed, "Failed")
-        wait_for("it is told", lambda: "GrowthReleased" in _events(world))
+        eventually("it is told", lambda: "GrowthReleased" in _events(world))
         assert _released(world) == {first["metadata"]["name"]: 1}
         assert running <= uids(world)
         assert is_up(world)
@@ -61,12 +62,12 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
         world.provision(second)
         world.wait_until_runs(NAME)
         grown = {first["metadata"]["name"]: 1, second["metadata"]["name"]: 2}
-        wait_for("its new pods may be scheduled with their own claim", lambda: _released(world) == grown)
+        eventually("its new pods may be scheduled with their own claim", lambda: _released(world) == grown)
         assert running <= uids(world)
 
         # It shrinks and grows again.
         _scale(world, 1, without=second["metadata"]["name"])
-        wait_for("two are gone", lambda: len(uids(world)) == 2)
+        eventually("two are gone", lambda: len(uids(world)) == 2)
         assert is_up(world)
         _scale(world, 2)
         third = _asked(world, first, second)
@@ -76,14 +77,14 @@ def test_each_growth_is_gated_as_its_own_gang_and_a_failed_one_touches_nothing(w
 
         # It is evicted as a whole and comes back as a whole: all is asked for anew, and it can be started.
         stop(world, "HoldAndDrain")
-        wait_for("it has stopped", lambda: not is_up(world) and not world.holds(NAME, "QuotaReserved"))
-        wait_for("all is given back", lambda: not _live(world))
+        eventually("it has stopped", lambda: not is_up(world) and not world.holds(NAME, "QuotaReserved"))
+        eventually("all is given back", lambda: not _live(world))
         stop(world, "None")
         again = _asked(world)
         assert _count(again) == 2
         world.provision(again)
         world.wait_until_runs(NAME)
-        wait_for("it is started", lambda: is_up(world))
+        eventually("it is started", lambda: is_up(world))
 
 
 def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> None:
@@ -91,12 +92,12 @@ def test_a_growth_that_is_taken_back_gives_its_request_back(world: World) -> Non
         apply(world.plane, elastic())
         first = _asked(world)
         world.provision(first)
-        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
+        eventually("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         _scale(world, 2)
         _asked(world, first)
-        wait_for("its pods are there", lambda: len(uids(world)) == 3)
+        eventually("its pods are there", lambda: len(uids(world)) == 3)
         _scale(world, 1, without=_GATED)
-        wait_for("only the first is left", lambda: _live(world) == {uid(first)})
+        eventually("only the first is left", lambda: _live(world) == {uid(first)})
         world.wait_until_runs(NAME)
         assert is_up(world)
 
@@ -106,20 +107,20 @@ def test_a_growth_that_was_refused_begins_anew_when_it_asks_for_less(world: Worl
         apply(world.plane, elastic())
         first = _asked(world)
         world.provision(first)
-        wait_for("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
+        eventually("its worker may be scheduled", lambda: _released(world) == {first["metadata"]["name"]: 1})
         _scale(world, 4)
         second = _asked(world, first)
         world.answer(second, "Failed", reason="InvalidArgument")
-        wait_for("it is refused", lambda: "GrowthRefused" in _events(world))
-        wait_for("its request is given back", lambda: _live(world) == {uid(first)})
-        wait_for("its pods are there", lambda: len(uids(world)) == 5)
+        eventually("it is refused", lambda: "GrowthRefused" in _events(world))
+        eventually("its request is given back", lambda: _live(world) == {uid(first)})
+        eventually("its pods are there", lambda: len(uids(world)) == 5)
         _scale(world, 2, without=_GATED)
         third = _asked(world, first, second)
         assert _count(third) == 1
         world.provision(third)
         world.wait_until_runs(NAME)
         grown = {first["metadata"]["name"]: 1, third["metadata"]["name"]: 1}
-        wait_for("what it asks for now runs", lambda: _released(world) == grown)
+        eventually("what it asks for now runs", lambda: _released(world) == grown)
 
 
 def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: World) -> None:
@@ -142,7 +143,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(world: W
                         world.provision(each)
             return sum(_released(world).values()) == 3
 
-        wait_for("all three may be scheduled", settled)
+        eventually("all three may be scheduled", settled)
         assert all(pods <= asked[name] for name, pods in _released(world).items()), "a pod without a node"
         assert is_up(world)
 
@@ -170,7 +171,7 @@ def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: Worl
     # It gets no quota: of one that has it Kueue counts a change in a slice of its own.
     cluster["metadata"]["labels"][names.QUEUE_LABEL] = "absent"
     apply(world.plane, cluster)
-    (counted,) = wait_for("it is queued", lambda: world.items(f"{KUEUE}/namespaces/{TEAM}/workloads"))
+    (counted,) = eventually("it is queued", lambda: world.items(f"{KUEUE}/namespaces/{TEAM}/workloads"))
     assert counted["spec"]["podSets"][1]["count"] == 1
     larger = pod("l4")
     larger["containers"][0]["resources"] = {"requests": {"cpu": "7"}, "limits": {"cpu": "7"}}
@@ -188,13 +189,13 @@ def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: Worl
         found: dict[str, Any] = now["spec"]["podSets"][1]
         return found
 
-    wait_for("it counts the new number", lambda: workers()["count"] == 2)
+    eventually("it counts the new number", lambda: workers()["count"] == 2)
     assert workers()["template"] == counted["spec"]["podSets"][1]["template"]
 
 
 def _asked(world: World, *but: dict[str, Any]) -> dict[str, Any]:
     """The request of the slice that lives, once there is one that is none of those."""
-    (found,) = wait_for("it has asked", partial(world.asked, NAME, *but))
+    (found,) = eventually("it has asked", partial(world.asked, NAME, *but))
     return dict(found)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.elastic_cluster import NAME, elastic, is_up, pods, scale, stop, uids
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu
 from tests.integration.kueue_api.world import PODS, World
 from tests.integration.pod_autoscaler import PLACEHOLDERS, taint_of
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -61,7 +62,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(cloud: C
     world = cloud.world
     with world.kuberay(), world.manager():
         apply(world.plane, elastic())
-        wait_for("it asks", lambda: world.items(PLACEHOLDERS))
+        eventually("it asks", lambda: world.items(PLACEHOLDERS))
         cloud.stock["l4"] = 4
         cloud.until("it has quota and nodes", lambda: any(map(taint_of, cloud.nodes())))
         scale(world, 3)
@@ -72,7 +73,7 @@ def test_a_growth_before_the_first_part_has_its_nodes_asks_for_all(cloud: Cloud)
     world = cloud.world
     with world.kuberay(), world.manager():
         apply(world.plane, elastic())
-        wait_for("it asks", lambda: len(world.items(PLACEHOLDERS)) == 1)
+        eventually("it asks", lambda: len(world.items(PLACEHOLDERS)) == 1)
         scale(world, 3)
         cloud.until("it asks for all", lambda: len(world.items(PLACEHOLDERS)) == 3)
         assert not bound(workers(world))
@@ -89,9 +90,9 @@ def test_a_worker_that_is_made_again_while_its_cluster_grows_gets_a_node_too(clo
         starts_whole(cloud, size=1)
         (first,) = workers(world)
         scale(world, 3)
-        wait_for("it asks for the difference", lambda: len(world.items(PLACEHOLDERS)) == 2)
+        eventually("it asks for the difference", lambda: len(world.items(PLACEHOLDERS)) == 2)
         force(world.plane, f"{PODS}/{first['metadata']['name']}")
-        wait_for("its worker is made again", lambda: len(workers(world)) == 3)
+        eventually("its worker is made again", lambda: len(workers(world)) == 3)
         cloud.stock["l4"] = 2
         starts_whole(cloud, size=3)
 

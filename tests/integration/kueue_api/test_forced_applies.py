@@ -14,8 +14,9 @@ import pytest
 
 from muster.local.envtest import path_of
 from muster.model import names
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import KUEUE, WORKLOADS, World
+from tests.waiting import eventually
 
 _OTHER: Final = "another"
 _QUEUE: Final = f"{KUEUE}/clusterqueues/team-b"
@@ -48,14 +49,14 @@ def held(world: World) -> Iterator[World]:
 def test_an_answer_that_kueue_sets_back_is_given_again_whole(held: World) -> None:
     with held.manager():
         held.submit("gang", "l4")
-        stale = wait_for("Kueue has written its entries", lambda: _entries(held, 2))
-        (request,) = wait_for("we have asked", partial(held.asked, "gang"))
+        stale = eventually("Kueue has written its entries", lambda: _entries(held, 2))
+        (request,) = eventually("we have asked", partial(held.asked, "gang"))
         held.provision(request)
-        ready = wait_for("we are ready", lambda: _answer(held, "Ready"))
+        ready = eventually("we are ready", lambda: _answer(held, "Ready"))
 
         for _ in range(5):
             _force(held, stale)
-            again = wait_for("we are ready again", lambda: _answer(held, "Ready"))
+            again = eventually("we are ready again", lambda: _answer(held, "Ready"))
             assert again["podSetUpdates"] == ready["podSetUpdates"]
         assert [one["metadata"]["uid"] for one in held.asked("gang")] == [request["metadata"]["uid"]]
         _say(held, "Ready")
@@ -67,7 +68,7 @@ def test_a_storm_of_them_costs_neither_a_second_request_nor_the_answer(held: Wor
     """While the gang asks, waits and becomes whole, what Kueue saw first is written over and over."""
     with held.manager():
         held.submit("gang", "l4")
-        stale = wait_for("Kueue has written its entries", lambda: _entries(held, 2))
+        stale = eventually("Kueue has written its entries", lambda: _entries(held, 2))
         seen: set[str] = set()
         is_answered = False
         for _ in range(60):
@@ -78,8 +79,8 @@ def test_a_storm_of_them_costs_neither_a_second_request_nor_the_answer(held: Wor
                 held.provision(asked[0])
                 is_answered = True
         if not is_answered:
-            held.provision(wait_for("we have asked", partial(held.asked, "gang"))[0])
-        wait_for("we are ready", lambda: _answer(held, "Ready"))
+            held.provision(eventually("we have asked", partial(held.asked, "gang"))[0])
+        eventually("we are ready", lambda: _answer(held, "Ready"))
         _say(held, "Ready")
         held.wait_until_runs("gang")
         seen |= {one["metadata"]["uid"] for one in held.asked("gang")}
@@ -141,4 +142,4 @@ def _pod_annotation(world: World) -> str:
         found: str | None = (meta.get("annotations") or {}).get(names.CONSUME_ANNOTATION)
         return found
 
-    return str(wait_for("the job is started", claimed))
+    return str(eventually("the job is started", claimed))

@@ -24,8 +24,9 @@ from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from muster.replay.writer import write_recording
 from tests import built
 from tests.integration.accounts import account_kubeconfig, attack
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import deploy, recording_stack
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -86,7 +87,7 @@ def forecasted(
     write_recording(recording, _past())
     for name in ("runs", "waits"):
         apply(kueue_server, _workload(name))
-        wait_for(f"Kueue has looked at {name}", partial(_conditions, kueue_server, name))
+        eventually(f"Kueue has looked at {name}", partial(_conditions, kueue_server, name))
     container = next(each for each in pod["spec"]["containers"] if each["name"] == "forecaster")
     yield Forecasted(kueue_server, container, recording, player)
     for name in ("runs", "waits"):
@@ -198,7 +199,7 @@ def test_a_waiting_workload_says_when_it_may_start_until_it_starts(forecasted: F
     assert forecasted.get("waits")["metadata"]["resourceVersion"] == before, "written twice in ten minutes"
 
     forecasted.plane.call("DELETE", f"{WORKLOADS}/runs")
-    wait_for(
+    eventually(
         "the other one is admitted",
         lambda: any(
             each["type"] == "QuotaReserved" and each["status"] == "True"
@@ -238,7 +239,7 @@ def test_a_stolen_token_of_its_account_writes_that_annotation_and_nothing_else(
     def status(body: Object) -> int:
         return attack(forecasted.plane, "PATCH", f"{WORKLOADS}/waits", body, MERGE, account=deployed.NAME)
 
-    wait_for("the policy is in force", lambda: status({"metadata": {"labels": {"early": "x"}}}) == 403)
+    eventually("the policy is in force", lambda: status({"metadata": {"labels": {"early": "x"}}}) == 403)
     assert status({"metadata": {"annotations": {FORECAST_ANNOTATION: "starts at once"}}}) == 200
     assert status(change) == 403
 

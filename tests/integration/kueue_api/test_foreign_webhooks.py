@@ -18,8 +18,9 @@ from muster.local.cluster.certificates import authority
 from muster.local.envtest import path_of
 from muster.local.envtest.process import free_port
 from muster.model import names
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import World, is_outside
+from tests.waiting import eventually
 
 _ADDED: Final = ({"op": "add", "path": "/spec/parameters/zone", "value": "europe-west4-a"},)
 _CHANGED: Final = (
@@ -30,7 +31,7 @@ _CHANGED: Final = (
 def test_a_webhook_that_adds_a_parameter_costs_no_second_request(world: World) -> None:
     with _webhook(world, _ADDED) as creates, world.manager():
         world.submit("gang", "l4")
-        (asked,) = wait_for("it has asked", partial(world.asked, "gang"))
+        (asked,) = eventually("it has asked", partial(world.asked, "gang"))
         assert asked["spec"]["parameters"]["zone"] == "europe-west4-a"
         world.provision(asked)
         world.wait_until_runs("gang")
@@ -40,7 +41,7 @@ def test_a_webhook_that_adds_a_parameter_costs_no_second_request(world: World) -
 def test_a_webhook_that_changes_the_request_costs_one_create_a_try_and_is_named(world: World) -> None:
     with _webhook(world, _CHANGED) as creates, world.manager():
         world.submit("gang", "l4")
-        wait_for("its second try has failed", lambda: _tries(world) == 2)
+        eventually("its second try has failed", lambda: _tries(world) == 2)
         assert len(creates) == 2
         assert is_outside(world.workload("gang"))
         notes = (world.workload("gang") or {})["metadata"]["annotations"]
@@ -92,7 +93,7 @@ def _webhook(world: World, patch: tuple[dict[str, str], ...]) -> Iterator[list[s
     configuration = _configuration(port, base64.b64encode(issuer.pair.certificate.read_bytes()).decode())
     apply(world.plane, configuration)
     try:
-        wait_for("the API server calls it", partial(_is_called, world, created))
+        eventually("the API server calls it", partial(_is_called, world, created))
         created.clear()
         yield created
     finally:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu, work
 from tests.integration.kueue_api.world import World
+from tests.waiting import eventually
 
 
 def test_a_head_that_tolerates_gpus_gets_quota_and_a_place_with_its_workers(world: World) -> None:
@@ -16,7 +17,7 @@ def test_a_head_that_tolerates_gpus_gets_quota_and_a_place_with_its_workers(worl
     cluster["spec"]["headGroupSpec"]["template"]["spec"] = {**plain(), **placed}
     with world.manager():
         apply(world.plane, cluster)
-        (request,) = wait_for("it has asked", partial(world.asked, "job"))
+        (request,) = eventually("it has asked", partial(world.asked, "job"))
         assert sum(each["count"] for each in request["spec"]["podSets"]) == 2
         workload = world.workload("job") or {}
         assigned = {

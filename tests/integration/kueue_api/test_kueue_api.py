@@ -19,9 +19,10 @@ from muster.local.envtest import ControlPlane, path_of
 from muster.model.kueue.defaults import DEFAULTED
 from muster.model.stack import Scheduler, Stack
 from muster.provider.manifests import lean
-from tests.integration.kueue_api.objects import Refused, apply, wait_for
+from tests.integration.kueue_api.objects import Refused, apply
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks
+from tests.waiting import eventually
 
 _ROOT: Final = Path(__file__).parents[3]
 SHARED: Final = Path(__file__).with_name("shared_queue.yaml")
@@ -108,7 +109,9 @@ def test_the_queues_of_a_stack_admit_work(kueue_server: ControlPlane) -> None:
         apply(kueue_server, item)
     path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/team-c"
     # What it said of an earlier stack's queue of this name stands until Kueue has looked again.
-    wait_for("team-c lacks nothing", lambda: _said(kueue_server, path) in ("Ready", "AdmissionCheckInactive"))
+    eventually(
+        "team-c lacks nothing", lambda: _said(kueue_server, path) in ("Ready", "AdmissionCheckInactive")
+    )
 
 
 def _said(server: ControlPlane, path: str) -> str:

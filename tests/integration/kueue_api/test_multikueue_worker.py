@@ -15,7 +15,6 @@ from typing import Final
 import pytest
 
 from muster.model import names
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import (
     POLICY,
     REQUESTS,
@@ -28,6 +27,7 @@ from tests.integration.kueue_api.world import (
     is_ours,
     pod,
 )
+from tests.waiting import eventually
 
 _AT: Final = f"{WORKLOADS}/remote"
 
@@ -35,15 +35,15 @@ _AT: Final = f"{WORKLOADS}/remote"
 @pytest.mark.parametrize("policy", [{}, {"onStockOut": "nextFlavor"}], ids=["retry", "nextFlavor"])
 def test_a_gang_backs_off_without_a_change_of_its_spec_and_tries_again(world: World, policy: Object) -> None:
     with world.policy(**policy), world.manager(), _dispatched(world, pinned=not policy) as spec:
-        (first,) = wait_for("it has asked", partial(_asked, world))
+        (first,) = eventually("it has asked", partial(_asked, world))
         world.answer(first, "Failed", reason="ResourcePoolExhausted")
-        said = wait_for("it says when it tries again", lambda: _said(world, "try 2 at"))
+        said = eventually("it says when it tries again", lambda: _said(world, "try 2 at"))
         assert "released everything (out of stock: ResourcePoolExhausted: said by a test)" in said
         assert "MultiKueue" in said
-        wait_for("it has given back its capacity", lambda: not _asked(world, first))
-        (second,) = wait_for("it has asked anew", partial(_asked, world, first))
+        eventually("it has given back its capacity", lambda: not _asked(world, first))
+        (second,) = eventually("it has asked anew", partial(_asked, world, first))
         world.provision(second)
-        wait_for("it is admitted", lambda: holds(world.plane.call("GET", _AT), "Admitted"))
+        eventually("it is admitted", lambda: holds(world.plane.call("GET", _AT), "Admitted"))
         live = world.plane.call("GET", _AT)
         assert live["spec"] == spec, "the manager would delete it"
         assert condition(live, "Evicted")["status"] != "True"
@@ -51,7 +51,7 @@ def test_a_gang_backs_off_without_a_change_of_its_spec_and_tries_again(world: Wo
 
 def test_a_gang_that_never_fits_says_so_and_is_not_dispatched_again_and_again(world: World) -> None:
     with world.manager(), world.policy(flavors=_of_one_node(world)), _dispatched(world, count=2) as spec:
-        said = wait_for("it says so", lambda: _said(world, "refused: "))
+        said = eventually("it says so", lambda: _said(world, "refused: "))
         assert "MultiKueue manager" in said
         assert not _asked(world)
         assert world.plane.call("GET", _AT)["spec"] == spec

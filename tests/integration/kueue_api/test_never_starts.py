@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import PATHS, Object, plain, selecting, with_gpu, work
 from tests.integration.kueue_api.world import World, condition
+from tests.waiting import eventually
 
 
 def test_kuberay_fails_a_job_in_an_existing_cluster_that_kueue_has_suspended(world: World) -> None:
@@ -17,7 +18,7 @@ def test_kuberay_fails_a_job_in_an_existing_cluster_that_kueue_has_suspended(wor
     try:
         assert world.plane.call("GET", path)["spec"]["suspend"] is True
         with world.kuberay():
-            status = wait_for(
+            status = eventually(
                 "KubeRay has looked at it",
                 lambda: _deployed(world.plane.call("GET", path)),
             )
@@ -47,7 +48,7 @@ def test_kueue_lets_it_wait_for_ever(world: World) -> None:
             job["metadata"]["name"] = name
             apply(world.plane, job)
         for name, (_, why) in _WAITING.items():
-            said = wait_for(f"Kueue has looked at {name}", partial(_reason, world, name))
+            said = eventually(f"Kueue has looked at {name}", partial(_reason, world, name))
             assert why in said
 
 

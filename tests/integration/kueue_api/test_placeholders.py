@@ -10,7 +10,7 @@ from typing import Any
 from muster.model import names
 from tests.integration.accounts import attack
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
 from tests.integration.kueue_api.world import (
     JOBS,
@@ -21,6 +21,7 @@ from tests.integration.kueue_api.world import (
     is_outside,
 )
 from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -30,7 +31,7 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> 
     world = cloud.world
     with world.manager("--read-events"):
         apply(world.plane, work("Job", with_gpu("l4"), count=3))
-        wait_for("placeholders are made", lambda: len(_placeholders(world)) == 3)
+        eventually("placeholders are made", lambda: len(_placeholders(world)) == 3)
         held = _placeholders(world)
         assert all(each["spec"]["priorityClassName"] == names.PLACEHOLDER_PRIORITY_CLASS for each in held)
         cloud.stock["l4"] = 2
@@ -45,8 +46,8 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> 
             apply(world.plane, _rival(number))
         cloud.stock["l4"] = 5
         cloud.until("it runs whole", lambda: len(_bound(PODS, world)) == 3)
-        wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
-        wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+        eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+        eventually("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     (entry,) = {str(each["tolerations"]) for each in world.entry("job")["podSetUpdates"]}
     assert names.HELD_TAINT_KEY in entry
     on = {each["spec"]["nodeName"] for each in world.items(PODS)}
@@ -63,8 +64,8 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
         cloud.until("it is out of the quota", lambda: is_outside(world.workload("job")))
         noted = (world.workload("job") or {})["metadata"]["annotations"]
         assert "2 of 4 l4 nodes" in noted[names.LAST_FAILURE_ANNOTATION]
-        wait_for("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
-        wait_for("the quota is free", lambda: not world.holds("job", "QuotaReserved"))
+        eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+        eventually("the quota is free", lambda: not world.holds("job", "QuotaReserved"))
     assert not world.items(PODS)
     assert not any(map(taint_of, cloud.nodes()))
 
@@ -74,12 +75,12 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     world = cloud.world
     with world.manager(name="first"):
         apply(world.plane, work("Job", with_gpu("l4"), count=2))
-        wait_for("placeholders are made", lambda: len(_placeholders(world)) == 2)
+        eventually("placeholders are made", lambda: len(_placeholders(world)) == 2)
     cloud.stock["l4"] = 2
     cloud.until("both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
     with world.manager(name="second"):
-        wait_for("it runs whole", lambda: len(_bound(PODS, world)) == 2)
-        wait_for("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+        eventually("it runs whole", lambda: len(_bound(PODS, world)) == 2)
+        eventually("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     world.delete(f"{JOBS}/job")
     force(world.plane, PODS)
     for path in (PODS, WORKLOADS, TEMPLATES):
@@ -96,8 +97,8 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     world.delete(f"{JOBS}/job")
     world.wait_until_empty(WORKLOADS)
     with world.manager(name="fourth"):
-        wait_for("the placeholders are swept", lambda: not world.items(PLACEHOLDERS))
-        wait_for("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
+        eventually("the placeholders are swept", lambda: not world.items(PLACEHOLDERS))
+        eventually("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
 
 
 def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Cloud) -> None:
@@ -107,7 +108,7 @@ def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(
             job = work("Job", with_gpu("l4"), count=3)
             job["metadata"]["name"] = name
             apply(world.plane, job)
-            wait_for(f"{name} asks", partial(_of, name, world))
+            eventually(f"{name} asks", partial(_of, name, world))
         cloud.stock["l4"] = 3
         cloud.until("one runs whole", lambda: len(_bound(PODS, world)) == 3)
         # The scheduler chooses whose placeholders it places first.

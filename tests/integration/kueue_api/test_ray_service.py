@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.ray_upgrades import Upgrade
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+from tests.waiting import eventually
 
 _NAME: Final = "llm"
 _SERVICES: Final = f"/apis/ray.io/v1/namespaces/{TEAM}/rayservices"
@@ -35,10 +36,10 @@ def test_an_upgrade_is_queued_as_a_gang_and_runs_in_the_same_cluster(world: Worl
         _change_cluster(world, workerGroupSpecs=[group | {"replicas": 2, "maxReplicas": 2}])
         request = _asked(world)
         assert sum(each["count"] for each in request["spec"]["podSets"]) == 2
-        wait_for("the old pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
+        eventually("the old pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
         assert not world.holds(_NAME, "Admitted")
         world.provision(request)
-        wait_for("it is started anew", lambda: len(_workers(world)) == 2)
+        eventually("it is started anew", lambda: len(_workers(world)) == 2)
 
         second = request["metadata"]["name"]
         assert _workers(world) == [(second, "newer")] * 2
@@ -51,9 +52,9 @@ def test_an_evicted_service_stops_and_comes_back_through_the_gate(world: World) 
     with _service(world, Upgrade.NONE):
         first = _started(world)
         _stop(world, "HoldAndDrain")
-        wait_for("its pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
-        wait_for("its quota is free", lambda: not world.holds(_NAME, "QuotaReserved"))
-        wait_for("its request is given back", lambda: not world.asked(_NAME))
+        eventually("its pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
+        eventually("its quota is free", lambda: not world.holds(_NAME, "QuotaReserved"))
+        eventually("its request is given back", lambda: not world.asked(_NAME))
         _stop(world, "None")
         again = _started(world)
         assert again != first
@@ -65,7 +66,7 @@ def test_the_strategy_that_is_refused_runs_gpus_that_no_queue_has_counted(world:
     with _service(world, Upgrade.NEW_CLUSTER):
         request = _started(world)
         _change_cluster(world, headGroupSpec={"rayStartParams": {"num-cpus": "0"}})
-        wait_for("a second cluster has a worker of its own", lambda: len(_workers(world)) == 2)
+        eventually("a second cluster has a worker of its own", lambda: len(_workers(world)) == 2)
         assert len(_clusters(world)) == 2
         counted = (world.workload(_NAME) or {})["spec"]["podSets"]
         assert {each["name"]: each["count"] for each in counted} == {"head": 1, "l4": 1}
@@ -109,7 +110,7 @@ def _started(world: World) -> str:
     assert not _workers(world), "no pod is there before its nodes are"
     world.provision(request)
     world.wait_until_runs(_NAME)
-    wait_for("its worker is made", lambda: _workers(world))
+    eventually("its worker is made", lambda: _workers(world))
     return str(request["metadata"]["name"])
 
 
@@ -119,7 +120,7 @@ def _asked(world: World) -> dict[str, Any]:
     def new() -> list[dict[str, Any]]:
         return [one for one in world.asked(_NAME) if not (one.get("status") or {}).get("conditions")]
 
-    (found,) = wait_for("it has asked", new)
+    (found,) = eventually("it has asked", new)
     return dict(found)
 
 

@@ -18,8 +18,9 @@ from muster.render import recorder as deployed
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Recording
 from tests.integration.accounts import account_kubeconfig
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import RecorderProcess, account, deploy, recording_stack, start_and_watch
+from tests.waiting import PATIENCE, eventually
 
 Object = dict[str, Any]
 
@@ -74,9 +75,9 @@ def test_a_recording_equals_what_happened(
     _submit(team, "low", gpus=2, priority=10)
     first = _admitted(team, "low")
     _submit(team, "high", gpus=3, priority=100)
-    evicted = wait_for("low is preempted", lambda: _condition(_get(team, "low"), "Evicted"))
+    evicted = eventually("low is preempted", lambda: _condition(_get(team, "low"), "Evicted"))
     released = _release(team, "low")
-    wait_for("low's first run is in the file", lambda: _has_ended_run(recorder, 10))
+    eventually("low's first run is in the file", lambda: _has_ended_run(recorder, 10))
     process.kill()
     process.wait()
 
@@ -85,11 +86,11 @@ def test_a_recording_equals_what_happened(
     process = recorder.start()
     second = _admitted(team, "low")
     _submit(team, "large", gpus=4, priority=5)
-    wait_for("large waits", lambda: _find(_get(team, "large"), "QuotaReserved"))
+    eventually("large waits", lambda: _find(_get(team, "large"), "QuotaReserved"))
     team.call("DELETE", f"{WORKLOADS}/large")
-    wait_for("large has left", lambda: _left(recorder, 5))
+    eventually("large has left", lambda: _left(recorder, 5))
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(PATIENCE) == 0
 
     jobs = recorder.jobs()
     by_name = {name: _get(team, name)["metadata"] for name in ("early", "low", "high")}
@@ -151,9 +152,9 @@ def test_the_recorder_of_a_stack_is_accepted_and_records_with_its_own_rights(
         [sys.executable, *container["command"][1:], *arguments, f"--kubeconfig={kubeconfig}"]
     )
     _submit(team, "deployed", gpus=1, priority=7)
-    wait_for("the job is recorded", lambda: any(job.priority == 7 for job in load_recording(out).jobs))
+    eventually("the job is recorded", lambda: any(job.priority == 7 for job in load_recording(out).jobs))
     process.terminate()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(PATIENCE) == 0
     command = [sys.executable, *container["command"][1:], "print", f"--out={out}"]
     copy = tmp_path / "copy.jsonl.gz"
     copy.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -210,7 +211,7 @@ def _admitted(plane: ControlPlane, name: str) -> float:
         found = _get(plane, name)
         return None if _condition(found, "Evicted") else _condition(found, "Admitted")
 
-    at: float = wait_for(f"{name} is admitted", look)
+    at: float = eventually(f"{name} is admitted", look)
     return at
 
 

@@ -11,8 +11,9 @@ import pytest
 from muster.components import gang_authority
 from muster.local.envtest import path_of
 from muster.model import names
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import KUEUE, MERGE, World, condition, is_let_in, is_outside
+from tests.waiting import eventually
 
 _QUEUE: Final = f"{KUEUE}/clusterqueues/team-b"
 _CHECK: Final = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
@@ -33,7 +34,7 @@ def deployed(world: World) -> Iterator[World]:
 def test_a_restart_is_no_removal(deployed: World) -> None:
     with deployed.manager(_WHOSE) as manager:
         deployed.submit("gang", "l4")
-        (request,) = wait_for("it has asked", partial(deployed.asked, "gang"))
+        (request,) = eventually("it has asked", partial(deployed.asked, "gang"))
         manager.stop()
         assert deployed.is_active(names.ADMISSION_CHECK)
         (left,) = deployed.asked("gang")
@@ -45,9 +46,9 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         deployed.run("running")
         for name, pool in (("asking", "l4"), ("outside", "h100")):
             deployed.submit(name, pool)
-            wait_for(f"{name} has asked", partial(deployed.asked, name))
+            eventually(f"{name} has asked", partial(deployed.asked, name))
         deployed.answer(deployed.asked("outside")[0], "Failed")
-        wait_for("one waits outside the quota", lambda: is_outside(deployed.workload("outside")))
+        eventually("one waits outside the quota", lambda: is_outside(deployed.workload("outside")))
         deployed.delete(path_of(_deployment()))
         manager.stop()
 
@@ -55,7 +56,7 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         active = condition(deployed.plane.call("GET", _CHECK), "Active")
         assert (active["status"], active["reason"]) == ("False", "ControllerRemoved")
         assert "remove the check from the ClusterQueue" in active["message"]
-        wait_for("the queue says that its check is not there", lambda: _is_closed(deployed))
+        eventually("the queue says that its check is not there", lambda: _is_closed(deployed))
         assert "has been removed" in deployed.entry("asking")["message"]
         assert "ControllerRemoved" in _events(deployed, "asking")
         # Nothing is held for nobody, and nobody is left deactivated.
@@ -69,14 +70,14 @@ def test_gangs_are_told_give_back_what_they_hold_and_can_go_on(deployed: World) 
         # It comes back: all as before.
         apply(deployed.plane, _deployment())
         manager.start()
-        wait_for("its check is active again", lambda: deployed.is_active(names.ADMISSION_CHECK))
+        eventually("its check is active again", lambda: deployed.is_active(names.ADMISSION_CHECK))
         for name in ("asking", "outside"):
-            deployed.provision(wait_for(f"{name} asks again", partial(deployed.asked, name))[0])
+            deployed.provision(eventually(f"{name} asks again", partial(deployed.asked, name))[0])
             deployed.wait_until_runs(name)
 
         # It goes for good, and the check is taken off the queue.
         deployed.submit("last", "l4")
-        wait_for("it has asked", partial(deployed.asked, "last"))
+        eventually("it has asked", partial(deployed.asked, "last"))
         deployed.delete(path_of(_deployment()))
         manager.stop()
         spec = {"spec": {"admissionChecksStrategy": None}}

@@ -14,8 +14,9 @@ from typing import Any, Final
 import pytest
 
 from muster.model import names
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
+from tests.waiting import eventually
 
 _QUEUE: Final = f"{KUEUE}/namespaces/{TEAM}/localqueues/default"
 
@@ -37,28 +38,28 @@ def test_it_does_too_when_nobody_of_ours_was_there_at_the_eviction(open_queue: W
 def _is_renamed_and_admitted(world: World, *, away: bool = False) -> None:
     with world.manager() as manager:
         apply(world.plane, _cluster("before"))
-        (first,) = wait_for("it has asked", partial(world.asked, "training"))
+        (first,) = eventually("it has asked", partial(world.asked, "training"))
         world.provision(first)
         world.wait_until_runs("training")
-        wait_for("its pods are told their request", lambda: _claimed(world, "before"))
+        eventually("its pods are told their request", lambda: _claimed(world, "before"))
         if away:
             manager.kill()
         _stop(world, "HoldAndDrain")
-        wait_for("it has lost its quota", lambda: not world.holds("training", "QuotaReserved"))
-        wait_for("it is suspended", lambda: _spec(world)["suspend"])
+        eventually("it has lost its quota", lambda: not world.holds("training", "QuotaReserved"))
+        eventually("it is suspended", lambda: _spec(world)["suspend"])
         _rename(world, "after")
         if away:
             _stop(world, "None")
             manager.start()
-        wait_for("its Workload has the new PodSet", lambda: "after" in _pod_sets(world))
+        eventually("its Workload has the new PodSet", lambda: "after" in _pod_sets(world))
         _stop(world, "None")
         # A manager that was away takes the first back in its own time.
-        (request,) = wait_for("it has asked anew", partial(world.asked, "training", first))
+        (request,) = eventually("it has asked anew", partial(world.asked, "training", first))
         world.provision(request)
         world.wait_until_runs("training")
         updates = world.entry("training")["podSetUpdates"]
         assert {each["name"] for each in updates} == {"after"}
-        claimed = wait_for("its pods are told their request", lambda: _claimed(world, "after"))
+        claimed = eventually("its pods are told their request", lambda: _claimed(world, "after"))
         assert claimed == request["metadata"]["name"]
 
 

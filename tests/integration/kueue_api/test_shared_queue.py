@@ -10,10 +10,11 @@ from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.render import kueue
 from muster.render.submission import submissions
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.test_kueue_api import SHARED
 from tests.integration.kueue_api.world import KUEUE, holds, pod
 from tests.unit.model.kueue_files import rendered
+from tests.waiting import eventually
 
 _WHOLE_QUOTA: Final = 2
 
@@ -43,9 +44,9 @@ def test_a_team_preempts_work_of_another_team_of_its_queue(kueue_server: Control
     assert kueue.names_by_team(stack) == {"speech": "vision", "vision": "vision"}
     low = {**submissions(stack)["vision"].labels(), names.PRIORITY_LABEL: "low"}
     _submit(kueue_server, "vision-ci", low)
-    wait_for("the owner's work is admitted", lambda: _is_admitted(kueue_server, "vision-ci"))
+    eventually("the owner's work is admitted", lambda: _is_admitted(kueue_server, "vision-ci"))
     _submit(kueue_server, "speech", submissions(stack)["speech"].labels())
-    wait_for("the other team's work is admitted", lambda: _is_admitted(kueue_server, "speech"))
+    eventually("the other team's work is admitted", lambda: _is_admitted(kueue_server, "speech"))
     evicted = _workload(kueue_server, "vision-ci")
     assert not holds(evicted, "Admitted")
     assert holds(evicted, "Preempted")

@@ -7,8 +7,8 @@ from __future__ import annotations
 from functools import partial
 
 from muster.model import names
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.world import MERGE, WORKLOADS, Object, World, is_outside
+from tests.waiting import eventually
 
 
 def test_a_gang_that_is_stopped_in_its_pause_stays_out_until_it_is_let_go(world: World) -> None:
@@ -21,12 +21,12 @@ def test_a_gang_that_is_stopped_in_its_pause_stays_out_until_it_is_let_go(world:
         world.submit("other", "l4")
         while _note(world, "other", names.RETRY_AT_ANNOTATION) <= returns:
             _fail(world, "other")
-        wait_for("another comes back, which was to wait longer", partial(world.asked, "other"))
+        eventually("another comes back, which was to wait longer", partial(world.asked, "other"))
         assert is_outside(world.workload("stopped"))
         assert not world.asked("stopped")
 
         _stop(world, "stopped", None)
-        (asked,) = wait_for("it tries again", partial(world.asked, "stopped"))
+        (asked,) = eventually("it tries again", partial(world.asked, "stopped"))
         assert _note(world, "stopped", names.TRIES_ANNOTATION) == "1"
         world.provision(asked)
         world.wait_until_runs("stopped")
@@ -35,15 +35,15 @@ def test_a_gang_that_is_stopped_in_its_pause_stays_out_until_it_is_let_go(world:
 def test_a_gang_that_is_stopped_while_it_waits_for_nodes_or_runs_gives_everything_back(world: World) -> None:
     with world.manager():
         world.submit("gang", "l4")
-        (first,) = wait_for("it has asked", partial(world.asked, "gang"))
+        (first,) = eventually("it has asked", partial(world.asked, "gang"))
         _stop(world, "gang", "true")
-        wait_for("it has given back everything", lambda: _holds_nothing(world))
+        eventually("it has given back everything", lambda: _holds_nothing(world))
         _stop(world, "gang", None)
-        (second,) = wait_for("it has asked anew", partial(world.asked, "gang", first))
+        (second,) = eventually("it has asked anew", partial(world.asked, "gang", first))
         world.provision(second)
         world.wait_until_runs("gang")
         _stop(world, "gang", "true")
-        wait_for("it runs no more", lambda: _holds_nothing(world))
+        eventually("it runs no more", lambda: _holds_nothing(world))
         assert not _note(world, "gang", names.TRIES_ANNOTATION), "a person's word is no failed try"
 
 
@@ -57,9 +57,9 @@ def _holds_nothing(world: World) -> bool:
 
 def _fail(world: World, name: str) -> None:
     """Its try fails, and it waits outside the quota."""
-    (request,) = wait_for(f"{name} has asked", partial(world.asked, name))
+    (request,) = eventually(f"{name} has asked", partial(world.asked, name))
     world.answer(request, "Failed")
-    wait_for(f"{name} waits", lambda: is_outside(world.workload(name)))
+    eventually(f"{name} waits", lambda: is_outside(world.workload(name)))
 
 
 def _stop(world: World, name: str, value: str | None) -> None:

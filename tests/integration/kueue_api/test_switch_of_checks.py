@@ -19,9 +19,10 @@ from muster.model import names
 from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.render import kueue
 from tests.integration.kueue_api.conftest import world_of
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import ROOT, World, is_let_in, is_ours, is_outside, is_theirs
 from tests.unit.model.kueue_files import rendered
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -40,31 +41,31 @@ def test_work_that_waits_goes_over_to_kueues_own_check_and_back(world: World) ->
         world.submit("outside", "l4")
         world.submit("asking", "h100")
         for name in ("outside", "asking"):
-            wait_for(f"{name} has asked", partial(world.requests, name))
+            eventually(f"{name} has asked", partial(world.requests, name))
         world.answer(world.requests("outside")[0], "Failed")
-        wait_for("outside waits outside the quota", lambda: is_outside(world.workload("outside")))
+        eventually("outside waits outside the quota", lambda: is_outside(world.workload("outside")))
         _go_over(world, ours, builtin)
-        wait_for("outside is let back in", lambda: is_let_in(world.workload("outside")))
-        wait_for("what asking had asked for is released", lambda: not _ours(world, "asking"))
+        eventually("outside is let back in", lambda: is_let_in(world.workload("outside")))
+        eventually("what asking had asked for is released", lambda: not _ours(world, "asking"))
 
     # Ours is gone, and Kueue asks anew.
     for name in ("outside", "asking"):
-        wait_for(f"Kueue has asked for {name}", partial(_theirs, world, name))
+        eventually(f"Kueue has asked for {name}", partial(_theirs, world, name))
         assert not _ours(world, name)
         assert {each["name"] for each in _entries(world, name)} <= set(theirs)
     (request,) = world.requests("outside")
     world.answer(request, "Provisioned")
-    wait_for("outside is admitted", lambda: world.holds("outside", "Admitted"))
+    eventually("outside is admitted", lambda: world.holds("outside", "Admitted"))
 
     # And back, while `asking` waits under Kueue's check and `outside` runs under it.
     world.begin()
     _go_over(world, builtin, ours)
     with world.manager():
-        wait_for("ours has asked for asking", lambda: _ours(world, "asking"))
-        wait_for("Kueue's request is gone", lambda: not _theirs(world, "asking"))
+        eventually("ours has asked for asking", lambda: _ours(world, "asking"))
+        eventually("Kueue's request is gone", lambda: not _theirs(world, "asking"))
         assert {each["name"] for each in _entries(world, "asking")} == {names.ADMISSION_CHECK}
         # What ran under Kueue's check runs on, and nothing is bought for it a second time.
-        wait_for("outside is ready for ours", lambda: world.entry("outside").get("state") == "Ready")
+        eventually("outside is ready for ours", lambda: world.entry("outside").get("state") == "Ready")
         assert world.holds("outside", "Admitted")
         assert not _ours(world, "outside")
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from muster.model import names
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import (
     JOBS,
     KUEUE,
@@ -22,6 +22,7 @@ from tests.integration.kueue_api.world import (
     condition,
     pod,
 )
+from tests.waiting import eventually
 
 _EVENTS: Final = f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events"
 
@@ -31,14 +32,14 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
         world.run("trainer")
         (first,) = world.asked("trainer")
         ends = world.entry("trainer")["podSetUpdates"][0]["annotations"][names.LEASE_ENDS_ANNOTATION]
-        wait_for(
+        eventually(
             "its program can read it", lambda: _told(world, "trainer", names.LEASE_ENDS_ANNOTATION) == ends
         )
         lease = f"{names.GKE_LEASE_LABEL}={_lease(world, first)}"
         world.delete(f"/api/v1/nodes?labelSelector={lease}")
-        (second,) = wait_for("it has asked anew", partial(world.asked, "trainer", first))
+        (second,) = eventually("it has asked anew", partial(world.asked, "trainer", first))
         news = {"NodesMissing", "NodesLost"}
-        wait_for("both are told", lambda: news <= {each["reason"] for each in world.items(_EVENTS)})
+        eventually("both are told", lambda: news <= {each["reason"] for each in world.items(_EVENTS)})
         assert not world.holds("trainer", "Admitted")
         assert (world.workload("trainer") or {})["spec"].get("active") is not False
         world.provision(second)
@@ -48,13 +49,13 @@ def test_a_running_gang_that_loses_its_node_is_evicted_and_gets_another_request(
 def test_a_gang_whose_pool_is_empty_gets_the_next_flavor_of_its_queue(world: World) -> None:
     with world.policy(onStockOut="nextFlavor"), world.manager():
         _submit_anywhere(world, "anywhere")
-        (first,) = wait_for("it has asked", partial(world.asked, "anywhere"))
+        (first,) = eventually("it has asked", partial(world.asked, "anywhere"))
         _out_of_stock(world, first)
-        (second,) = wait_for("it has asked anew", partial(world.asked, "anywhere", first))
+        (second,) = eventually("it has asked anew", partial(world.asked, "anywhere", first))
         assert _pool(second) != _pool(first)
         world.provision(second)
         world.wait_until_runs("anywhere")
-        job = wait_for("the job has begun", lambda: _begun(world, "anywhere"))
+        job = eventually("the job has begun", lambda: _begun(world, "anywhere"))
         assert job["nodeSelector"][names.POOL_LABEL] == _pool(second)
         assert "affinity" not in job, "what steers Kueue is nothing to the job's own pods"
 
@@ -63,16 +64,16 @@ def test_what_comes_early_is_held_by_pods_that_go_when_the_gang_is_whole(world: 
     hold = world.policy(onStaggered="hold", placeholderImage="none", bookingWindow="4s", bookingMargin="3s")
     with hold, world.manager():
         apply(world.plane, _cluster("pair"))
-        both = wait_for("it has asked for both", lambda: _accepted(world, "pair", count=2))
+        both = eventually("it has asked for both", lambda: _accepted(world, "pair", count=2))
         early = next(each for each in both if _pool(each) == "l4")
         late = next(each for each in both if _pool(each) != "l4")
         world.provision(early)
-        (held,) = wait_for("its node is held", lambda: _placeholders(world))
+        (held,) = eventually("its node is held", lambda: _placeholders(world))
         assert held["metadata"]["annotations"][names.CONSUME_ANNOTATION] == early["metadata"]["name"]
         assert held["spec"]["nodeSelector"][names.GKE_LEASE_LABEL] == _lease(world, early)
         world.provision(late)
         world.wait_until_runs("pair")
-        wait_for("nothing stands in its way", lambda: not _placeholders(world))
+        eventually("nothing stands in its way", lambda: not _placeholders(world))
         assert {each["metadata"]["uid"] for each in world.asked("pair")} == {
             each["metadata"]["uid"] for each in both
         }
@@ -82,14 +83,14 @@ def test_what_is_wrong_with_a_policy_is_told_on_it_and_on_the_check_that_follows
     check = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
     with world.manager():
         with world.policy(bookingMargin="10m"):
-            said = wait_for("it is refused", lambda: _condition(world, POLICY, "Accepted", "False"))
+            said = eventually("it is refused", lambda: _condition(world, POLICY, "Accepted", "False"))
             assert (said["reason"], "bookingMargin" in said["message"]) == ("Invalid", True)
-            said = wait_for("so is the check", lambda: _condition(world, check, "Active", "False"))
+            said = eventually("so is the check", lambda: _condition(world, check, "Active", "False"))
             assert (said["reason"], "bookingMargin" in said["message"]) == ("BadParametersRef", True)
         with world.policy(onStaggered="hold"):
-            wait_for("the check is active", lambda: _condition(world, check, "Active", "True"))
-            wait_for("it is obeyed as far as it can be", lambda: _is_obeyed(world, "NoPlaceholderImage"))
-        wait_for("it is as it was", lambda: _is_obeyed(world, "Accepted"))
+            eventually("the check is active", lambda: _condition(world, check, "Active", "True"))
+            eventually("it is obeyed as far as it can be", lambda: _is_obeyed(world, "NoPlaceholderImage"))
+        eventually("it is as it was", lambda: _is_obeyed(world, "Accepted"))
 
 
 def _condition(world: World, path: str, kind: str, status: str) -> Object | None:

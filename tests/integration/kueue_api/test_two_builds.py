@@ -19,8 +19,9 @@ from typing import Final
 
 import pytest
 
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import ROOT, STACK, World, is_outside
+from tests.waiting import eventually
 
 _BEFORE: Final = "fc210a7efdfd090410e8136496d68c0dfa583f5d"
 _ROOMS: Final = ("controller", "model", "stackconfig", "manifests")
@@ -62,32 +63,32 @@ def test_both_act_at_once_and_a_gang_is_bought_once(world: World, older: Path) -
         world.run("running")
         world.submit("asking", "l4")
         world.submit("outside", "h100")
-        wait_for("both have asked", lambda: look("asking", "outside"))
+        eventually("both have asked", lambda: look("asking", "outside"))
         world.answer(world.asked("outside")[0], "Failed")
-        wait_for("one waits outside the quota", lambda: is_outside(world.workload("outside")))
+        eventually("one waits outside the quota", lambda: is_outside(world.workload("outside")))
 
         with world.manager(name="newer"):
             together = [f"together-{number}" for number in range(4)]
             for name in together:
                 world.submit(name, "l4")
-            wait_for("each has asked", lambda: look("asking", *together))
+            eventually("each has asked", lambda: look("asking", *together))
             for name in together:
                 world.provision(world.asked(name)[0])
-            wait_for("all run", lambda: look(*together) and _all_run(world, together))
+            eventually("all run", lambda: look(*together) and _all_run(world, together))
             assert all(len(bought[name]) == 1 for name in together)
 
             old.kill()
             _apply_policy(world, ROOT)
             # What the older one has begun is finished, not begun again.
             world.provision(world.asked("asking")[0])
-            wait_for("it runs", lambda: look("asking") and world.holds("asking", "Admitted"))
+            eventually("it runs", lambda: look("asking") and world.holds("asking", "Admitted"))
             assert len(bought["asking"]) == 1
-            (again,) = wait_for("the one outside asks again", partial(world.asked, "outside"))
+            (again,) = eventually("the one outside asks again", partial(world.asked, "outside"))
             assert again["metadata"]["uid"] not in bought["outside"]
             world.provision(again)
             world.wait_until_runs("outside")
             world.submit("begun", "l4")
-            (begun,) = wait_for("it has asked", partial(world.asked, "begun"))
+            (begun,) = eventually("it has asked", partial(world.asked, "begun"))
 
         # And back: the older stack is applied once more.
         _apply_policy(world, older)
@@ -104,7 +105,7 @@ def test_a_rollout_hands_the_gangs_over_with_the_lease(world: World, older: Path
     _apply_policy(world, older)
     with world.manager(name="leading", code=older, elects=True) as old:
         world.submit("gang", "l4")
-        (request,) = wait_for("it has asked", partial(world.asked, "gang"))
+        (request,) = eventually("it has asked", partial(world.asked, "gang"))
         with world.manager(name="following", elects=True, wait=False):
             old.stop()
             world.provision(request)

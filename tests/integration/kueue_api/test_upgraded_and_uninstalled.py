@@ -24,10 +24,10 @@ from muster.provider.manifests import Ref, ref_of
 from muster.render import gang, kueue
 from muster.render.queuetree import tree
 from tests.integration.kueue_api.conftest import bare_of
-from tests.integration.kueue_api.objects import wait_for
 from tests.integration.kueue_api.older import Older, migrate, older, stored_versions
 from tests.integration.kueue_api.world import KUEUE, STACK, WORKLOADS, World, is_let_in, is_outside
 from tests.unit.model.kueue_files import rendered
+from tests.waiting import eventually
 
 _CROWD: Final = 12
 _MINE: Final = (names.GROUP, names.CONTROLLER_NAME)
@@ -77,10 +77,10 @@ def _begin(world: World) -> None:
     world.run("running")
     for name in ("asking-0", "asking-1"):
         world.submit(name, "l4")
-        wait_for(f"{name} has asked", partial(world.asked, name))
+        eventually(f"{name} has asked", partial(world.asked, name))
     world.submit("outside", "h100")
-    world.answer(wait_for("it has asked", partial(world.asked, "outside"))[0], "Failed")
-    wait_for("it waits outside the quota", lambda: is_outside(world.workload("outside")))
+    world.answer(eventually("it has asked", partial(world.asked, "outside"))[0], "Failed")
+    eventually("it waits outside the quota", lambda: is_outside(world.workload("outside")))
     _crowd(world, "crowd")
 
 
@@ -102,15 +102,15 @@ def _leave_the_old_version(world: World, before: Older) -> None:
 
 
 def _goes_on(world: World) -> None:
-    wait_for("Workloads are read again", partial(_is_read, world))
+    eventually("Workloads are read again", partial(_is_read, world))
     world.wait_until_runs("asking-0")
     assert world.holds("running", "Admitted")
     world.provision(world.asked("asking-1")[0])
     world.wait_until_runs("asking-1")
-    wait_for("the one outside is let in", lambda: is_let_in(world.workload("outside")))
+    eventually("the one outside is let in", lambda: is_let_in(world.workload("outside")))
     for number in range(_CROWD):
         world.submit(f"late-{number}", "h100", priority="dev")
-    wait_for("late ones ask too", lambda: any(world.asked(f"late-{number}") for number in range(_CROWD)))
+    eventually("late ones ask too", lambda: any(world.asked(f"late-{number}") for number in range(_CROWD)))
 
 
 def _is_read(world: World) -> bool:

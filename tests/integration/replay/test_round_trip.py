@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from bench.job_actors import PlannedJob
 from bench.recorded import ASSETS, PROGRAMS, compare, kueue, record, stack
 from muster.replay.player import PROGRAM
 from tests import built
 
-# Three teams with four GPUs each. On a busy machine Kueue may decide a second late: what happens is further
-# apart.
+# Three teams with four GPUs each. On a busy machine Kueue may decide a second or two late: what happens is
+# further apart.
+_LATE: Final = 2.0
 _JOBS = [
     PlannedJob(name="borrower", team="vision", at=0, gpus=8, seconds=20, priority="dev"),
     PlannedJob(name="short", team="speech", at=4, gpus=4, seconds=10, priority="prod"),
@@ -32,5 +34,6 @@ def test_a_recording_of_a_real_kueue_replays_in_its_order(tmp_path: Path) -> Non
     assert len(recording.jobs) == len(_JOBS)
     assert found.preemptions >= 1
     assert found.order >= 0.99, found
-    assert found.median_error < 0.05, found
+    assert found.waits
+    assert all(error < _LATE for error, _ in found.waits), found
     assert all(job.arrived is not None for job in recording.jobs)

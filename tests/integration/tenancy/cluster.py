@@ -18,7 +18,7 @@ from tests.waiting import eventually
 
 Object = dict[str, Any]
 
-_TIMEOUT = 20.0
+_TIMEOUT = 60.0
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
 _PLURALS = {

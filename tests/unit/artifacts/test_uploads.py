@@ -86,7 +86,7 @@ def test_a_broken_upload_is_restarted() -> None:
     content = b"x" * _MEBI
     uploads = Uploads(breaks=2)
     with _served(uploads) as repository:
-        pushed = Registry(repository, None, Web(timeout=5, tries=3, pause=0.01)).push_blob(content)
+        pushed = Registry(repository, None, Web(timeout=60, tries=3, pause=0.01)).push_blob(content)
     assert pushed == digest_of(content)
     assert uploads.held == [content]
     assert uploads.begun == 3
@@ -94,7 +94,7 @@ def test_a_broken_upload_is_restarted() -> None:
 
 def test_an_upload_that_always_breaks_ends_with_the_hosts_name() -> None:
     with _served(Uploads(breaks=9)) as repository:
-        registry = Registry(repository, None, Web(timeout=5, tries=2, pause=0.01))
+        registry = Registry(repository, None, Web(timeout=60, tries=2, pause=0.01))
         with pytest.raises((UnreachableError, RegistryError), match=repository.host):
             registry.push_blob(b"x" * _MEBI)
 

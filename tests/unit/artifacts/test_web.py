@@ -11,7 +11,7 @@ from muster.artifacts.oci.credentials import credentials_for
 from muster.artifacts.oci.registry import Credentials, Registry, RegistryError, Repository
 from muster.artifacts.oci.web import UnreachableError, Web
 
-QUICK = Web(timeout=5, tries=3, pause=0.01)
+QUICK = Web(timeout=60, tries=3, pause=0.01)
 
 
 class Script:

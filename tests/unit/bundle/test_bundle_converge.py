@@ -219,7 +219,7 @@ async def test_a_finalizer_that_hangs_is_named_and_what_waits_for_it_stays(
 ) -> None:
     written = await put(cluster, {"team": team()})
     api.objects["/api/v1/namespaces/team"]["metadata"]["finalizers"] = ["example.com/hang"]
-    erased = await drop(cluster, written.state, seconds=0.6)
+    erased = await drop(cluster, written.state, seconds=3)
     assert len(erased.failures) == 1
     assert "example.com/hang" in erased.failures[0]
     assert QUEUE in api.objects
@@ -277,7 +277,7 @@ async def test_a_flavor_with_a_finalizer_of_others_is_waited_for(api: FakeApi, c
     first = await put(cluster, flavor)
     metadata = api.objects["/apis/kueue.x-k8s.io/v1beta2/resourceflavors/l4"]["metadata"]
     metadata |= {"deletionTimestamp": "now", "finalizers": ["kueue.x-k8s.io/resource-in-use", "other/one"]}
-    (failure,) = (await put(cluster, flavor, flavor, first.state, seconds=1)).failures
+    (failure,) = (await put(cluster, flavor, flavor, first.state, seconds=3)).failures
     assert "other/one" in failure
 
 

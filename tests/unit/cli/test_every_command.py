@@ -21,6 +21,7 @@ from muster.cli.group import load
 from muster.cli.run import root
 from muster.cli.table import TABLE, walk
 from muster.errors import ExitCode, MusterError
+from tests.waiting import PATIENCE
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 ENTRIES: Final = list(walk())
@@ -107,7 +108,7 @@ def test_a_real_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
             "w"
         ):  # Opens as soon as the command reads: from here on it waits for the first line.
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == ExitCode.INTERRUPTED
+            assert process.wait(PATIENCE) == ExitCode.INTERRUPTED
         assert process.stderr is not None
         assert process.stderr.read() == "Error: interrupted.\n"
 
@@ -117,7 +118,7 @@ def test_a_reader_that_goes_away_leaves_no_traceback() -> None:
     os.close(reader)
     command = [sys.executable, "-m", "muster", "validate", "--json"]
     done = subprocess.run(
-        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (ExitCode.OUTSIDE, "")
@@ -205,7 +206,7 @@ def test_a_typing_mistake_is_answered_with_the_command_that_is_near(
 
 def _python(code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     return done.stdout.strip()
 
@@ -260,7 +261,7 @@ def test_colour_is_for_terminals_alone_and_no_color_ends_it(monkeypatch: pytest.
                     read += part
             except OSError:  # Linux ends a terminal whose other side is closed in this way.
                 pass
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE) == 0
         os.close(parent)
         return read.decode()
 
@@ -268,6 +269,6 @@ def test_colour_is_for_terminals_alone_and_no_color_ends_it(monkeypatch: pytest.
     assert "\x1b[1mCommands:" in shown({"TERM": "xterm"})
     assert "\x1b" not in shown({"TERM": "xterm", "NO_COLOR": "1"})
     done = subprocess.run(
-        [sys.executable, "-m", "muster", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "muster", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert "\x1b" not in done.stdout

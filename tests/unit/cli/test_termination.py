@@ -17,6 +17,7 @@ import pytest
 from muster.cli import main
 from muster.errors import ExitCode
 from muster.paths import stack_file
+from tests.processes import has_ended
 from tests.waiting import PATIENCE, eventually
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -111,12 +112,4 @@ def test_a_command_that_plays_ends_with_its_players(
     assert started.stderr is not None
     # The other side of a comparison may still say something.
     assert "Error: interrupted." in started.stderr.read().splitlines()
-    eventually("no player is left", lambda: not any(map(_runs, playing.read_text().split())))
-
-
-def _runs(pid: str) -> bool:
-    """Not when it has ended and nobody has asked for its exit code."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    eventually("no player is left", lambda: all(map(has_ended, map(int, playing.read_text().split()))))

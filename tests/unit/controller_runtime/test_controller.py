@@ -81,7 +81,7 @@ def test_what_a_reconcile_puts_into_a_cache_brings_back_other_keys_and_not_its_o
             work.stop()
             await running
 
-    asyncio.run(scenario())
+    virtual(scenario())
 
 
 @contextlib.asynccontextmanager
@@ -130,7 +130,7 @@ def test_an_object_that_a_watch_brings_before_its_create_is_answered_brings_its_
             await asyncio.sleep(0.01)
             assert seen == ["one", "one"]
 
-    asyncio.run(scenario())
+    virtual(scenario())
 
 
 def test_a_change_that_comes_before_a_create_is_answered_brings_its_maker_back() -> None:
@@ -143,7 +143,7 @@ def test_a_change_that_comes_before_a_create_is_answered_brings_its_maker_back()
             await asyncio.sleep(0.03)
             assert seen == ["one", "one"]
 
-    asyncio.run(scenario())
+    virtual(scenario())
 
 
 def test_a_key_that_always_fails_delays_nobody_else() -> None:

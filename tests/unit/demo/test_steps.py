@@ -14,7 +14,7 @@ import pytest
 
 from muster.local.demo.steps import run_step
 from muster.paths import IMPORT_ROOT
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 # A command that counts interrupts in a file and ends a while after the first, like an engine that waits for
 # its operations; {after} seconds. A quarter of a second is what subprocess.run gives it.
@@ -72,7 +72,7 @@ def test_an_interrupted_command_gets_one_interrupt_and_ends_by_itself(
     log = tmp_path / "log"
     process = start(log)
     send(process.pid, number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert log.read_text() == "ended after 1"
     assert process.returncode == 130
     assert output == "it was interrupted. Fix: go on\n"
@@ -97,7 +97,7 @@ def test_a_command_that_does_not_end_is_interrupted_again_and_then_killed(tmp_pa
     log = tmp_path / "log"
     process = start(log, after=600.0, grace=0.5)
     os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert log.read_text() == "interrupted 2"
     assert process.returncode == 130
     assert "was interrupted and killed, because it did not end" in output

@@ -29,7 +29,7 @@ from muster.model.stack import Stack
 from tests.unit.cloud.google_world import cloud
 from tests.unit.preview.http_world import Asked, Reply, serving
 
-QUICK = Web(timeout=2, tries=1, pause=0.01)
+QUICK = Web(timeout=60, tries=1, pause=0.01)
 DIGEST = "sha256:" + "ab" * 32
 
 

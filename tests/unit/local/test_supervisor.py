@@ -19,7 +19,7 @@ from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.errors import LocalClusterError
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 # The part of it that needs no namespace and no root, as a process: it reaps every child of its own.
 PROGRAM = """
@@ -49,7 +49,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     yield cluster
     left = [unit["pid"] for unit in units_of(cluster).values() if unit["pid"]]
     process.kill()  # in a local cluster the kernel would take its children along
-    process.wait(timeout=10)
+    process.wait(PATIENCE)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

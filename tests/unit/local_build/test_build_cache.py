@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from muster.local.build.cache import SUMS, Cache, Entry, cache_root, census, key_of
 from muster.local.errors import LocalClusterError
+from tests.waiting import PATIENCE
 
 
 def published(cache: Cache, name: str = "thing", key: str = "k", content: str = "one") -> Entry:
@@ -116,9 +117,9 @@ def test_a_lock_lets_the_second_in_only_after_the_first(tmp_path: Path) -> None:
     with cache.lock("name"):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waits.wait(10)
+        assert waits.wait(PATIENCE)
         order.append("first")
-    thread.join(10)
+    thread.join(PATIENCE)
     assert order == ["first", "second"]
 
 

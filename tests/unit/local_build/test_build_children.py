@@ -5,32 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from muster.local.build.children import BuildStoppedError, Children, Failure, explain
 from muster.local.errors import LocalClusterError
+from tests.processes import has_ended
+from tests.waiting import PATIENCE, eventually
 
 SHELL = ["sh", "-c"]
-
-
-def gone(pid: int) -> bool:
-    """True when the process has ended, collected or not."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-
-
-def eventually(condition: object, *, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if callable(condition) and condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_a_stop_ends_the_child_and_its_own_children(tmp_path: Path) -> None:
@@ -46,12 +31,12 @@ def test_a_stop_ends_the_child_and_its_own_children(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     children.stop()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert outcome == ["stopped"]
-    for pid in pids.read_text().split():
-        assert eventually(lambda pid=pid: gone(int(pid)))
+    for pid in map(int, pids.read_text().split()):
+        eventually(f"process {pid} has ended", partial(has_ended, pid))
 
 
 def test_an_interrupt_while_reading_ends_the_child() -> None:
@@ -63,7 +48,7 @@ def test_an_interrupt_while_reading_ends_the_child() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Children().run([*SHELL, "echo $$; sleep 600"], on_line=interrupt)
-    assert gone(seen[0])
+    assert has_ended(seen[0])
 
 
 def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +62,9 @@ def test_a_child_that_ignores_the_request_is_ended_by_force(monkeypatch: pytest.
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     children.stop()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

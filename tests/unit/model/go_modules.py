@@ -15,7 +15,7 @@ def module_cache() -> Path:
     named = os.environ.get("GOMODCACHE")
     if not named and shutil.which("go"):
         answer = subprocess.run(
-            ["go", "env", "GOMODCACHE"], capture_output=True, text=True, timeout=20, check=False
+            ["go", "env", "GOMODCACHE"], capture_output=True, text=True, timeout=60, check=False
         )
         named = answer.stdout.strip()
     return Path(named) if named else Path.home() / "go" / "pkg" / "mod"

@@ -132,7 +132,7 @@ def test_every_script_is_one_that_a_shell_can_read() -> None:
     ]
     for script in scripts:
         done = subprocess.run(
-            ["bash", "-n"], input=script, capture_output=True, text=True, timeout=10, check=False
+            ["bash", "-n"], input=script, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, f"{done.stderr}\n{script}"
 

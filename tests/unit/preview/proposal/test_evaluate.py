@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from muster.preview.proposal.search import StoppedError
 from muster.replay.assumptions import AS_RECORDED
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 from tests.unit.model.model_stacks import parsed
+from tests.waiting import eventually
 
 _TEXT: Final = """\
 config:
@@ -117,16 +117,14 @@ def test_ctrl_c_ends_the_replays_that_run(tmp_path: Path) -> None:
     evaluator.base()
 
     def interrupt() -> None:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "calls" / "hangs").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        eventually("one runs", (tmp_path / "calls" / "hangs").exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     waiting = threading.Thread(target=interrupt)
     waiting.start()
     with pytest.raises(StoppedError, match=INTERRUPTED):
         evaluator([_changed(evaluator, _BORROW, 1)])
-    waiting.join(timeout=30)
+    waiting.join()
 
 
 def test_what_was_replayed_is_kept_while_the_project_around_the_file_changes(tmp_path: Path) -> None:
