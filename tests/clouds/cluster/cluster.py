@@ -4,6 +4,7 @@ is there.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,9 @@ from tests.clouds.cluster.reviews import HostedReviews
 from tests.clouds.handed import Handed, handed
 from tests.clouds.standin.serve import Clouds
 
-# Addresses of this machine, so that what serves a Service can listen on the Service's own.
-_SERVICES: Final = "--service-cluster-ip-range=127.64.0.0/16"
+# Addresses of this machine, so that what serves a Service can listen on the Service's own. Clusters of two
+# processes must not give out the same one.
+_SERVICES: Final = f"--service-cluster-ip-range=127.{64 + os.getpid() % 64}.0.0/16"
 _NODES: Final = "/api/v1/nodes"
 _PAUSE: Final = 0.2
 
