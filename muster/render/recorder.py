@@ -25,6 +25,10 @@ PLAYER: Final = "/opt/muster/kueue-player"
 # A round in a pod with one CPU: fewer futures than `muster why` plays, and not as far.
 _RUNS: Final = 20
 _DAYS: Final = 3
+# What the forecaster may use, and its player beside it: twice as much as 5,000 Workloads take
+# (bench/forecaster.py).
+_FORECASTER_MIB: Final = 1400
+_PLAYER_MIB: Final = 648
 # A recorder that starts again reads the file into memory: 4 MiB are some 60,000 jobs and 200 MiB.
 ROTATE_MIB: Final = 4
 # The rest of the volume is for the file system and for the part that is being made.
@@ -155,12 +159,12 @@ def _forecaster(stack: Stack, image: Any) -> dict[str, Any]:
             f"--player={PLAYER}",
             f"--runs={_RUNS}",
             f"--days={_DAYS}",
+            f"--memory={_FORECASTER_MIB}",
             f"--configuration={json.dumps(kueue.deciding_config(stack), separators=(',', ':'))}",
         ],
         "resources": {
             "requests": {"cpu": "50m", "memory": "256Mi"},
-            # On a busy cluster (bench/forecaster.py).
-            "limits": {"cpu": "1", "memory": "2Gi"},
+            "limits": {"cpu": "1", "memory": f"{_FORECASTER_MIB + _PLAYER_MIB}Mi"},
         },
         "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0], "readOnly": True}],
         "terminationMessagePolicy": "FallbackToLogsOnError",

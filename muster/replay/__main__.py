@@ -97,6 +97,10 @@ def _add_forecaster(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runs", type=int, default=known.runs, metavar="N", help="how many futures")
     parser.add_argument("--days", type=int, default=7, metavar="N", help="how far a future reaches")
+    parser.add_argument(
+        "--minutes", type=float, default=15, metavar="N", help="how long a round may play futures"
+    )
+    parser.add_argument("--memory", type=int, metavar="MIB", help="of this program, beside its player's")
     parser.add_argument("--once", action="store_true", help="end after a round")
 
 
@@ -109,8 +113,11 @@ def _forecasts(settings: argparse.Namespace) -> forecaster.Order:
         recording=settings.out,
         program=settings.player,
         config=settings.configuration,
-        settings=Settings(runs=settings.runs, seconds=settings.days * _DAY, at_once=1),
+        settings=Settings(
+            runs=settings.runs, seconds=settings.days * _DAY, at_once=1, limit=settings.minutes * 60
+        ),
         is_once=settings.once,
+        memory=None if settings.memory is None else settings.memory * _MIB,
     )
 
 

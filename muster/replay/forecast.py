@@ -5,6 +5,7 @@ responsible for what a future holds (futures.py), nor for words (muster/preview/
 """
 
 import os
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,10 @@ _WITHIN: Final = 80
 _LOW: Final = 0.1
 _HIGH: Final = 0.9
 _MOST_RUNS: Final = 1000
+# Seconds of the real clock that a play has at least, also where its future has no time left.
+_SHORTEST_PLAY: Final = 1.0
+# The widest interval of fewer futures, from the first start to the last, holds less than 80 %.
+_LEAST_RUNS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,9 @@ class Settings:
     `provisioning`: pool -> seconds from the reservation of quota until its nodes are there. None for a pool
     draws them from the recording, as for a pool that is missing and that the recording knows. None in place
     of all: the nodes are there at once.
+
+    `limit`: seconds of the real clock for all futures, None for no limit. After them no other future begins,
+    except for the first nine. Each may take a ninth of the limit, and ends where it is then.
     """
 
     runs: int = 40
@@ -56,6 +64,7 @@ class Settings:
     grace: int = 0
     at_once: int = min(os.cpu_count() or 1, 4)
     provisioning: Mapping[str, int | None] | None = field(default_factory=lambda: MappingProxyType({}))
+    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +164,12 @@ def forecast(
         provisioning=_provisioning(decider.pools, drawn.history, settings),
         seed=settings.seed,
     )
+    playing = _Playing(decider, drawn, assumed, {job.key for job in jobs}, player, settings)
     with PlayerPool(settings.at_once) as pool:
-        playing = [
-            pool.submit(_play, decider, drawn, number, assumed, jobs=jobs, player=player, settings=settings)
-            for number in range(settings.runs)
-        ]
-        played = [each.result() for each in playing]
+        found = [each for each in pool.map(playing.play, range(settings.runs)) if each is not None]
+    # A future that was cut says nothing about what comes later, and it may be the one in which most wait.
+    settings = replace(settings, seconds=min(each.seconds for each in found))
+    played = [each.playback for each in found]
     # The jobs of the moment are the same in all futures, and those of one take 60 MiB in a busy cluster.
     side = _side(decider, drawn, 0, assumed, settings)
     counts = _Counts.of(decider, drawn, side, played, settings, assumed)
@@ -204,25 +213,52 @@ def _provisioning(
     return found
 
 
-def _play(
-    decider: Decider,
-    drawn: Futures,
-    number: int,
-    assumed: Assumptions,
-    *,
-    jobs: Sequence[Job],
-    player: Player,
-    settings: Settings,
-) -> Playback:
-    at = int(drawn.moment.at)
-    side = _side(decider, drawn, number, assumed, settings)
-    wanted = {job.key for job in jobs}
-    labels = [job.label for job in side.jobs if job.key in wanted]
-    for seconds in (*(each for each in _STEPS if each < settings.seconds), settings.seconds):
-        played = player(side.until(at + seconds))
-        if all(_start(played, label, at, within=seconds) != NEVER for label in labels):
-            break
-    return played
+@dataclass(frozen=True, slots=True)
+class _Future:
+    """What happened in the first `seconds` of a future."""
+
+    playback: Playback
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Playing:
+    """Plays futures until the limit of time. `wanted` are the keys of the jobs whose starts are counted."""
+
+    decider: Decider
+    drawn: Futures
+    assumed: Assumptions
+    wanted: Collection[str]
+    player: Player
+    settings: Settings
+    begun: float = field(default_factory=time.monotonic)
+
+    def play(self, number: int) -> _Future | None:
+        """None where no time is left for it."""
+        limit, now = self.settings.limit, time.monotonic()
+        if limit is None:
+            return self._play(number, until=None)
+        if number >= _LEAST_RUNS and now - self.begun >= limit:
+            return None
+        return self._play(number, until=now + limit / _LEAST_RUNS)
+
+    def _play(self, number: int, *, until: float | None) -> _Future:
+        at, most = int(self.drawn.moment.at), self.settings.seconds
+        side = _side(self.decider, self.drawn, number, self.assumed, self.settings)
+        labels = [job.label for job in side.jobs if job.key in self.wanted]
+        best: _Future | None = None
+        for seconds in (*(each for each in _STEPS if each < most), most):
+            limit = 0.0 if until is None else max(until - time.monotonic(), _SHORTEST_PLAY)
+            playback = self.player(side.until(at + seconds, limit=limit))
+            reached = max(int(playback.end) - at, 0) if playback.is_cut else seconds
+            if all(_start(playback, label, at, within=reached) != NEVER for label in labels):
+                return _Future(playback, most)
+            if best is None or reached > best.seconds:
+                best = _Future(playback, reached)
+            if playback.is_cut:
+                break
+        assert best is not None
+        return best
 
 
 def _side(decider: Decider, drawn: Futures, number: int, assumed: Assumptions, settings: Settings) -> Subject:

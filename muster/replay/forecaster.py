@@ -11,11 +11,10 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,13 +28,16 @@ from muster.live.snapshot import Snapshot, kueue
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
-from muster.replay.forecast import Settings, forecast_all
+from muster.replay.forecast import Forecast, Settings, forecast_all
 from muster.replay.forecast_note import next_note, to_note
+from muster.replay.memory import limited_memory
 from muster.replay.moment import Moment, at_moment, is_over, moment_of
+from muster.replay.playback import Playback
 from muster.replay.player import Manifest
 from muster.replay.queues import of_cluster
 from muster.replay.reader import load_recording
-from muster.replay.side import KueueDecider
+from muster.replay.side import KueueDecider, Side
+from muster.replay.subject import Subject
 from muster.replay.watch import quiet_logs
 from muster.replay.workloads import WORKLOADS
 
@@ -43,6 +45,8 @@ AGENT: Final = "muster-forecast"
 ROUND_SECONDS: Final = 600.0
 # Fewer say nothing about how long jobs run.
 LEAST_ENDED: Final = 20
+# Of the player, in MiB. With 5,000 Workloads, 128 MiB take more processor time, and this fits the pod.
+_PLAYER_MEMORY: Final = 512
 # Each part is some 60,000 jobs. Older ones tell less of the days to come.
 _OLDER_PARTS: Final = 1
 _GROUP: Final = ("kueue.x-k8s.io", "v1beta2")
@@ -58,7 +62,8 @@ _QUEUES: Final[tuple[Resource[Object], ...]] = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """`recording`: what durations and arrivals are learned from; it may grow meanwhile. `program`: the
-    player. `config`: Kueue's configuration. `is_once` ends after a round.
+    player. `config`: Kueue's configuration. `is_once` ends after a round. `memory`: bytes that this program
+    may use beside its player; None for no limit.
     """
 
     recording: Path
@@ -66,6 +71,7 @@ class Order:
     config: Manifest
     settings: Settings
     is_once: bool = False
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class _Seen:
 
     moment: Moment
     uids: Mapping[Key, str]
-    notes: Mapping[Key, _Noted]
+    notes: dict[Key, _Noted]
 
 
 def follow(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> None:
@@ -93,7 +99,8 @@ def follow(order: Order, connect: Callable[[], Connection], progress: Callable[[
             fix="`muster image push STACK` makes one with it for a stack with `forecasts: true`.",
         )
     quiet_logs()
-    asyncio.run(Forecaster(order, connect, progress).run())
+    with limited_memory(order.memory) if order.memory else nullcontext():
+        asyncio.run(Forecaster(order, connect, progress).run())
 
 
 @dataclass(slots=True)
@@ -122,8 +129,10 @@ class Forecaster:
     async def _round(self, client: Client) -> None:
         try:
             seen = await self._look(client)
+            # Notes that are out of date go now: the forecast takes long, and may fail.
+            written = await self._write(client, seen, {})
             found = await self._forecast(client, seen) if seen.moment.waiting else {}
-            written = await self._write(client, seen, found)
+            written += await self._write(client, seen, found)
         except Forbidden as error:
             raise RecordingError(
                 f"{error}.",
@@ -132,6 +141,12 @@ class Forecaster:
             ) from None
         except KubeError as error:
             self.progress(f"this round failed, trying again in the next: {error}")
+            return
+        except MemoryError:
+            self.progress(
+                "this round failed, trying again in the next: the cluster's Workloads and the recording "
+                "need more memory than the forecaster may use. docs/replay.md says what it was measured with."
+            )
             return
         self.progress(f"{len(seen.moment.waiting)} jobs wait, {len(found)} forecasts, {written} writes")
 
@@ -170,14 +185,18 @@ class Forecaster:
                 recording.header,
                 moment,
                 history=history,
-                player=methodcaller("play", order.program),
+                player=self._play,
                 settings=order.settings,
             )
         except MusterError as error:
             self._say(f"no forecast: {error}")
             return {}
-        self._said = ""
+        self._say(_shortened(outlook.forecasts, order.settings))
         return {Key(*each.job.split("/", 1)): to_note(each) for each in outlook.forecasts}
+
+    def _play(self, side: Subject) -> Playback:
+        assert isinstance(side, Side)
+        return replace(side, world=replace(side.world, memory=_PLAYER_MEMORY)).play(self.order.program)
 
     async def _write(self, client: Client, seen: _Seen, found: Mapping[Key, str]) -> int:
         """How many notes were written or removed."""
@@ -190,13 +209,26 @@ class Forecaster:
             if after != before:
                 uid = seen.uids[key] if noted is None else noted.uid
                 written += await _annotate(client, key, uid, after)
+                if after is None:
+                    del seen.notes[key]
         return written
 
     def _say(self, sentence: str) -> None:
         """Once for as long as it stays true."""
-        if sentence != self._said:
+        if sentence and sentence != self._said:
             self.progress(sentence)
         self._said = sentence
+
+
+def _shortened(found: Sequence[Forecast], asked: Settings) -> str:
+    """What the limit of time left out, "" for nothing."""
+    if not found or asked.limit is None or (found[0].runs, found[0].seconds) == (asked.runs, asked.seconds):
+        return ""
+    runs, hours = found[0].runs, found[0].seconds / 3600
+    return (
+        f"in {asked.limit / 60:.0f} minutes {runs} of {asked.runs} futures were played, "
+        f"{hours:.1f} of {asked.seconds / 3600:.0f} hours of each"
+    )
 
 
 async def _annotate(client: Client, key: Key, uid: str, note: str | None) -> bool:

@@ -32,7 +32,8 @@ class PlayedRun:
 class Playback:
     """What happened. `runs`: "namespace/name" -> runs, empty for a job that never started. `reasons`: of jobs
     that wait at the end, Kueue's words where it gave any. `digest` is equal
-    for equal decisions at equal times. `end` is the time of the last event.
+    for equal decisions at equal times. `end` is the time of the last event. `is_cut`: the limit of time ended
+    the play there, and what comes later is not known.
     """
 
     runs: Mapping[str, Sequence[PlayedRun]]
@@ -41,4 +42,5 @@ class Playback:
     cycles: int
     admissions: int
     preemptions: int
+    is_cut: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)

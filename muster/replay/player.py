@@ -52,7 +52,8 @@ class World:
     `grace` is the time in seconds between an eviction and the release of its quota. `horizon`: seconds after
     the first arrival when the play ends; 0 plays until no job can start any more. `cycle`: seconds that a
     cycle of the scheduler takes, and each Workload more that it writes in one. `memory`: MiB that the
-    process may use before it collects garbage at any cost.
+    process may use before it collects garbage at any cost. `limit`: seconds of the real clock after which the
+    play ends where it is; 0 for no limit.
     """
 
     objects: Sequence[Manifest]
@@ -62,6 +63,7 @@ class World:
     cycle: float = 0
     # Two processes, for two sides of a comparison, fit within 512 MiB with the rest.
     memory: int = 128
+    limit: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +225,7 @@ def _document(world: World) -> dict[str, Any]:
         "graceSeconds": world.grace,
         "cycleSeconds": world.cycle,
         "horizonSeconds": world.horizon,
+        "limitSeconds": world.limit,
         "memoryMiB": world.memory,
         "objects": list(world.objects),
     }
@@ -250,6 +253,7 @@ def _read(stream: IO[str]) -> Playback | None:
             cycles=found["cycles"],
             admissions=found["admissions"],
             preemptions=found["preemptions"],
+            is_cut=found.get("cut", False),
         )
     return None
 

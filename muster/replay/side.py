@@ -39,9 +39,9 @@ class Side(Subject):
     def play(self, program: Path) -> Playback:
         return play(self.world, self.entries, program=program)
 
-    def until(self, second: int) -> Self:
+    def until(self, second: int, *, limit: float = 0) -> Self:
         entries, horizon = self.arrived(self.entries, second)
-        return replace(self, entries=entries, world=replace(self.world, horizon=horizon))
+        return replace(self, entries=entries, world=replace(self.world, horizon=horizon, limit=limit))
 
 
 @dataclass(frozen=True)

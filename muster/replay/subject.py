@@ -49,8 +49,8 @@ class Subject(ABC):
         """What its scheduler decides. UnplayableError where the player would decide otherwise."""
 
     @abstractmethod
-    def until(self, second: int) -> Self:
-        """The same in a play that ends then."""
+    def until(self, second: int, *, limit: float = 0) -> Self:
+        """The same in a play that ends then, or after `limit` seconds of the real clock, 0 for no limit."""
 
     def arrived(self, entries: Sequence[E], second: int) -> tuple[list[E], float]:
         """Of the entries of the jobs, those that have arrived by then, and how long before the first did."""

@@ -56,7 +56,8 @@ class KaiSide(Subject):
     def play(self, program: Path) -> Playback:
         return play_course(self.course, self.entries, program=program)
 
-    def until(self, second: int) -> Self:
+    def until(self, second: int, *, limit: float = 0) -> Self:
+        """KAI's player has a limit of its own, of processor time."""
         entries, horizon = self.arrived(self.entries, second)
         return replace(self, entries=entries, course=replace(self.course, horizon=int(horizon)))
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render import recorder as deployed
 from muster.render.tenancy.policies.controller import fences
+from muster.replay import forecaster
 from muster.replay.__main__ import main
 from muster.replay.player import PROGRAM
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
@@ -49,7 +51,7 @@ class Forecasted:
     recording: Path
     player: Path
 
-    def round(self) -> int:
+    def round(self, *more: str) -> int:
         """The exit code of the program, with the pod's own rights."""
         replaced = {"--out": str(self.recording), "--player": str(self.player)}
         arguments = [
@@ -57,7 +59,7 @@ class Forecasted:
             for name, equals, value in (each.partition("=") for each in self.container["args"])
         ]
         kubeconfig = account_kubeconfig(self.plane, deployed.NAME)
-        return main([*arguments, "--once", f"--kubeconfig={kubeconfig}"])
+        return main([*arguments, *more, "--once", f"--kubeconfig={kubeconfig}"])
 
     def get(self, name: str) -> Object:
         found: Object = self.plane.call("GET", f"{WORKLOADS}/{name}")
@@ -175,16 +177,36 @@ def test_a_start_counts_how_long_the_nodes_of_its_pool_took(forecasted: Forecast
     assert timedelta(hours=11) < late - at_once < timedelta(hours=13)
 
 
+def _note(forecasted: Forecasted, note: str | None) -> None:
+    """As if an earlier round had written it."""
+    body = {"metadata": {"annotations": {FORECAST_ANNOTATION: note}}}
+    forecasted.plane.call("PATCH", f"{WORKLOADS}/waits", body, content_type=MERGE)
+
+
 def _earliest(forecasted: Forecasted) -> datetime:
     """Without what was written before, which stays for ten minutes."""
-    forecasted.plane.call(
-        "PATCH",
-        f"{WORKLOADS}/waits",
-        {"metadata": {"annotations": {FORECAST_ANNOTATION: None}}},
-        content_type=MERGE,
-    )
+    _note(forecasted, None)
     assert forecasted.round() == 0
     return datetime.fromisoformat((forecasted.note("waits") or "").split()[1])
+
+
+def test_a_round_without_time_plays_fewer_futures_and_says_so(
+    forecasted: Forecasted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _note(forecasted, None)
+    assert forecasted.round("--minutes=0") == 0
+    assert "9 of 20 futures were played" in capsys.readouterr().err
+    assert forecasted.note("waits") is not None
+
+
+def test_a_round_without_memory_says_so_and_removes_what_is_out_of_date(
+    forecasted: Forecasted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _note(forecasted, "starts at once, place 1 of 1, as of 2026-01-01T00:00Z")
+    monkeypatch.setattr(forecaster, "load_recording", Mock(side_effect=MemoryError))
+    assert forecasted.round() == 0
+    assert "more memory than the forecaster may use" in capsys.readouterr().err
+    assert forecasted.note("waits") is None
 
 
 def test_a_waiting_workload_says_when_it_may_start_until_it_starts(forecasted: Forecasted) -> None:

@@ -214,6 +214,15 @@ def test_a_strict_queue_holds_up_what_would_fit_behind_its_head(program: Path) -
     assert runs(play(world(queue("a", 4)), entries, program=program), "a/small") == [(20, 120)]
 
 
+def test_a_play_that_may_not_take_longer_ends_where_it_is(program: Path) -> None:
+    entries = [entry("a", f"job-{number}", at=number, gpus=1) for number in range(500)]
+    whole = play(world(queue("a", 4)), entries, program=program)
+    cut = play(world(queue("a", 4), limit=0.001), entries, program=program)
+    assert (whole.is_cut, cut.is_cut) == (False, True)
+    assert cut.end < whole.end
+    assert cut.admissions < whole.admissions
+
+
 def test_what_fits_no_quota_never_starts_and_the_play_ends(program: Path) -> None:
     entries = [entry("a", "large", at=0, gpus=9), entry("a", "endless", at=0, gpus=4, seconds=None)]
     played = play(world(queue("a", 4)), entries, program=program)

@@ -3,6 +3,7 @@ package main
 import (
 	"container/heap"
 	"fmt"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,7 @@ type player struct {
 	grace    moment
 	cycle    moment
 	horizon  moment
+	limit    time.Duration
 	now      moment
 	requeues bool
 	pause    moment
@@ -43,6 +45,7 @@ func newPlayer(engine *engine, world *world, jobs []*job) *player {
 		record: newRecord(jobs),
 		grace:  world.Grace,
 		cycle:  world.Cycle,
+		limit:  time.Duration(world.Limit) * time.Millisecond,
 	}
 	for _, each := range jobs {
 		p.jobs[each.key] = each
@@ -54,11 +57,17 @@ func newPlayer(engine *engine, world *world, jobs []*job) *player {
 	return p
 }
 
-// play ends when nothing is left to happen: jobs that still wait then never start in these queues.
+// play ends when nothing is left to happen: jobs that still wait then never start in these queues. One that is cut says
+// nothing about what comes after its last event.
 func (p *player) play() error {
+	begun := time.Now()
 	for p.events.Len() > 0 {
 		p.now = max(p.now, p.events[0].at)
 		if p.horizon > 0 && p.now > p.horizon {
+			break
+		}
+		if p.limit > 0 && time.Since(begun) > p.limit {
+			p.record.summary.Cut = true
 			break
 		}
 		if err := p.instant(); err != nil {

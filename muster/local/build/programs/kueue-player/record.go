@@ -40,7 +40,7 @@ type jobRecord struct {
 	Why  string      `json:"why,omitempty"`
 }
 
-// summary is the last line. Digest is over every start, end and eviction, in their order.
+// summary is the last line. Digest is over every start, end and eviction, in their order. Cut: the limit of time ended it.
 type summary struct {
 	Digest      string `json:"digest"`
 	End         moment `json:"end"`
@@ -48,6 +48,7 @@ type summary struct {
 	Patches     int    `json:"patches"`
 	Admissions  int    `json:"admissions"`
 	Preemptions int    `json:"preemptions"`
+	Cut         bool   `json:"cut,omitempty"`
 }
 
 // record keeps what happened.

@@ -26,6 +26,8 @@ type world struct {
 	Config config.Configuration `json:"config"`
 	// Horizon after the first arrival the play ends; 0 plays until no job can start any more.
 	Horizon moment `json:"horizonSeconds"`
+	// Limit is how long the play may take by the real clock; then it ends where it is. 0 for no limit.
+	Limit moment `json:"limitSeconds"`
 	// MemoryMiB is how much may be used before garbage is collected at any cost.
 	MemoryMiB int64             `json:"memoryMiB"`
 	Objects   []json.RawMessage `json:"objects"`
