@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.cli.assumptions import Written
-from muster.cli.options import existing_stack, stack_name
+from muster.cli.options import stack_name
 from muster.cli.output import note, progress
 from muster.config import load
 from muster.errors import MusterError
@@ -18,7 +18,7 @@ from muster.preview.proposal.goals import Goal, Sample, parse_goal
 from muster.preview.proposal.knobs import Key, Values
 from muster.preview.proposal.proposal import Proposal, propose
 from muster.replay.player import ensure_player
-from muster.replay.reader import load_recording
+from muster.replay.recording import Recording
 from muster.whole_file import write_whole
 
 __all__ = ["INTERRUPTED", "Asked", "plan"]
@@ -28,10 +28,12 @@ _PREFIXES: Final = {Key.QUOTA: "", Key.BORROW: "borrow ", Key.LEND: "lend "}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options, as they were written. `is_written`: the stack file gets the change."""
+    """The stack file, the recording, and the other options as they were written. `is_written`: the stack file
+    gets the change.
+    """
 
-    stack: str
-    recording: Path
+    file: Path
+    recording: Recording
     goals: Sequence[str]
     keeps: Sequence[str]
     assumptions: Written
@@ -40,7 +42,7 @@ class Asked:
 
 
 def plan(asked: Asked) -> Proposal:
-    file = existing_stack(asked.stack)
+    file = asked.file
     stack = load(file)
     if stack.scheduler is not Scheduler.KUEUE:
         raise MusterError(
@@ -52,7 +54,7 @@ def plan(asked: Asked) -> Proposal:
         file=file,
         text=text,
         stack=stack,
-        recording=load_recording(asked.recording),
+        recording=asked.recording,
         assumptions=asked.assumptions.parse(),
         goals=[parse_goal(each, stack) for each in asked.goals],
         keeps=[parse_goal(each, stack) for each in asked.keeps],

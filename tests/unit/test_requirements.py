@@ -129,6 +129,22 @@ def test_a_command_without_its_packages_names_all_extras_that_it_needs(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plan", "nowhere", "--recording", "x", "--goal", "p95(all) < 15m"], "there is no such stack file"),
+        (["plan", "gke-prod", "--recording", "x", "--goal", "p95(all) < 15m"], "x: cannot be read"),
+        (["diff", "nowhere", "--replay", "x"], "there is no such stack file"),
+        (["diff", "gke-prod", "--base", "none", "--replay", "x"], "x: cannot be read"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each[:2]),
+)
+def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words: str) -> None:
+    done = without(HEAVY, f"from muster.cli import main; sys.exit(main({arguments!r}))")
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
     ("modules", "extras"),
     [
         ("muster.cli.forecast, muster.preview.replay.alternatives", ["check", "local"]),

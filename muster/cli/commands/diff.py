@@ -140,15 +140,15 @@ def cli(
         known = ", ".join(stack_names()) or "a file"
         raise InputError(f"no stack is named. Fix: name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
-    written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
-    shared = SharedInputs(
-        prices=load_prices(prices),
-        snapshots=_snapshots(snapshot, kubeconfig, context=context),
-        replays=_replays(replay, written),
-    )
     found = heads(stacks)
+    written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
     with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
         files = [] if base_plan and not base else bases(base, found, into=Path(folder))
+        shared = SharedInputs(
+            prices=load_prices(prices),
+            snapshots=_snapshots(snapshot, kubeconfig, context=context),
+            replays=_replays(replay, written),
+        )
         diffs = load_inputs(
             SideOptions(side="base", files=files, plans=base_plan),
             SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
@@ -186,12 +186,13 @@ def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str
 def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
     if not values:
         return {}
-    # What builds programs takes longer to import than `--help` may.
-    from muster.preview.replay.both import replay
     from muster.replay.reader import load_recording
 
     assumptions = written.parse()
     recordings = [(name, load_recording(path)) for name, path in map(parse_stack_option, values)]
+    # What builds programs takes longer to import than `--help` may, and needs an extra.
+    from muster.preview.replay.both import replay
+
     found: dict[str, Replay] = {}
     for name, recording in recordings:
         if name in found:

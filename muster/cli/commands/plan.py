@@ -10,7 +10,7 @@ import click
 
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
-from muster.cli.options import FILE, json_option, stack_argument
+from muster.cli.options import FILE, existing_stack, json_option, stack_argument
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.model.gangpolicy.durations import parse_duration
@@ -102,14 +102,18 @@ def cli(
     file and its replay. Ctrl-C prints the best change so far. Equal inputs give equal answers, unless the
     time ends the search.
     """
-    # What plays takes longer to import than `--help` may.
+    from muster.replay.reader import load_recording
+
+    file = existing_stack(stack)
+    recorded = load_recording(recording)
+    # What plays takes longer to import than `--help` may, and needs an extra.
     from muster.cli.plan import INTERRUPTED, Asked, plan
     from muster.preview.proposal.evaluate import Budget
     from muster.preview.proposal.report import format_proposal, to_json
 
     asked = Asked(
-        stack=stack,
-        recording=recording,
+        file=file,
+        recording=recorded,
         goals=goals,
         keeps=keeps,
         assumptions=Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed),
