@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from muster.artifacts.publish.licences import (
     python_parts,
     recognise,
 )
+from muster.local.build.versions import load
 from muster.paths import REQUIREMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +32,26 @@ def test_page_has_every_package_of_the_controller_image_in_its_pinned_version() 
             )
 
 
+@pytest.mark.parametrize("name", ["kueue-player", "kai-player"])
+def test_page_has_the_modules_that_a_player_pins(name: str) -> None:
+    section = PAGE.partition(f"## Program `{name}`")[2].partition("\n## ")[0]
+    program = load().programs[name]
+    assert f"| {program.module} | {program.version} |" in section, (
+        f"run `muster local build --only {name}` and `make licences`"
+    )
+
+
 def test_no_licence_on_the_page_is_unknown() -> None:
     assert UNKNOWN not in PAGE
-    assert PAGE.count("\n## ") == 5
+    assert re.findall(r"^## (?:Image|Program) `([\w-]+)`", PAGE, re.MULTILINE) == [
+        "gang-admission",
+        "ray",
+        "coredns",
+        "kueue",
+        "kuberay",
+        "kueue-player",
+        "kai-player",
+    ]
 
 
 def test_own_licence_is_the_apache_licence() -> None:

@@ -15,6 +15,7 @@ _IS_INLINE: Final = 2
 _HEADER: Final = 32
 # The header lies at a multiple of this. The magic bytes elsewhere are those of a program that looks for them.
 _ALIGNED: Final = 16
+_UNVERSIONED: Final = "(devel)"
 # Marks at both ends of the list of modules.
 _MARK: Final = 16
 
@@ -41,15 +42,18 @@ def build_info(program: bytes, *, name: str) -> BuildInfo:
 
 
 def linked_modules(listed: str) -> tuple[tuple[str, str], ...]:
-    """Of a program's list: each dependency in a line. `=>` replaces the one in the line before."""
+    """Of a program's list: the module of the program itself, and each dependency in a line. `=>` replaces the
+    one in the line before, unless by a folder of the machine that built it. What has no version is not
+    listed.
+    """
     found: list[tuple[str, str]] = []
     for line in listed.splitlines():
         kind, *rest = line.split() or [""]
-        if kind == "=>" and found:
-            found.pop()
-        if kind in ("dep", "=>") and len(rest) >= 2:
+        if kind in ("mod", "dep"):
             found.append((rest[0], rest[1]))
-    return tuple(found)
+        elif kind == "=>" and rest[1] != _UNVERSIONED:
+            found[-1] = (rest[0], rest[1])
+    return tuple((name, version) for name, version in found if version != _UNVERSIONED)
 
 
 def _text(program: bytes, at: int) -> tuple[bytes, int]:

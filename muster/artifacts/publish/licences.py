@@ -1,8 +1,8 @@
-"""The licences of what Muster's images contain, as a page: `make licences` writes docs/licences.md.
+"""The licences of what Muster's images and programs contain: `make licences` writes docs/licences.md.
 
-Responsible for: which packages and modules the images of the last build hold, and under which licence each is
-published. Python packages state it in their metadata; of a Go module, the licence file in the module cache is
-recognised by its wording. What is not recognised is listed as such, never guessed.
+Responsible for: which packages and modules the images and the players of the last build hold, and under which
+licence each is published. Python packages state it in their metadata; of a Go module, the licence file in the
+module cache is recognised by its wording. What is not recognised is listed as such, never guessed.
 """
 
 import re
@@ -17,10 +17,12 @@ from typing import Final
 from muster.artifacts.publish.go_modules import build_info
 from muster.errors import ExitCode, MusterError
 from muster.local.build.cache import cache_root
-from muster.local.build.images import BINARY_IMAGES
+from muster.local.build.images import BINARY_IMAGES, PLAYER
 
 UNKNOWN: Final = "not recognised"
-_BUILD: Final = "run `muster local build` on this machine first."
+_BUILD: Final = "run `muster local build` on this machine first; for one program, with `--only NAME`."
+# Programs of ours that play recorded work by the schedulers' own code.
+_PLAYERS: Final = (PLAYER, "kai-player")
 # SPDX identifier -> words that occur in its text and in no text before it in this table, in lower case.
 _WORDING: Final[Mapping[str, tuple[str, ...]]] = {
     "Apache-2.0": ("apache license", "version 2.0"),
@@ -42,8 +44,11 @@ Written by `make licences` from the images of the last `muster local build`; do 
 Muster itself is licensed under the Apache License 2.0 ([LICENSE](../LICENSE), [NOTICE](../NOTICE)).
 
 An image whose heading does not end in "from scratch" also holds packages of Debian 12 (bookworm). Their
-licences are in `/usr/share/doc/PACKAGE/copyright` of the image. The full text of the licence of a Python
-package is in its `.dist-info` folder inside the image, that of a Go module in the module at that version.
+licences are in `/usr/share/doc/PACKAGE/copyright` of the image. The two programs are built where a command
+needs them; the image of a recorder that forecasts holds `kueue-player` too.
+
+The full text of the licence of a Python package is in its `.dist-info` folder inside the image, that of a Go
+module in the module at that version.
 """
 
 
@@ -146,6 +151,9 @@ def _images(cache: Path, modules: Path) -> dict[str, list[Part]]:
         parts = list(go_parts(_newest(cache, f"bin/{name}/*/{name}"), modules))
         if parts:
             found[f"Image `{name}` (Go, from scratch)"] = parts
+    for name in _PLAYERS:
+        program = _newest(cache, f"bin/{name}/*/{name}")
+        found[f"Program `{name}` (Go)"] = list(go_parts(program, modules))
     return found
 
 
