@@ -134,7 +134,7 @@ class Web:
 
     def _sanitized_url(self, path: str) -> str:
         parts = urllib.parse.urlsplit(self.base + path)
-        return sanitize_line(f"{parts.scheme}://{parts.hostname}{parts.path}")
+        return sanitize_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -1,8 +1,9 @@
 """Which checks a stack needs, in the order in which `up` would fail."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from muster.artifacts.oci.web import Web
 from muster.cloud import amazon as aws
@@ -17,15 +18,18 @@ from muster.cloud.doctor import (
     state,
     support,
 )
-from muster.cloud.doctor.findings import Check, Finding, run_checks
+from muster.cloud.doctor.findings import Check, Finding, State, run_checks
 from muster.cloud.google import Google
 from muster.config.today import today
 from muster.live.cluster.api import Api
+from muster.live.errors import PreviewError
+from muster.live.web import WebError
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Stack
 
 Reach = Callable[[], Api]
 """Connects to the stack's cluster."""
+_REACH: Final = "see that `kubectl get --raw /version` answers with the same kubeconfig and context."
 
 
 def examine(
@@ -51,21 +55,37 @@ def checks(
         ("image", partial(sources.check_image, stack, name=name, web=web)),
         ("digests", partial(sources.check_digests, stack, name=name)),
         ("charts", partial(sources.check_charts, stack, name=name, web=web)),
-        *(_cluster_checks(stack, cluster) if cluster else ()),
-        *(_probes(stack, cluster) if cluster and probes else ()),
+        *([("cluster", partial(_check_cluster, stack, cluster, probes=probes))] if cluster else ()),
     ]
 
 
-def _cluster_checks(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
-    return [
-        ("admission checks", lambda: admission.check_admission(cluster())),
-        ("empty nodes", lambda: node_pools.check_node_pools(stack, cluster())),
-        ("versions", lambda: programs.check_versions(stack, cluster())),
+def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Finding]:
+    """What only the cluster knows. One that cannot be reached is reported once, with what it leaves out."""
+    wanted: list[tuple[str, Callable[[Api], Iterable[Finding]]]] = [
+        ("admission checks", admission.check_admission),
+        ("empty nodes", partial(node_pools.check_node_pools, stack)),
+        ("versions", partial(programs.check_versions, stack)),
     ]
+    if probes:
+        wanted.append((network_policies.CHECK, partial(network_policies.check_network_policies, stack)))
+    try:
+        api = _reached(cluster)
+    except PreviewError as error:
+        skipped = ", ".join(name for name, _ in wanted)
+        yield Finding("cluster", State.UNKNOWN, f"{error.message} Skipped: {skipped}.", error.fix or _REACH)
+        return
+    yield from run_checks((name, partial(check, api)) for name, check in wanted)
 
 
-def _probes(stack: Stack, cluster: Reach) -> list[tuple[str, Check]]:
-    return [(network_policies.CHECK, lambda: network_policies.check_network_policies(stack, cluster()))]
+def _reached(cluster: Reach) -> Api:
+    """A client that the cluster has answered. One that may not read the version may still read the rest."""
+    api = cluster()
+    try:
+        api.get("/version")
+    except WebError as error:
+        if error.status in (None, 401):
+            raise
+    return api
 
 
 def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:

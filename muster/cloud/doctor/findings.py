@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from muster.errors import MusterError
 from muster.model.pools import Pool
 
 
@@ -38,8 +39,9 @@ def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
         try:
             yield from check()
         except Exception as error:
-            message = f"the check failed: {error}"
-            yield Finding(name, State.UNKNOWN, message, "correct the error and run the command again")
+            what, fix = (error.message, error.fix) if isinstance(error, MusterError) else (str(error), "")
+            again = "correct the error and run the command again"
+            yield Finding(name, State.UNKNOWN, f"the check failed: {what}", fix or again)
 
 
 def passed(check: str, message: str) -> Finding:

@@ -18,10 +18,11 @@ from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
 from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
+from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.config.scaffold import template
 from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import KubeconfigError
+from muster.live.cluster.kubeconfig import KubeconfigError, connect
 from muster.live.web import Web as ClusterWeb
 from muster.model import names
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
@@ -349,6 +350,36 @@ def test_the_context_of_an_existing_cluster_is_that_of_its_stack(
         reach()
     assert command._cluster(stack(Provider.GKE), None, "") is None
     assert command._cluster(stack(Provider.GKE), None, "prod") is not None
+
+
+def _of_the_cluster(reach: Reach, *, probes: bool = False) -> list[Finding]:
+    known = checks(stack(Provider.EXISTING), name="here", file=Path("x"), cluster=reach, probes=probes)
+    return list(run_checks([known[-1]]))
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_finding_with_what_it_leaves_out(tmp_path: Path) -> None:
+    (unread,) = _of_the_cluster(lambda: Api(connect(tmp_path / "config")), probes=True)
+    assert (unread.check, unread.state) == ("cluster", State.UNKNOWN)
+    assert unread.message.endswith(
+        "No such file or directory. Skipped: admission checks, empty nodes, versions, network policies."
+    )
+    assert unread.fix == "name one by --kubeconfig or KUBECONFIG."
+    with serving(lambda _: Reply(401)) as server:
+        (refused,) = _of_the_cluster(lambda: Api(ClusterWeb(base=server.url)))
+    assert [asked.path for asked in server.asked] == ["/version"]
+    assert "answered 401" in refused.message
+    assert "kubectl" in refused.fix
+
+
+def test_a_cluster_that_hides_its_version_is_still_checked() -> None:
+    def answer(asked: Asked) -> Reply:
+        checks = [_check("gang", names.CONTROLLER_NAME, status="True")]
+        listed = checks if "admissionchecks" in asked.path else []
+        return Reply(403) if asked.path == "/version" else Reply(200, {"metadata": {}, "items": listed})
+
+    with serving(answer) as server:
+        found = _of_the_cluster(lambda: Api(ClusterWeb(base=server.url)))
+    assert by_state(found) == [("admission checks", State.OK)]
 
 
 @pytest.mark.parametrize(("state_", "code"), [(State.OK, 0), (State.UNKNOWN, 0), (State.FAILED, 1)])
