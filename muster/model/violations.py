@@ -4,14 +4,20 @@ Responsible for the common type of all rules' results and for the format of a co
 for line numbers and printing (muster.config).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from muster.model.nearest import meant
 
 Level = Literal["error", "warning"]
+_MOST_LISTED: Final = 30
+_NEAREST: Final = 5
+# What lists every word of a noun that has more.
+_LISTED_BY: Final[Mapping[str, str]] = MappingProxyType({"machine": "; see `muster explain pools.machine`"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +51,29 @@ def at(*parts: str | int) -> str:
 
 
 def suggestion(word: str, allowed: Iterable[str], *, noun: str) -> str:
-    """The `fix` for an unknown word: the one that was meant, or all that are allowed."""
+    """The `fix` for an unknown word: the one that was meant, and what is allowed. Of many words that is the
+    nearest few.
+    """
     return _suggestion(word, tuple(sorted(allowed)), noun)
+
+
+def _listed(word: str, choices: tuple[str, ...], noun: str) -> str:
+    """All choices; of many the nearest, and what lists the others."""
+    if len(choices) <= _MOST_LISTED:
+        return ", ".join(choices)
+    near = ", ".join(get_close_matches(word, choices, n=_NEAREST, cutoff=0))
+    return f"{near} and {len(choices) - _NEAREST} others{_LISTED_BY.get(noun, '')}"
 
 
 # A template that is wrong once is wrong for every team.
 @lru_cache(maxsize=1024)
 def _suggestion(word: str, choices: tuple[str, ...], noun: str) -> str:
     close, instruction = meant(word, choices, noun=noun)
+    listed = _listed(word, choices, noun)
     if close is not None:
-        return f"did you mean {close!r}? Allowed: {', '.join(choices)}."
+        return f"did you mean {close!r}? Allowed: {listed}."
     if instruction:
-        return f"{instruction}. Allowed: {', '.join(choices)}."
+        return f"{instruction}. Allowed: {listed}."
     if choices:
-        return f"use one of: {', '.join(choices)}."
+        return f"use one of: {listed}."
     return f"define a {noun} first: there is none."

@@ -73,7 +73,7 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
     if other is None:
         fix = suggestion(choice.machine, known, noun="machine")
         if choice.provider is Provider.EXISTING:
-            fix = f"describe other nodes by `node: {{cpu: ..., memory: ...}}` in place of `machine`, or {fix}"
+            fix = f"describe other nodes by `node: {{cpu: ..., memory: ...}}` in place of `machine`; or {fix}"
         return Violation(f"{path}.machine", f"{message}.", fix)
     same = [
         each.name
@@ -81,7 +81,11 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
         if each.accelerator == other.accelerator and (other.accelerator or each.cpu == other.cpu)
     ]
     what = f"with {other.accelerator}" if other.accelerator else "of that size"
-    fix = f"choose one {what}: {', '.join(same)}." if same else suggestion("", known, noun="machine")
+    fix = (
+        f"choose one {what}: {', '.join(same)}."
+        if same
+        else suggestion(choice.machine, known, noun="machine")
+    )
     return Violation(f"{path}.machine", f"{message}, it is one of {other.provider}.", fix)
 
 

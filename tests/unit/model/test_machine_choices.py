@@ -11,7 +11,7 @@ import pytest
 
 from muster.model.accelerators import ACCELERATORS
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, Machine
+from muster.model.machines import MACHINES, Machine, machines_of
 from muster.model.providers import Provider
 from muster.validation.machines import Choice, choice_rules
 
@@ -186,3 +186,12 @@ def test_the_promised_machines_are_all_there_with_their_network() -> None:
     for provider, accelerators in promised.items():
         there = {each.accelerator for each in MACHINES.values() if each.provider is provider}
         assert there == {None, *accelerators}
+
+
+def test_an_unknown_machine_is_answered_with_the_nearest_few_and_with_what_lists_all() -> None:
+    (found,) = choice_rules(Choice(provider=Provider.GKE, machine="g2-standard-9"), "muster:pools.l4")
+    listed = found.fix.partition("Allowed: ")[2].partition(" and ")[0].split(", ")
+    assert len(listed) == 5
+    assert {"g2-standard-4", "g2-standard-96"} <= {*listed}
+    others = len(machines_of(Provider.GKE)) - len(listed)
+    assert found.fix.endswith(f" and {others} others; see `muster explain pools.machine`.")
