@@ -13,6 +13,7 @@ def parse_observability(section: Section) -> Observability:
     found = Observability(
         metrics=section.choice("metrics", Scraping, known.metrics) or known.metrics,
         alerts=section.flag("alerts", known.alerts),
+        runbooks=section.text("runbooks"),
         dashboard=section.flag("dashboard", known.dashboard),
         labels=section.texts("labels"),
         traces=section.text("traces"),

@@ -30,12 +30,14 @@ class Scraping(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observability:
-    """`labels` go onto monitors, alerts and the dashboard: Prometheus operators select by them. `traces` is
-    an OTLP endpoint over HTTP, `sample` the share of gangs that are traced.
+    """`labels` go onto monitors, alerts and the dashboard: Prometheus operators select by them. `runbooks` is
+    the address of the page to which alerts link. `traces` is an OTLP endpoint over HTTP, `sample` the share
+    of gangs that are traced.
     """
 
     metrics: Scraping = Scraping.ANNOTATIONS
     alerts: bool = False
+    runbooks: str | None = None
     dashboard: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     traces: str | None = None

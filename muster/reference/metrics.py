@@ -29,7 +29,9 @@ _HEAD: Final = f"""\
 ## Alerts
 
 `muster:observability: {{alerts: true}}` makes them. An expression with a time is that of a stack with the
-default timeouts. The annotation `runbook` of an alert names its section here.
+default timeouts. An alert carries its meaning (annotation `summary`), what to do (`description`), and its
+section here: as an address in `runbook_url` where `muster:observability.runbooks` names this page, otherwise
+as a path in `runbook`.
 """
 # By the first prefix that a metric has.
 _SECTIONS: Final = {

@@ -30,13 +30,16 @@ class Alert:
     summary: str
     action: str
 
-    def rule(self) -> Manifest:
+    def rule(self, *, runbooks: str | None = None) -> Manifest:
+        """`runbooks`: the address of a page that has a section for each alert, by its name in lower case."""
+        section = f"#{self.name.lower()}"
+        runbook = {"runbook_url": runbooks + section} if runbooks else {"runbook": PAGE + section}
         return {
             "alert": self.name,
             "expr": self.expr,
             "for": self.lasting,
             "labels": {"severity": self.severity},
-            "annotations": {"summary": self.summary, "runbook": f"{PAGE}#{self.name.lower()}"},
+            "annotations": {"summary": self.summary, "description": f"{self.action}.", **runbook},
         }
 
 

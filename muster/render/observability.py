@@ -93,7 +93,8 @@ def _monitor(wanted: Observability, selector: Mapping[str, str], port: str) -> M
 
 def _rules(stack: Stack) -> Manifest:
     wanted = stack.observability
-    rules = [alert.rule() for alert in alerts(stack.gang_admission.policy)]
+    listed = alerts(stack.gang_admission.policy)
+    rules = [alert.rule(runbooks=wanted.runbooks) for alert in listed]
     kind = "Rules" if wanted.metrics is Scraping.GOOGLE else "PrometheusRule"
     # Google's kind has no default for the interval.
     group = {"name": _NAME, "interval": _INTERVAL, "rules": rules}

@@ -10,7 +10,7 @@ from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation
 
 _PATH: Final = "muster:observability"
-_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[^?#\s]*)?")
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[^?#\s]*)?")
 
 
 def observability_rules(stack: Stack) -> Iterator[Violation]:
@@ -27,9 +27,15 @@ def observability_rules(stack: Stack) -> Iterator[Violation]:
             f"needs the Prometheus operator to evaluate alerts, but metrics is {wanted.metrics}.",
             "write `metrics: prometheus-operator` (or google on GKE), or leave alerts out.",
         )
+    if wanted.runbooks is not None and not _ADDRESS.fullmatch(wanted.runbooks):
+        yield Violation(
+            f"{_PATH}.runbooks",
+            f"is {wanted.runbooks!r}, which is no address of a page: an alert adds its own `#name`.",
+            "write one such as https://docs.example.com/muster/reference/metrics.html.",
+        )
     if stack.gang_admission.mode is not GangMode.MUSTER:
         yield from _unwatched(stack)
-    if wanted.traces is not None and not _ENDPOINT.fullmatch(wanted.traces):
+    if wanted.traces is not None and not _ADDRESS.fullmatch(wanted.traces):
         yield Violation(
             f"{_PATH}.traces",
             f"is {wanted.traces!r}, which is no OTLP endpoint over HTTP.",

@@ -252,6 +252,13 @@ def observability() -> Schema:
                 default=known.metrics.value,
             ),
             "alerts": key("Whether alerts are installed.", flag(), default=known.alerts),
+            "runbooks": key(
+                "The address of the page to which alerts link, each to its own section: this documentation's "
+                "metrics page, where your people can open it, or a page of your own.",
+                text(),
+                otherwise="alerts name the page of this documentation",
+                example="https://docs.example.com/muster/reference/metrics.html",
+            ),
             "dashboard": key("Whether a dashboard is installed.", flag(), default=known.dashboard),
             "labels": key(
                 "Labels of monitors, alerts and the dashboard.",

@@ -88,6 +88,7 @@ def test_what_cannot_work_is_refused_with_its_path() -> None:
     assert refused(Provider.EKS, metrics="google") == [f"{path}.metrics"]
     assert refused(alerts=True) == [f"{path}.alerts"]
     assert refused(traces="collector:4318") == [f"{path}.traces"]
+    assert refused(runbooks="docs/metrics.md#alerts") == [f"{path}.runbooks"]
     assert refused(sample=2, sampling=1) == [f"{path}.sample", f"{path}.sampling"]
 
 
@@ -105,6 +106,17 @@ def test_a_stack_without_the_controller_cannot_ask_for_alerts_about_it(mode: str
         f"{path}.traces",
     ]
     parse({**config, "muster:observability": {"metrics": "prometheus-operator"}}, source="x")
+
+
+def test_an_alert_links_to_the_address_that_the_stack_names() -> None:
+    page = "https://docs.example.com/metrics.html"
+    wanted = stack(metrics="prometheus-operator", alerts=True, runbooks=page)
+    made = [each for found in objects(wanted, selector=SELECTOR, port="health").values() for each in found]
+    (rules,) = [each for each in made if each["kind"] == "PrometheusRule"]
+    listed = rules["spec"]["groups"][0]["rules"]
+    assert [each["annotations"]["runbook_url"] for each in listed] == [
+        f"{page}#{each['alert'].lower()}" for each in listed
+    ]
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
