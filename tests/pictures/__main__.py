@@ -14,9 +14,11 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "layers.svg": layers.picture,
         "life.svg": life.picture,
-        "loop.svg": loop.picture,
+        "loop.svg": loop.wide,
+        "loop-phone.svg": loop.narrow,
         "quota.svg": quota.picture,
-        "terminal.svg": terminal.picture,
+        "terminal.svg": terminal.wide,
+        "terminal-phone.svg": terminal.narrow,
         "waiting.svg": waiting.picture,
     }
 )

@@ -14,7 +14,7 @@ from tests.unit.model.model_stacks import parsed
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "borrowing.md"
 POOL: Final = "l4"
-_UNIT: Final = 36
+_UNIT: Final = 20
 """Pixels of one GPU."""
 
 
@@ -53,22 +53,22 @@ def picture() -> str:
     tree = to_tree(stack())
     found = rows(tree)
     drawing = Drawing(
-        780,
+        400,
         118 + 92 * len(found),
         "Three teams of one department and their GPUs",
         " ".join(f"{row.team}: quota {row.quota}, at most {row.most}." for row in found),
     )
     nodes = tree.pools[POOL].max_nodes
-    drawing.box(Box(at=Point(390, 40), title="research", lines=(f"shares {nodes} L4 GPUs",), width=200))
+    drawing.box(Box(at=Point(200, 40), title="research", lines=(f"shares {nodes} L4 GPUs",), width=200))
     for number, row in enumerate(found):
         y = 118 + 92 * number
-        drawing.box(Box(at=Point(110, y), title=row.team, lines=(f"lends {row.lends}",), width=150))
-        drawing.bar(Point(205, y - 6), _UNIT * row.most, kind="reach")
-        drawing.bar(Point(205, y - 6), _UNIT * row.quota, kind="bar")
-        drawing.text(Point(205, y - 14), f"{row.quota} guaranteed", kind="small a", anchor="start")
+        drawing.box(Box(at=Point(75, y), title=row.team, lines=(f"lends {row.lends}",), width=120))
+        drawing.bar(Point(150, y - 6), _UNIT * row.most, kind="reach")
+        drawing.bar(Point(150, y - 6), _UNIT * row.quota, kind="bar")
+        drawing.text(Point(150, y - 14), f"{row.quota} guaranteed", kind="small a", anchor="start")
         borrows = f"+ {row.most - row.quota} borrowed = {row.most} at most"
         drawing.text(
-            Point(205, y + 26),
+            Point(150, y + 26),
             borrows if row.most > row.quota else "borrows nothing",
             kind="soft",
             anchor="start",
