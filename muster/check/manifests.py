@@ -24,7 +24,12 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     try:
         documents = [_plain(each) for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
-        raise MusterError(f"{source}: this is no YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise MusterError(
+            f"{source}: is not YAML{place}: {getattr(error, 'problem', None) or error}.",
+            fix="correct the line; two spaces indent a level, and no tab.",
+        ) from error
     found = [each for document in documents for each in _objects(document, source)]
     if not found:
         raise MusterError(

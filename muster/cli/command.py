@@ -36,6 +36,15 @@ class Command(click.Command):
         self.codes = {code: (codes or {}).get(code, code.meaning) for code in ExitCode}
         self.params.append(_quiet())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name everything that is missing; click names the first. What is given was read before it."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            missing = [each for each in self.params if each.required and each.name not in ctx.params]
+            listed = ", ".join(_written(each, ctx) for each in missing)
+            raise click.UsageError(f"Missing: {listed}.", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         with naming_extras(self.extras):  # What takes long to import, a command imports when it runs.
             return super().invoke(ctx)
@@ -61,6 +70,12 @@ def command(
         return click.command(cls=Command, examples=examples, codes=codes, context_settings=SETTINGS)(function)
 
     return decorate
+
+
+def _written(parameter: click.Parameter, ctx: click.Context) -> str:
+    """A parameter as a user writes it: `--team TEAM`, or the word of an argument."""
+    word = parameter.make_metavar(ctx)
+    return word if isinstance(parameter, click.Argument) else f"{max(parameter.opts, key=len)} {word}"
 
 
 def _quiet() -> click.Option:

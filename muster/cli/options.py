@@ -29,7 +29,6 @@ class StackType(click.ParamType[str]):
 STACK: Final = StackType()
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
-NO_STACK_FILE: Final = "there is no such stack file."
 
 stack_argument = click.argument("stack", type=STACK, metavar="STACK")
 """STACK: the name of a stack of the project, or a stack file."""
@@ -100,9 +99,16 @@ def stack_path(stack: str) -> Path:
 def existing_stack(stack: str) -> Path:
     """The file that STACK names; MusterError when there is none."""
     file = stack_path(stack)
-    if not file.is_file():
-        raise MusterError(f"{file}: {NO_STACK_FILE}", fix=stack_file_fix())
+    if problem := stack_file_problem(file):
+        raise MusterError(f"{file}: {problem}", fix=stack_file_fix())
     return file
+
+
+def stack_file_problem(file: Path) -> str:
+    """Why this is no stack file, "" where it is one."""
+    if file.is_dir():
+        return "this is a folder, not a stack file."
+    return "" if file.exists() else "there is no such stack file."
 
 
 def stack_file_fix() -> str:

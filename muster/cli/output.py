@@ -13,17 +13,22 @@ from typing import Final
 import click
 
 from muster.cli.command import QUIET
+from muster.errors import MusterError
 
 STDOUT: Final = "-"
 
 
 def put(where: str, text: str) -> None:
-    """Write into a file, or to standard output where it is `-`."""
+    """Write into a file, or to standard output where it is `-`. MusterError where a file cannot be made."""
     if where == STDOUT:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
-    else:
+        return
+    try:
         Path(where).write_bytes(text.encode())
+    except OSError as error:
+        fix = "name a file that you may write to, in a folder that exists."
+        raise MusterError(f"{where}: cannot be written: {error.strerror}.", fix=fix) from None
 
 
 def put_json(document: object) -> None:

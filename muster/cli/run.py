@@ -59,6 +59,9 @@ def root() -> Root:
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command; its exit code."""
+    if sys.stdout is None:  # Closed by the caller, as `>&-` does: every write would fail.
+        _report("standard output is closed.", "name a file or /dev/null in its place.")
+        return int(ExitCode.UNUSABLE)
     try:
         with sigterm_interrupts():
             code = root().main(
@@ -70,9 +73,12 @@ def run(arguments: Sequence[str] | None) -> int:
     except MusterError as error:
         _report(error.message, error.fix)
         return int(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return int(ExitCode.UNUSABLE)
     except click.UsageError as error:
         named = error.ctx.command_path if error.ctx else PROGRAM
-        _report(error.format_message(), f"see `{named} --help`.")
+        _report(" ".join(error.format_message().split()), f"see `{named} --help`.")
         return int(ExitCode.UNUSABLE)
     except click.ClickException as error:
         _report(error.format_message(), "")

@@ -119,8 +119,10 @@ def load_file(path: Path) -> str | Document:
             return _unreadable(path, f"is larger than {_MOST_BYTES // 2**20} MiB", "name a stack file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        return _unreadable(path, f"cannot be read: {reason}", "name a stack file, stacks/Pulumi.<stack>.yaml")
+        name = "name a stack file, stacks/Pulumi.<stack>.yaml"
+        if isinstance(error, OSError):
+            return _unreadable(path, f"cannot be read: {error.strerror}", name)
+        return _unreadable(path, "is not UTF-8 text", f"save it as UTF-8, or {name}")
 
 
 def parse_text(text: str, *, source: str) -> Document:

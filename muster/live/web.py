@@ -100,7 +100,8 @@ class Web:
         except (OSError, http.client.HTTPException) as error:
             if is_last or method not in _REPEATABLE:
                 why = sanitize_line(str(getattr(error, "reason", "") or error) or type(error).__name__)
-                raise WebError(f"{method} {self._sanitized_url(path)}: no response: {why}.") from None
+                what = f"{method} {self._sanitized_url(path)}: no response: {why}."
+                raise WebError(f"{what} Fix: check the address, the network and its proxy.") from None
             return None
 
     def _once(self, method: str, path: str, data: bytes | None) -> Response:

@@ -8,10 +8,10 @@ import click
 
 from muster.cli.command import command
 from muster.cli.options import (
-    NO_STACK_FILE,
     STACK,
     json_option,
     stack_file_fix,
+    stack_file_problem,
     stack_names,
     stack_path,
 )
@@ -60,4 +60,5 @@ def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
 
 
 def _check(file: Path) -> FileResult:
-    return check_file(file) if file.is_file() else missing_file(file, NO_STACK_FILE, fix=stack_file_fix())
+    problem = stack_file_problem(file)
+    return missing_file(file, problem, fix=stack_file_fix()) if problem else check_file(file)

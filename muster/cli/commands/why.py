@@ -226,6 +226,8 @@ def _check(
 
 def _parts(job: str) -> tuple[str, str]:
     """Namespace and name."""
+    if not job:
+        raise PreviewError("no job is named. Fix: write its namespace and name, like team-a/train.")
     namespace, slash, name = job.partition("/")
     if not (slash and namespace and name) or "/" in name:
         raise PreviewError(f"{job!r} is not NAMESPACE/NAME. Fix: write it like team-a/train.")

@@ -36,8 +36,9 @@ def connect(path: Path, *, context: str = "") -> Web:
     wanted = context or text(config, "current-context")
     contexts = {text(each, "name"): each for each in items(config, "contexts")}
     if wanted not in contexts:
+        what = f"no context {wanted!r}" if wanted else "no current context"
         known = ", ".join(sorted(contexts)) or "none"
-        raise KubeconfigError(f"{path}: no context {wanted!r}. Fix: use one of its contexts: {known}.")
+        raise KubeconfigError(f"{path}: {what}. Fix: use one of its contexts: {known}.")
     chosen = mapping(contexts[wanted], "context")
     cluster = _named(config, "clusters", "cluster", text(chosen, "cluster"))
     user = _named(config, "users", "user", text(chosen, "user"))

@@ -174,7 +174,7 @@ def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureF
     ("text", "words"),
     [
         ("", "there is no object in it"),
-        ("a: [", "this is no YAML"),
+        ("a: 1\nb: [", "is not YAML in line 2"),
         ("[1]", "a document is no Kubernetes object"),
         ("{kind: RayJob}", "a document is no Kubernetes object"),
         ("{apiVersion: v1, kind: ConfigMap, metadata: 1}", "metadata of a ConfigMap is no mapping"),

@@ -67,6 +67,47 @@ def test_an_unknown_option_is_unusable_input(
     assert fix == f"Fix: see `muster {' '.join(path)} --help`."
 
 
+def test_everything_that_is_missing_is_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--team", "vision"]) == ExitCode.UNUSABLE
+    assert (
+        capsys.readouterr().err
+        == "Error: Missing: FILE..., --stack STACK.\nFix: see `muster check --help`.\n"
+    )
+    assert main(["new", "gpu"]) == ExitCode.UNUSABLE
+    assert "Missing: --provider [gke|eks|existing|local]." in capsys.readouterr().err
+
+
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["image"]) == ExitCode.UNUSABLE
+    assert capsys.readouterr().err.startswith("Usage: muster image [OPTIONS] COMMAND")
+
+
+def test_a_folder_is_not_taken_for_a_stack_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "Pulumi.x.yaml"
+    folder.mkdir()
+    for name in ("validate", "diff"):
+        assert main([name, str(folder)]) == ExitCode.UNUSABLE
+        shown = capsys.readouterr()
+        assert "this is a folder, not a stack file" in shown.out + shown.err
+
+
+def test_a_report_that_cannot_be_written_is_named_with_the_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    page = "/dev/null/page.html"
+    assert main(["diff", str(ROOT / "stacks/Pulumi.local.yaml"), "--html", page]) == ExitCode.UNUSABLE
+    error, fix = capsys.readouterr().err.splitlines()[-2:]
+    assert error == f"Error: {page}: cannot be written: Not a directory."
+    assert fix == "Fix: name a file that you may write to, in a folder that exists."
+
+
+def test_a_closed_standard_output_leaves_no_traceback() -> None:
+    command = f"{sys.executable} -m muster validate >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert done.returncode == ExitCode.UNUSABLE
+    assert done.stderr.startswith("Error: standard output is closed.\nFix: ")
+
+
 def test_an_unknown_option_of_the_benchmark_is_unusable_input() -> None:
     assert main(["bench", "--no-such-option"]) == ExitCode.UNUSABLE
 

@@ -29,7 +29,7 @@ def _recording(folder: Path) -> Path:
         (["--goal", "p95(all) < 15m", "--keep", "fast"], "'fast' is no goal"),
         (["--goal", "p95(all) < 15m", "--time", "10"], "--time 10"),
         (["--goal", "p95(all) < 15m", "--durations", "long"], "--durations long"),
-        ([], "Missing option '--goal'"),
+        ([], "Missing: --goal GOAL."),
     ],
 )
 def test_unusable_options_are_refused_with_a_fix(
