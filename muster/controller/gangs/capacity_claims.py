@@ -168,8 +168,8 @@ def unused_claims(
     PodSet that are done and come back no more. `is_handed_over`: the gang may start, so its placeholders are
     gone or go, and its nodes wait for its pods.
 
-    A lease with nodes of its own needs no protection: no other gang's pods select its label. What nothing was
-    asked for (a head on nodes that stand) has no mark of its own: it is counted until the rest has its nodes.
+    Nodes of its own need no protection. What nothing was asked for (a head on nodes that stand) has no mark
+    of its own: it is counted until the rest has its nodes.
     """
     consumers = Consumers(gang, (pod for pod in pods if pod.spec.node_name), ended=ended)
     provisioned = [
@@ -181,9 +181,7 @@ def unused_claims(
     waiting = [(spec, tuple(_unbound(spec, request, consumers))) for spec, request in provisioned]
     is_coming = len(provisioned) == len(gang.request_specs) and any(left for _, left in waiting)
     present = [unpinned_demand(demand) for demand in gang.present] if is_coming else []
-    # Nor do nodes with placeholders, or with the taint that they leave.
-    own = [bool(spec.flavor.node_selector_from_details) or spec.flavor.by_placeholders for spec, _ in waiting]
-    shared = [each for is_own, (_, left) in zip(own, waiting, strict=True) if not is_own for each in left]
+    shared = [each for spec, left in waiting if not spec.flavor.has_own_nodes for each in left]
     return (*present, *shared)
 
 

@@ -45,7 +45,7 @@ class Demand:
     needs: PodNeeds
     flavor: FlavorPolicy
     managed: bool
-    """Asks for a managed resource, so it gets a request where its flavor has a provisioning class."""
+    """Asks for a managed resource, such as GPUs."""
     assigned: tuple[str, ...] = ()
     """All flavors that Kueue assigned to the PodSet, each once."""
     uncopied: tuple[Uncopied, ...] = ()

@@ -78,6 +78,12 @@ class Gang:
         )
 
     @property
+    def on_shared_nodes(self) -> tuple[Demand, ...]:
+        """Those on whose nodes pods of other gangs may run."""
+        shared = (spec for spec in self.request_specs if not spec.flavor.has_own_nodes)
+        return (*(demand for spec in shared for demand in spec.demands), *self.present)
+
+    @property
     def shares_nodes(self) -> bool:
         return any(spec.shares_nodes for spec in self.request_specs)
 
@@ -96,7 +102,11 @@ def split(found: Iterable[Demand], *, annotations: Mapping[str, str], running: I
 
 
 def _is_requested(demand: Demand) -> bool:
-    return demand.managed and bool(demand.flavor.provisioning_class_name)
+    """Where placeholders bring the nodes, a pod without a GPU has one, too: the taint of its gang keeps it
+    out of any other room there.
+    """
+    flavor = demand.flavor
+    return flavor.by_placeholders or (demand.managed and bool(flavor.provisioning_class_name))
 
 
 def _order(demand: Demand) -> tuple[int, str, str]:

@@ -227,10 +227,10 @@ class Gathering(TurnIndex):
 
     def _positions_of(self, key: Key, now: datetime) -> Iterator[TurnPosition]:
         found = {batch.batch.attempt: (batch, batch.reserved_usage) for batch in self._read(key, now)}
-        self.batches[key] = tuple(batch for batch, _ in found.values())
         begun = self._begun.get(key)
         if begun is not None and not _has_begun_to_pass(found.get(begun.batch.attempt)):
             found[begun.batch.attempt] = begun, begun.intended_usage
+        self.batches[key] = tuple(batch for batch, _ in found.values())
         self._hold(key, {attempt: usage for attempt, (_, usage) in found.items()})
         for batch, _ in found.values():
             position = batch.turn_position() if batch is begun or batch.is_in_turn_order else None

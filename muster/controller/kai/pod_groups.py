@@ -200,17 +200,13 @@ def _likeness(placed: _Placed) -> Hashable:
 
 
 def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
-    """Where placeholders bring the nodes, a pod without a GPU has one, too: its gang's taint keeps it out of
-    any other room there.
-    """
     first = group[0]
-    wants = any(first.needs.amounts.get(name) for name in policy.managed_resources)
     demand = Demand(
         pod_set=group_of(first.pod),
         count=len(group),
         needs=first.needs,
         flavor=first.flavor,
-        managed=wants or first.flavor.by_placeholders,
+        managed=any(first.needs.amounts.get(name) for name in policy.managed_resources),
         uncopied=_all_uncopied(group),
     )
     return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)

@@ -8,23 +8,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from muster.controller.gangs.capacity_claims import unused_claims
+from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
 from muster.controller.gangs.ending import in_the_way, recheck_at
-from muster.controller.gangs.indexes import BY_ENDING, BY_OWNER, BY_POOL, BY_REQUEST, request_of
+from muster.controller.gangs.indexes import BY_ENDING, BY_OWNER, BY_POOL, BY_REQUEST
 from muster.controller.gangs.objects import (
     Belonging,
     Pod,
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
+from muster.controller.gangs.split import split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
-from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
 from muster.controller.kai.gathering import Gathering
 from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
-from muster.controller.kai.labels import CLUSTERS, is_finished, is_gated
+from muster.controller.kai.labels import CLUSTERS, is_finished, is_gated, pool_of
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
 from muster.controller.kai.queue_capacity import QueueDemand
@@ -149,20 +149,19 @@ class View(GangView[RayCluster]):
         return replace(around, nodes=nodes, used=used, claims=claims)
 
     def _claims(self, snapshot: ClusterSnapshot, mine: list[BatchSnapshot]) -> Iterator[PodDemand]:
-        """Room on nodes that others were promised first and have not taken yet. A lease with nodes of its own
-        needs no protection, nor do nodes with placeholders or our taint.
-        """
-        shared = {
-            spec.pool
-            for each in mine
-            for spec in each.gang.request_specs
-            if not (spec.flavor.node_selector_from_details or spec.flavor.by_placeholders)
-        }
+        """Room on shared nodes for gangs that were promised it first and have not taken it yet."""
+        shared = {demand.flavor.name for each in mine for demand in each.gang.on_shared_nodes}
         rank = max(_rank(each) for each in mine)
         gathering = self.gathering.batches.items() if shared else ()
         for other in (each for key, batches in gathering if key != snapshot.cluster.key for each in batches):
-            if _rank(other) < rank and any(spec.pool in shared for spec in other.gang.request_specs):
-                yield from unused_claims(other.gang, other.current, self._consumers(other), ended={})
+            if _rank(other) < rank and any(
+                demand.flavor.name in shared for demand in other.gang.on_shared_nodes
+            ):
+                yield from unused_claims(
+                    *(other.gang, other.current, self._consumers(other)),
+                    ended={},
+                    is_handed_over=bool(other.batch.ungated),
+                )
         for key in self.pods.store.index_values(RELEASED) if shared else ():
             for pod in self.pods.store.by_index(RELEASED, key):
                 yield from self._released(pod, snapshot, shared)
@@ -173,24 +172,15 @@ class View(GangView[RayCluster]):
 
     def _released(self, pod: GatedPod, snapshot: ClusterSnapshot, shared: set[str]) -> Iterator[PodDemand]:
         """A pod that has passed and has no node yet: what it was promised is still its own."""
-        if not shared & set(self._pools_of(pod)):
-            return
         (key,) = ray_cluster_of(pod)
         cluster = self.clusters.get(key)
-        if cluster is None or snapshot.policy is None:
+        if cluster is None or snapshot.policy is None or pool_of(pod, cluster) not in shared:
             return
         try:
-            for group_demand in pod_group_demands([pod], cluster, snapshot.policy):
-                demand = group_demand.demand
-                yield PodDemand(name=pod.metadata.name, pool=demand.flavor.name, count=1, needs=demand.needs)
+            found = [each.demand for each in pod_group_demands([pod], cluster, snapshot.policy)]
         except ValueError:
             return
-
-    def _pools_of(self, pod: GatedPod) -> Iterator[str]:
-        for key in request_of(pod):
-            request = self.requests.get(key)
-            if request is not None:
-                yield request.metadata.annotations.get(POOL, "")
+        yield from map(unpinned_demand, split(found, annotations={}).on_shared_nodes)
 
 
 def _rank(snapshot: BatchSnapshot) -> tuple[bool, datetime, str]:

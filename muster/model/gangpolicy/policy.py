@@ -99,6 +99,13 @@ class FlavorPolicy:
         """Its nodes are bought for pods that keep them, and not for a ProvisioningRequest."""
         return self.provisioning_class_name == PLACEHOLDER_CLASS
 
+    @property
+    def has_own_nodes(self) -> bool:
+        """No pod of another gang can use what is bought for a gang: pods select their lease, or tolerate a
+        taint.
+        """
+        return self.by_placeholders or bool(self.node_selector_from_details)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:

@@ -16,7 +16,7 @@ from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.kube.resource import OwnerReference
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
-from tests.unit.admission.gang_world import replace
+from tests.unit.admission.gang_world import pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
 from tests.unit.gangs.paper import with_condition
@@ -93,6 +93,21 @@ def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:
     for _ in range(60):
         tick(world)
     assert world.ended == ["a", "b"]
+
+
+def test_a_head_without_a_gpu_in_such_a_pool_has_a_placeholder_too() -> None:
+    """Kueue puts it there when its own pool has no quota left. The taint of its gang would keep it out."""
+    world = world_of(l4=3)
+    world.submit("a", {"main": ("l4", 2), "head": ("l4", 1)})
+    main, head = world.workloads["a"].spec.pod_sets
+    plain = replace(head, template=replace(head.template, spec=pod_spec(0)))
+    spec = replace(world.workloads["a"].spec, pod_sets=(main, plain))
+    world.workloads["a"] = replace(world.workloads["a"], spec=spec)
+    tick(world)
+    assert len(world.placeholders) == 3
+    for _ in range(30):
+        tick(world)
+    assert world.ended == ["a"]
 
 
 def test_a_gang_of_both_kinds_of_pools_starts_whole() -> None:
