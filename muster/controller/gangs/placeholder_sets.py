@@ -37,9 +37,6 @@ KEPT: Final = f"{GROUP}/kept-annotations"
 HANDOVER: Final = timedelta(minutes=10)
 """How long a gang that may start may take to place its pods, before others may have the room."""
 
-_NODEPOOL: Final = "karpenter.sh/nodepool"
-_INITIALIZED: Final = "karpenter.sh/initialized"
-"""Karpenter registers a node, and pods bind to it, before its resources and startup taints are settled."""
 _LEAVING: Final = frozenset({"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
 """Taints of nodes that their autoscaler takes away."""
 
@@ -174,10 +171,11 @@ def _set(
 
 
 def is_standing(node: Node) -> bool:
-    """Ready for the gang's own pods."""
-    labels = node.metadata.labels
-    is_ready = is_usable(node) and not is_leaving(node)
-    return is_ready and (_NODEPOOL not in labels or labels.get(_INITIALIZED) == "true")
+    """Ready for the gang's own pods: the scheduler has found that its resources and taints suit a pod of
+    theirs. Karpenter calls it initialized a second later at the earliest, which says no more than that
+    (pkg/controllers/nodeclaim/lifecycle/initialization.go of v1.14.1).
+    """
+    return is_usable(node) and not is_leaving(node)
 
 
 def is_leaving(node: Node) -> bool:

@@ -104,7 +104,7 @@ def watch_made(
 
 
 def held_nodes_controller(manager: Manager, held: HeldNodes[Any], view: GangView[Any]) -> Controller[Key]:
-    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile)
+    controller: Controller[Key] = manager.controller("heldnodes", held.reconcile, workers=WORKERS)
     controller.watches(view.nodes, held.of_node)
     return controller.watches(view.templates, held.of_template)
 
