@@ -76,9 +76,7 @@ class GangAdmission(Component):
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, sizing, stack.observability, reads_events=bool(stack.placeholder_pools)),
-            cluster_rules=authority.manager_cluster_rules(
-                stack.scheduler, holds=gang.holds(stack), taints=bool(stack.placeholder_pools)
-            ),
+            cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
             rules=authority.manager_rules(),
             after=[self.policy, self.priority, *self._placeholders()],
         )
@@ -106,30 +104,37 @@ class GangAdmission(Component):
         self.register_outputs({})
 
     def _placeholders(self) -> list[pulumi.Resource]:
-        """Where the pods live that bring a gang's nodes, and the right to make them there."""
+        """Where the pods live that bring a gang's nodes, and the rights that they need. Each right is a
+        resource of its own: an `up` without placeholders takes it at its end, when the manager has removed
+        its taints.
+        """
         if not self._context.stack.placeholder_pools:
             return []
-        space, manager = names.PLACEHOLDER_NAMESPACE, authority.MANAGER
+        space, manager = names.PLACEHOLDER_NAMESPACE, f"muster-{authority.MANAGER}"
         namespace = self._object(manifest("v1", "Namespace", space, labels=_RESTRICTED))
-        # Not the manager's name: its Role in its own namespace is a resource of that name already.
-        role = manifest(f"{_RBAC}/v1", "Role", space, namespace=space, rules=authority.placeholder_rules())
-        binding = manifest(
-            f"{_RBAC}/v1", "RoleBinding", space, namespace=space, **_binding("Role", space, manager)
-        )
-        granted = self._object(role, after=[namespace])
         return [
             self._object(pods.placeholder_priority()),
-            self._object(binding, after=[granted]),
-            self._claim_events(),
+            # Not the manager's name: its Role in its own namespace is a resource of that name already.
+            self._grant(space, authority.placeholder_rules(), namespace=space, after=[namespace]),
+            # Karpenter's Events about NodeClaims, which have no namespace, are in this one.
+            self._grant(f"{manager}-events", authority.event_rules(), namespace="default"),
+            self._grant(f"{manager}-taints", authority.taint_rules()),
         ]
 
-    def _claim_events(self) -> pulumi.Resource:
-        """Karpenter's Events about NodeClaims, which have no namespace, are in this one."""
-        name = f"muster-{authority.MANAGER}-events"
-        role = manifest(f"{_RBAC}/v1", "Role", name, namespace="default", rules=authority.event_rules())
-        bound = _binding("Role", name, authority.MANAGER)
-        binding = manifest(f"{_RBAC}/v1", "RoleBinding", name, namespace="default", **bound)
-        return self._object(binding, after=[self._object(role)])
+    def _grant(
+        self,
+        name: str,
+        rules: list[authority.Rule],
+        *,
+        namespace: str | None = None,
+        after: Sequence[pulumi.Resource] | None = None,
+    ) -> pulumi.Resource:
+        """A role of the manager and its binding; without a namespace for the whole cluster."""
+        kind = "Role" if namespace else "ClusterRole"
+        role = manifest(f"{_RBAC}/v1", kind, name, namespace=namespace, rules=rules)
+        bound = _binding(kind, name, authority.MANAGER)
+        binding = manifest(f"{_RBAC}/v1", f"{kind}Binding", name, namespace=namespace, **bound)
+        return self._object(binding, after=[self._object(role, after=after)])
 
     def _program(
         self,

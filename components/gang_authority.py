@@ -33,14 +33,12 @@ def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str]
     return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
 
 
-def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False, taints: bool = False) -> list[Rule]:
+def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
-    `onStaggered: hold` it makes pods that keep nodes; `taints`: where gangs ask by placeholders it sets one
-    taint of nodes. Policies keep both to what they are for.
+    `onStaggered: hold` it makes pods that keep nodes. A policy keeps it to those.
     """
     return [
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
-        *([_rule("", ["nodes"], ["get", "patch"])] if taints else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
@@ -86,6 +84,11 @@ def manager_rules() -> list[Rule]:
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
     ]
+
+
+def taint_rules() -> list[Rule]:
+    """Where gangs ask by placeholders: one taint of nodes, as a policy says."""
+    return [_rule("", ["nodes"], ["get", "patch"])]
 
 
 def placeholder_rules() -> list[Rule]:

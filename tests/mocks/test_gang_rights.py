@@ -1,9 +1,16 @@
 """The controller's rights are those of the stack's scheduler and no more."""
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
-from muster.components.gang_authority import manager_cluster_rules
-from muster.model.stack import Scheduler
+from muster.components.gang_authority import manager_cluster_rules, taint_rules
+from muster.config import load
+from muster.model.capacity import Gangs
+from muster.model.stack import Scheduler, Stack
+from tests.integration.accounts import registered
+
+_KARPENTER: Final = Path("tests/karpenter/stack.yaml")
 
 
 def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
@@ -43,3 +50,18 @@ def test_with_kueue_a_ray_cluster_is_changed_for_its_claims_alone() -> None:
 
 def test_queues_are_never_written() -> None:
     assert granted(Scheduler.KAI)["scheduling.run.ai", "queues"] == {"list", "watch"}
+
+
+def test_an_up_that_leaves_placeholders_takes_their_rights_as_whole_resources() -> None:
+    """The engine deletes those at the end, when no node has our taint any more."""
+    stack = load(_KARPENTER)
+    before = _roles(stack)
+    after = _roles(replace(stack, pools=tuple(replace(pool, gangs=Gangs.NONE) for pool in stack.pools)))
+    taken = before.keys() - after.keys()
+    assert {key: before[key] for key in after} == after
+    assert [rule for key in taken for rule in before[key] if "nodes" in rule["resources"]] == taint_rules()
+
+
+def _roles(stack: Stack) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    made = (each for each in registered(stack) if each["kind"] in ("Role", "ClusterRole"))
+    return {(each["kind"], each["metadata"]["name"]): each["rules"] for each in made}

@@ -21,6 +21,8 @@ NEW: Final = frozenset(
         "muster:clusters:GkeGpuCluster$gcp:compute/firewall:Firewall::ml-prod-control-plane",
         "muster:index:Platform$muster:index:EfaDevicePlugin::efa",
         "muster:index:EfaDevicePlugin$kubernetes:apps/v1:DaemonSet::efa-aws-efa-k8s-device-plugin-daemonset",
+        "muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:ClusterRole::muster-gang-admission-manager-taints-clusterrole",
+        "muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding::muster-gang-admission-manager-taints-clusterrolebinding",
         "muster:schedulers:Kueue$kubernetes:networking.k8s.io/v1:NetworkPolicy::kueue-network",
         "muster:index:KubeRay$kubernetes:networking.k8s.io/v1:NetworkPolicy::kuberay-network",
     }

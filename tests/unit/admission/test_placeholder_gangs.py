@@ -19,7 +19,7 @@ from muster.model.names import ELASTIC_JOB
 from tests.unit.admission.gang_world import pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
-from tests.unit.gangs.paper import with_condition
+from tests.unit.gangs.paper import flavor_policy, with_condition
 
 RARELY = dataclasses.replace(
     PLACED, retry=RetryPolicy(base=timedelta(hours=2), max=timedelta(hours=2), deadline=timedelta(days=3))
@@ -108,6 +108,24 @@ def test_a_head_without_a_gpu_in_such_a_pool_has_a_placeholder_too() -> None:
     for _ in range(30):
         tick(world)
     assert world.ended == ["a"]
+
+
+def test_a_pool_that_leaves_placeholders_keeps_neither_them_nor_a_taint() -> None:
+    """A gang has lost one of its nodes and waits, and the others have its taint."""
+    world = world_of(l4=3)
+    world.submit("a", {"main": ("l4", 3)})
+    for part in (world.kueue, world.settle, world.cloud, world.settle):
+        part()
+    world.stock["l4"] = 2
+    world.take_away(sorted(world.nodes)[0])
+    world.settle()
+    assert sum(bool(held_for(node)) for node in world.nodes.values()) == 2
+    assert len(world.placeholders) == 3
+    world.policy = dataclasses.replace(PLACED, flavors=(flavor_policy("l4", 10, provisioning_class_name=""),))
+    world.settle()
+    world.sweep()
+    assert not world.placeholders
+    assert not any(map(held_for, world.nodes.values()))
 
 
 def test_a_gang_of_both_kinds_of_pools_starts_whole() -> None:
