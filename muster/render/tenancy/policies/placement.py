@@ -23,20 +23,24 @@ HELD: Final = (
     "(each.?operator.orValue('') == 'Exists' ? '' : '=' + each.?value.orValue('')))"
 )
 
+# Without a key it is for every taint. Kubernetes allows that with Exists alone.
+EVERY_TAINT: Final = (
+    "(pod.spec.?tolerations.orValue([]).exists(each, each.?key.orValue('') == '') ? "
+    "['name the key of each of tolerations'] : [])"
+)
+
 
 def faults(stack: Stack) -> str:
     """What of `pod.spec` an author has to change, as a CEL list of sentences."""
     schedulers = ["", _DEFAULT_SCHEDULER]
     if stack.scheduler is Scheduler.KAI:
         schedulers.append(names.KAI_SCHEDULER)
-    # Without a key it is for every taint. Kubernetes allows that with Exists alone.
-    every = "pod.spec.?tolerations.orValue([]).exists(each, each.?key.orValue('') == '')"
     return " + ".join(
         (
             f"(pod.spec.?schedulerName.orValue('') in {quoted(schedulers)} ? [] : "
             f"['set schedulerName to {schedulers[-1]}, not ' + pod.spec.schedulerName])",
             "(pod.spec.?nodeName.orValue('') == '' ? [] : "
             "['remove nodeName, and choose nodes by nodeSelector or affinity'])",
-            f"({every} ? ['name the key of each of tolerations'] : [])",
+            EVERY_TAINT,
         )
     )

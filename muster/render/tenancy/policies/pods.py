@@ -26,6 +26,8 @@ _PLACEHOLDER: Final = (
     f"{OURS} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     "owner.kind == 'Workload' && owner.apiVersion.startsWith('kueue.x-k8s.io/'))"
 )
+# What lets a pod onto nodes that are kept for a gang.
+_ENTERS: Final = f"{placement.HELD} + {placement.EVERY_TAINT}"
 
 
 def pods(stack: Stack) -> Policy:
@@ -41,7 +43,7 @@ def pods(stack: Stack) -> Policy:
             ("admitted", _ADMITTED),
             ("finalizers", foreign_finalizers("object")),
             ("faults", f"[object].map(pod, {_faults(stack)})[0]"),
-            *((("held", f"[object].map(pod, {placement.HELD})[0]"),) if stack.placeholder_pools else ()),
+            *((("held", f"[object].map(pod, {_ENTERS})[0]"),) if stack.placeholder_pools else ()),
         ),
         rules=(
             *(_owner(stack), _priority(), _finalizers(), _placement()),
