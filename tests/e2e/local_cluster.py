@@ -180,12 +180,12 @@ def bring_up() -> Muster:
     here = dict(os.environ)
     if STANDING is None:
         run([sys.executable, "-m", "muster", "local", "up", "--name", name], here, timeout=2400)
-    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=120)
+    lines = run([sys.executable, "-m", "muster", "local", "env", "--name", name], here, timeout=PATIENCE)
     environment = {**here, **exports(lines)}
     before = _cluster_wide(environment) if STANDING is None else frozenset()
     cluster = Cluster(environment["KUBECONFIG"])
     muster = Muster(name, environment, cluster, Recorder(environment["KUBECONFIG"]), before)
-    muster.pulumi("stack", "select", "--create", "local", timeout=120)
+    muster.pulumi("stack", "select", "--create", "local")
     muster.pulumi("up", "--yes", "--skip-preview", "--stack", "local")
     muster.recorder.start()
     return muster
@@ -197,7 +197,7 @@ def take_down(muster: Muster) -> None:
         run(
             [sys.executable, "-m", "muster", "local", "down", "--name", muster.name],
             dict(os.environ),
-            timeout=120,
+            timeout=PATIENCE,
         )
 
 
@@ -207,4 +207,6 @@ def exports(lines: str) -> dict[str, str]:
 
 
 def _cluster_wide(environment: dict[str, str]) -> frozenset[str]:
-    return frozenset(run(["kubectl", "get", _CLUSTER_WIDE, "-o", "name"], environment, timeout=60).split())
+    return frozenset(
+        run(["kubectl", "get", _CLUSTER_WIDE, "-o", "name"], environment, timeout=PATIENCE).split()
+    )

@@ -32,6 +32,7 @@ def undisturbed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> dict[
     with Proxy(plane.server).serving() as proxy:
         stage = Stage(plane, proxy, tmp_path_factory.mktemp("undisturbed"))
         with stage.manager().kept() as manager:
+            stage.opens()
             name = stage.submit()
             stage.eventually("it is admitted", lambda: gangs.is_admitted(plane, name))
             seen = ending.picture(plane, name)

@@ -55,12 +55,31 @@ class Stage:
 
     def _told(self) -> str:
         """What a person would look at."""
-        workloads = items(self.plane.server, f"{KUEUE}/workloads")
+        server = self.plane.server
+        workloads = items(server, f"{KUEUE}/workloads")
         names = ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in workloads)
-        seen = "\n".join(f"{name}: {ending.picture(self.plane, name, team)}" for name, team in names)
-        scheduler = tail(self.plane.server.folder / "kueue" / "kueue.log", 3000)
-        end = f"manager:\n{tail(self.log)}\nKueue:\n{scheduler}"
-        return f"{seen}\nundisturbed: {self.undisturbed}\n{self.proxy.plan}\n{end}"
+        others = (*items(server, f"{KUEUE}/clusterqueues"), *items(server, f"{KUEUE}/admissionchecks"))
+        alive = ("does not run", "runs")[self.plane.kueue.is_alive]
+        return "\n".join(
+            (
+                *(f"{name}: {ending.picture(self.plane, name, team)}" for name, team in names),
+                *(f"{each['metadata']['name']}: {each.get('status')}" for each in (*workloads, *others)),
+                f"undisturbed: {self.undisturbed}",
+                str(self.proxy.plan),
+                f"manager:\n{tail(self.log)}",
+                f"Kueue {alive}:\n{tail(server.folder / 'kueue' / 'kueue.log', 3000)}",
+            )
+        )
+
+    def is_open(self) -> bool:
+        """Kueue says that it gives quota in all of its queues."""
+        return all(gangs.holds(each, "Active") for each in items(self.plane.server, f"{KUEUE}/clusterqueues"))
+
+    def opens(self) -> None:
+        """Until Kueue has seen that our check is active. Who comes in that moment may wait until anything
+        else happens (docs/known-issues.md).
+        """
+        self.eventually("Kueue has opened its queues", self.is_open)
 
     def submit(self, team: str = gangs.TEAM, **more: Any) -> str:
         """A gang of its own name; a server that has just started takes it a little later."""

@@ -47,6 +47,7 @@ def test_gangs_go_on_from_an_older_backup_of_etcd(own_stage: Stage, is_raised: b
     """
     stage = own_stage
     with stage.manager().kept() as manager:
+        stage.opens()
         runs = stage.submit()
         stage.runs(runs)
         stage.plane.fault("silent", pool="l4", kind="silence")

@@ -34,8 +34,10 @@ def test_a_kind_that_is_not_served_is_named_by_readiness_until_it_is(stage: Stag
     with stage.manager(health_port=port).kept() as manager:
         stage.eventually("it is alive", lambda: health.asks(port, "healthz")[0] == 200)
         stage.eventually("it says what is missing", lambda: _is_missing(port))
+        stage.eventually("no queue gives quota", lambda: not stage.is_open())
         stage.proxy.plan = Calm()
         stage.eventually("it is ready", lambda: health.asks(port, "readyz")[0] == 200)
+        stage.opens()
         gang = stage.submit()
         stage.runs(gang)
         stage.end(gang)
