@@ -180,6 +180,9 @@ def main() -> int:
     # A shell starts what runs in the background with interrupts ignored, and so would the tests of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # The suites start Python thousands of times. Without bytecode each start compiles what it imports of us,
+    # which is a sixth of a preview.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     runner = Runner()
     try:
         _run(runner, suites, beside)
