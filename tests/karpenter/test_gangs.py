@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.faults.seeds import seeds
-from tests.karpenter.world import PLACEHOLDERS, PRIORITIES, RIVALS, Witness, World
+from tests.karpenter.world import PLACEHOLDERS, PRIORITIES, RIVALS, Witness, World, pod
 
 _GANG: Final = 4
 
@@ -95,6 +95,16 @@ def test_of_two_gangs_split_over_two_pools_with_capacity_for_one_none_starts_hal
 
         world.eventually("then the other", lambda: world.running(second) == 3)
     assert [len(each.started) for each in witnesses.values()] == [3, 3], "no pod had to be made twice"
+
+
+def test_a_head_without_a_gpu_in_the_pool_of_its_workers_runs_on_their_nodes(world: World) -> None:
+    """Their taint keeps out what has no placeholder."""
+    world.sells(h100=2)
+    with world.managed.kuberay():
+        world.headed_gang("headed", pod("h100", gpus=False), h100=2)
+        world.eventually("all run", lambda: world.running("headed") == 3)
+    left_nothing(world)
+    assert len(world.nodes()) == 2
 
 
 def test_a_gang_whose_nodes_come_while_no_manager_runs_gets_them_from_the_next_one(world: World) -> None:

@@ -112,9 +112,13 @@ class World:
 
     def split_gang(self, name: str, *, h100: int) -> None:
         """A Ray cluster: workers of one whole h100 node each, and a head on an l4 node of its own."""
+        self.headed_gang(name, pod("l4"), h100=h100)
+
+    def headed_gang(self, name: str, head: Json, *, h100: int) -> None:
+        """A Ray cluster: workers of one whole h100 node each, and this head."""
         cluster = work("RayCluster", pod("h100"), count=h100)
         cluster["metadata"]["name"] = name
-        cluster["spec"]["headGroupSpec"]["template"]["spec"] = pod("l4")
+        cluster["spec"]["headGroupSpec"]["template"]["spec"] = head
         # Kueue's webhook, which does not run here, would write it.
         cluster["spec"]["suspend"] = True
         self.plane.call("POST", PATHS["RayCluster"], cluster)
@@ -288,9 +292,9 @@ class Witness:
         self.nodes |= set(self.world.nodes())
 
 
-def pod(pool: str) -> Json:
-    """The spec of a pod that needs a whole node of the pool."""
-    gpu = {names.GPU_RESOURCE: "1" if pool == "l4" else "8"}
+def pod(pool: str, *, gpus: bool = True) -> Json:
+    """The spec of a pod that needs a whole node of the pool, or room beside its GPUs."""
+    gpu = {names.GPU_RESOURCE: "1" if pool == "l4" else "8"} if gpus else {}
     return {
         "nodeSelector": {names.POOL_LABEL: pool},
         "tolerations": [{"key": names.GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}],
