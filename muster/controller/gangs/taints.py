@@ -1,18 +1,21 @@
 """Sets and takes away our taint on the nodes of a gang, and leaves every other taint as it is."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from msgspec import field
 
 from muster.controller.gangs.objects import NODE, Node
 from muster.controller.kube.client import Client
-from muster.controller.kube.errors import NotFound
+from muster.controller.kube.errors import Conflict, NotFound
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.model.names import HELD_TAINT_KEY
 
 Json = Mapping[str, Any]
+
+TRIES: Final = 4
+"""Others write on a node just when a gang gets it: the node controller and Karpenter, once or twice each."""
 
 
 class _Spec(Partial, frozen=True):
@@ -45,10 +48,22 @@ class NodeTaints:
         await self._write(node, None, instead_of=held_as)
 
     async def _write(self, node: str, taint: Json | None, *, instead_of: str | None) -> None:
-        try:
-            live = await self._client.get(_LIVE, Key("", node))
-        except NotFound:
-            return
+        """On the node as it is, again where another client has written it meanwhile: a conflict would end the
+        writes on the gang's other nodes as well.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                await self._once(node, taint, instead_of=instead_of)
+            except NotFound:
+                return
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return
+
+    async def _once(self, node: str, taint: Json | None, *, instead_of: str | None) -> None:
+        live = await self._client.get(_LIVE, Key("", node))
         before = list(live.spec.taints)
         if instead_of is not None and not any(_is_for(each, instead_of) for each in before):
             return
