@@ -45,12 +45,22 @@ class RawPage(msgspec.Struct, frozen=True):
 
 
 class _Ending(msgspec.Struct, frozen=True):
-    """The answer to a deletion: a Status, or the object with the time at which it is to be gone."""
+    """The answer to a deletion: a Status, or the object with the time at which it is to be gone. A pod
+    without a grace period has that too, and is gone already (`updateForGracefulDeletionAndFinalizers` in
+    k8s.io/apiserver, pkg/registry/generic/registry/store.go of v0.34.4).
+    """
 
     class Metadata(msgspec.Struct, frozen=True, rename="camel"):
         deletion_timestamp: str = ""
+        deletion_grace_period_seconds: int = 0
+        finalizers: tuple[str, ...] = ()
 
     metadata: Metadata = Metadata()
+
+    @property
+    def is_kept(self) -> bool:
+        meta = self.metadata
+        return bool(meta.deletion_timestamp and (meta.deletion_grace_period_seconds or meta.finalizers))
 
 
 _ENDINGS: Final = msgspec.json.Decoder(_Ending)
@@ -293,7 +303,7 @@ class Client:
 
 def _is_ending(answer: bytes) -> bool:
     try:
-        return bool(decoding.decode(_ENDINGS, answer).metadata.deletion_timestamp)
+        return decoding.decode(_ENDINGS, answer).is_kept
     except msgspec.MsgspecError:
         return True  # Unknown: the watch will show it.
 

@@ -186,15 +186,15 @@ def test_a_write_that_proves_the_decision_right_spares_the_read_before_a_deletio
 
 
 def test_what_is_deleted_leaves_the_cache_at_once_unless_it_still_ends() -> None:
+    ends = {"deletionTimestamp": "2026-11-21T10:00:00Z", "finalizers": ["example.com/kept"]}
+
     async def scenario(hands: Hands) -> None:
         for lasts in (False, True):
             deletion = request(hands, "uid")
             cache = hands.caches[PROVISIONING_REQUEST].store
             cache.put(await hands.client.get(PROVISIONING_REQUEST, Key(_SPACE, "asked")))
             if lasts:
-                hands.server.write_faults.append(
-                    lambda _: web.json_response({"metadata": {"deletionTimestamp": "2026-11-21T10:00:00Z"}})
-                )
+                hands.server.write_faults.append(lambda _: web.json_response({"metadata": ends}))
             await hands.run(await hands.seen(), deletion)
             assert len(cache) == lasts
 

@@ -147,6 +147,34 @@ def test_retries_are_bounded() -> None:
     virtual(scenario())
 
 
+@pytest.mark.parametrize(
+    ("metadata", "is_gone"),
+    [
+        ({}, True),
+        ({"deletionTimestamp": "2026-11-26T03:37:42Z", "deletionGracePeriodSeconds": 0}, True),
+        ({"deletionTimestamp": "2026-11-26T03:37:42Z", "deletionGracePeriodSeconds": 30}, False),
+        (
+            {
+                "deletionTimestamp": "2026-11-26T03:37:42Z",
+                "deletionGracePeriodSeconds": 0,
+                "finalizers": ["example.com/kept"],
+            },
+            False,
+        ),
+    ],
+    ids=["a Status", "a pod without a grace period", "a grace period", "a finalizer"],
+)
+def test_a_deletion_tells_whether_the_object_is_gone(metadata: dict[str, object], is_gone: bool) -> None:
+    """As kube-apiserver 1.34 answers it."""
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            server.write_faults.append(lambda _: web.json_response({"kind": "Thing", "metadata": metadata}))
+            assert await client.delete(THING, Key("a", "x"), uid="u") is is_gone
+
+    virtual(scenario())
+
+
 def test_an_expired_page_is_gone() -> None:
     async def scenario() -> None:
         async with FakeApiServer().running() as server, server.client() as client:
