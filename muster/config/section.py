@@ -107,7 +107,7 @@ class Section:
             return default
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        fix = f"write one, such as {least if default is None else max(default, least)}."
+        fix = f"write one, such as {max(least, min(1, most)) if default is None else max(default, least)}."
         if isinstance(value, str) and (digits := re.match(r"\d{1,9}", value)):
             fix = f"write it without quotes and without a unit: {digits[0]}."
         message = f"must be a whole number from {least} to {most}, is {describe_value(value)}."

@@ -171,7 +171,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
             "muster:departments.research.teams.team-a.borrow",
             "`none`, `all`",
         ),
-        ("prod: 1000", "prod: high", "muster:priorities.prod", "whole number"),
+        ("prod: 1000", "prod: high", "muster:priorities.prod", "is 'high'. write one, such as 1."),
         ("prod: 1000", "prod: 2147483648", "muster:priorities.prod", "2147483647"),
         ("region: us-central1, ", "", "muster:cluster.region", "is missing"),
     ],

@@ -66,9 +66,9 @@ def cli(
 
     Watches Kueue's Workloads, or KAI's PodGroups with their pods, and writes what each job asked for, when it
     started, when it was evicted and for which job, and when it ended. Needs rights to list and watch, and
-    writes nothing to the cluster. Jobs are hashed ids: no name of a job, no image, command, environment or
-    annotation is in the file. Namespaces and names of queues and priorities are. The key of the hashes lies
-    beside the file.
+    writes nothing to the cluster. The file has a hashed id for each job, and no job's name, image, command,
+    environment or annotation. It has namespaces and the names of queues and priorities. The key of the
+    hashes is in a file beside it.
 
     A recording that was interrupted, or whose process was killed, continues with the same command.
     """
