@@ -35,8 +35,8 @@ def _fetched(chart: Chart, web: Web) -> bytes:
         content = archive(chart.chart, chart.version or "", home=chart.home or "", web=web)
     except (RegistryError, UnreachableError) as error:
         raise ArtifactError(
-            f"chart {chart.name} {chart.version} cannot be fetched from {chart.home}: {error} Name a mirror "
-            f"(`muster:charts.mirror`) or a folder (`muster:charts.path`) that has it."
+            f"chart {chart.name} {chart.version} cannot be fetched from {chart.home}: {error.message}",
+            fix="name a mirror (`muster:charts.mirror`) or a folder (`muster:charts.path`) that has it.",
         ) from None
     if (found := digest_of(content)) != chart.digest:
         raise ArtifactError(

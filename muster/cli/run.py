@@ -86,8 +86,14 @@ def run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _report("interrupted.", "")
         return int(ExitCode.INTERRUPTED)
+    except FileNotFoundError as error:
+        # Only the working directory is looked up without a name.
+        what = f"{error.filename}: {error.strerror}" if error.filename else "the working directory is gone"
+        _report(f"{what}.", "name a path that exists." if error.filename else "change into one that exists.")
+        return int(ExitCode.UNUSABLE)
     except OSError as error:
-        _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", "")
+        fix = "name a path that you may use." if error.filename else ""
+        _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", fix)
         return int(ExitCode.UNUSABLE if error.filename else ExitCode.OUTSIDE)
     return int(code or ExitCode.DONE)
 

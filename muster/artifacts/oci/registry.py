@@ -60,7 +60,11 @@ class Repository:
             or path.startswith("/")
             or not ("." in host or ":" in host or host == "localhost")
         ):
-            raise RegistryError(f"{text!r} is no repository: write host/path.")
+            raise RegistryError(
+                f"{text!r} is not a repository.",
+                fix="write a host and a path, such as registry.example/gang-admission.",
+                exit_code=ExitCode.UNUSABLE,
+            )
         return cls(host, path.rstrip("/"))
 
     def __str__(self) -> str:

@@ -67,7 +67,8 @@ class Web:
                     reason = getattr(error, "reason", error)
                     raise UnreachableError(
                         f"{host} does not answer ({reason}), after {self.tries} tries of "
-                        f"{self.timeout:.0f} s; check the name, the network and its proxy."
+                        f"{self.timeout:.0f} s.",
+                        fix="check the name, the network and its proxy.",
                     ) from error
             else:
                 if answer.status not in _AGAIN or not left:

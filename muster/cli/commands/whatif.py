@@ -160,7 +160,9 @@ def _snapshot(
         return fetch_snapshot(Api(connect(kubeconfig, context=context), note_list))
     running, plus, waiting = (synthetic or "").partition("+")
     if not (plus and running.isdecimal() and waiting.isdecimal()):
-        raise InputError(f"--synthetic {synthetic}: is no two counts. Fix: write 200+50.")
+        raise InputError(
+            f"--synthetic {synthetic}: is not two numbers. Fix: write RUNNING+WAITING, such as 200+50."
+        )
     return synthetic_snapshot(base, running=int(running), pending=int(waiting))
 
 

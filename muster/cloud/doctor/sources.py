@@ -30,7 +30,7 @@ def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
     try:
         there = Registry(repository, credentials_for(repository.host), web).has_manifest(digest)
     except (RegistryError, UnreachableError) as error:
-        yield failed("image", str(error), "log in to the registry, or push again: " + push)
+        yield failed("image", error.message, "log in to the registry, or push again: " + push)
         return
     yield passed("image", reference) if there else failed("image", f"{reference} does not exist", push)
 
@@ -42,7 +42,7 @@ def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
         try:
             problem = _find_problem(chart, web)
         except (RegistryError, UnreachableError, ArtifactError) as error:
-            problem = str(error)
+            problem = error.message
         yield (
             failed("charts", f"{chart.name}: {problem}", fix)
             if problem

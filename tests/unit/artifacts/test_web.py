@@ -71,7 +71,9 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
 def test_an_unreachable_host_is_reported_by_name() -> None:
     with served(Script((200, {}, b""))) as host:
         pass
-    with pytest.raises(UnreachableError, match=rf"{host} does not answer .* after 3 tries"):
+    with pytest.raises(
+        UnreachableError, match=rf"{host} does not answer .* after 3 tries .* Fix: check the name"
+    ):
         QUICK.call("GET", f"http://{host}/")
 
 
@@ -130,5 +132,5 @@ def test_docker_logins_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: objec
 
 @pytest.mark.parametrize("text", ["a/b", "a", "https://a.b/c", "a.b"])
 def test_what_is_no_repository_is_refused(text: str) -> None:
-    with pytest.raises(RegistryError, match="host/path"):
+    with pytest.raises(RegistryError, match=f"'{text}' is not a repository\\. Fix: write a host and a path"):
         Repository.of(text)

@@ -108,6 +108,18 @@ def test_a_closed_standard_output_leaves_no_traceback() -> None:
     assert done.stderr.startswith("Error: standard output is closed.\nFix: ")
 
 
+def test_a_working_directory_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["validate"]) == ExitCode.UNUSABLE
+    error, fix = capsys.readouterr().err.splitlines()
+    assert (error, fix) == ("Error: the working directory is gone.", "Fix: change into one that exists.")
+
+
 def test_an_unknown_option_of_the_benchmark_is_unusable_input() -> None:
     assert main(["bench", "--no-such-option"]) == ExitCode.UNUSABLE
 
