@@ -11,6 +11,11 @@ Start order: of all pairs of recorded starts that are a tenth of a second apart 
 player starts in this order or at the same time. A start that only one side has makes all of its pairs wrong:
 the second start of a preempted job is another one than its first. Error of a wait: the difference of both
 waits as a share of the recorded one, of jobs that waited for a second or longer.
+
+    python -m bench.recorded --recording month.jsonl.gz --shift 0.01
+
+plays the recording five times more with all of its times shifted by up to 10 ms, each by its own draw, and
+compares these plays with the first: no replay can be expected to come nearer to what happened.
 """
 
 import argparse
@@ -23,7 +28,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
 from pathlib import Path
@@ -45,7 +50,7 @@ from muster.replay.assumptions import Assumptions
 from muster.replay.playback import Playback
 from muster.replay.player import ensure_player, play
 from muster.replay.reader import load_recording
-from muster.replay.recording import Recording
+from muster.replay.recording import Recording, Run
 from muster.replay.side import to_side
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
@@ -60,6 +65,7 @@ _SHORTEST: Final = 1.0
 _URGENT: Final = 0.1
 # Seconds from a preemption until the quota is free.
 _GRACE: Final = (0.5, 3.0)
+_SHIFTED_PLAYS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +83,14 @@ class Agreement:
     @property
     def median_error(self) -> float:
         return statistics.median(share for _, share in self.waits) if self.waits else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The shares of pairs of all starts and of first starts in the same order."""
+
+    starts: float
+    firsts: float
 
 
 def plan(count: int, *, seed: int, longest: float, gap: float) -> list[PlannedJob]:
@@ -149,9 +163,51 @@ def record(plane: ControlPlane, jobs: Sequence[PlannedJob], described: Stack, ou
 
 
 def compare(recording: Recording, described: Stack, *, program: Path) -> Agreement:
+    return agreement(recording, _play(recording, described, program))
+
+
+def shifted_orders(recording: Recording, described: Stack, *, program: Path, by: float) -> list[Order]:
+    """How much of the player's own order is left when times differ by up to `by` seconds."""
+    whole = _starts(_play(recording, described, program))
+    found: list[Order] = []
+    for seed in range(_SHIFTED_PLAYS):
+        moved = _starts(_play(_shifted(recording, by, seed), described, program))
+        found.append(Order(starts=_order(whole, moved), firsts=_order(_firsts(whole), _firsts(moved))))
+    return found
+
+
+def _shifted(recording: Recording, by: float, seed: int) -> Recording:
+    dice = random.Random(seed)  # noqa: S311 - the noise of a benchmark
+
+    def shift(at: float | None) -> float | None:
+        return None if at is None else at + dice.uniform(-by, by)
+
+    def shift_run(run: Run) -> Run:
+        reserved = run.reserved + dice.uniform(-by, by)
+        admitted, evicted, ended = map(shift, (run.admitted, run.evicted, run.ended))
+        return replace(run, reserved=reserved, admitted=admitted, evicted=evicted, ended=ended)
+
+    jobs = (
+        replace(
+            job,
+            arrived=shift(job.arrived),
+            left=shift(job.left),
+            runs=tuple(shift_run(run) for run in job.runs),
+        )
+        for job in recording.jobs
+    )
+    return replace(recording, jobs=tuple(jobs))
+
+
+def _play(recording: Recording, described: Stack, program: Path) -> Playback:
     side = to_side(queues_of(described), recording, Assumptions(grace=None))
-    played = play(side.world, side.entries, program=program)
-    return agreement(recording, played)
+    return play(side.world, side.entries, program=program)
+
+
+def _starts(played: Playback) -> dict[tuple[str, int], float]:
+    return {
+        (label, number): run.start for label, runs in played.runs.items() for number, run in enumerate(runs)
+    }
 
 
 def agreement(recording: Recording, played: Playback) -> Agreement:
@@ -160,9 +216,7 @@ def agreement(recording: Recording, played: Playback) -> Agreement:
         for job in recording.jobs
         for number, run in enumerate(job.runs)
     }
-    starts = {
-        (label, number): run.start for label, runs in played.runs.items() for number, run in enumerate(runs)
-    }
+    starts = _starts(played)
     waits = [
         (error, error / wait)
         for job in recording.jobs
@@ -222,7 +276,8 @@ def main() -> None:
     arguments = _arguments()
     described = stack(arguments.quota)
     recording = load_recording(arguments.recording) if arguments.recording else _happen(arguments, described)
-    found = compare(recording, described, program=ensure_player())
+    program = ensure_player()
+    found = compare(recording, described, program=program)
     seconds, shares = zip(*found.waits or [(0.0, 0.0)], strict=True)
     print(
         "| jobs | waited | starts | preemptions | seconds | starts in order | first starts in order "
@@ -242,6 +297,17 @@ def main() -> None:
         f"{max(seconds):.0f} s",
     )
     print("|", " | ".join(map(str, row)), "|")
+    if arguments.shift:
+        _print_shifted(shifted_orders(recording, described, program=program, by=arguments.shift))
+
+
+def _print_shifted(found: Sequence[Order]) -> None:
+    print("\nwith shifted times, of the order of the first play:")
+    for name, shares in (
+        ("starts", [each.starts for each in found]),
+        ("first starts", [each.firsts for each in found]),
+    ):
+        print(f"{name}: {min(shares):.1%} to {max(shares):.1%}, median {statistics.median(shares):.1%}")
 
 
 def _happen(arguments: argparse.Namespace, described: Stack) -> Recording:
@@ -264,6 +330,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quota", type=int, default=16, help="GPUs of each of the three teams")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="keep the recording in this file")
+    parser.add_argument("--shift", type=float, metavar="SECONDS", help="also play it with shifted times")
     parser.add_argument("--recording", type=Path, help="play this recording of before")
     return parser.parse_args()
 

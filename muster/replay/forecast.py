@@ -235,17 +235,16 @@ class _Playing:
 
     def play(self, number: int) -> _Future | None:
         """None where no time is left for it."""
-        limit, now = self.settings.limit, time.monotonic()
-        if limit is None:
-            return self._play(number, until=None)
-        if number >= _LEAST_RUNS and now - self.begun >= limit:
-            return None
-        return self._play(number, until=now + limit / _LEAST_RUNS)
+        limit = self.settings.limit
+        is_late = limit is not None and time.monotonic() - self.begun >= limit
+        return None if is_late and number >= _LEAST_RUNS else self._play(number)
 
-    def _play(self, number: int, *, until: float | None) -> _Future:
+    def _play(self, number: int) -> _Future:
         at, most = int(self.drawn.moment.at), self.settings.seconds
         side = _side(self.decider, self.drawn, number, self.assumed, self.settings)
         labels = [job.label for job in side.jobs if job.key in self.wanted]
+        # Drawing a future takes time of its own, the first one the most.
+        until = None if self.settings.limit is None else time.monotonic() + self.settings.limit / _LEAST_RUNS
         best: _Future | None = None
         for seconds in (*(each for each in _STEPS if each < most), most):
             limit = 0.0 if until is None else max(until - time.monotonic(), _SHORTEST_PLAY)
