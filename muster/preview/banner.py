@@ -27,6 +27,10 @@ _STOPPED: Final = "The preview failed: the engine stopped, so resources that it 
 _MAX_LOSSES: Final = 8
 _MAX_GAINS: Final = 4
 _MAX_OTHERS: Final = 3
+_STOPS: Final = {
+    "Hold": "starts no more work (stopPolicy: Hold)",
+    "HoldAndDrain": "stops all of its work (stopPolicy: HoldAndDrain)",
+}
 _ALONE: Final = {"removed": " removed", "new": " new, without a quota of its own"}
 
 
@@ -104,7 +108,9 @@ def _refusals(diff: StackDiff) -> Iterator[Text]:
 
 
 def _data(changes: Changes) -> Iterator[Text]:
-    if changes.namespaces:
+    if len(changes.namespaces) == 1:
+        yield ("namespace ", UntrustedText(changes.namespaces[0].name), " deleted")
+    elif changes.namespaces:
         yield (f"{many(len(changes.namespaces), 'namespace')} deleted",)
     if changes.volumes:
         yield (f"{many(len(changes.volumes), 'volume')} deleted with the data",)
@@ -202,6 +208,9 @@ def _over(diff: StackDiff) -> Iterator[Text]:
 def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     if changes.releases_namespaces:
         yield ("namespaces no longer guarded",)
+    yield from _capped(
+        list(_stops(changes)), "more queue stopped or started", "more queues stopped or started"
+    )
     yield from _capped(list(_priorities(changes)), "more change of a priority", "more changes of priorities")
     yield from _capped(
         list(_access(changes)), "more team with other priorities", "more teams with other priorities"
@@ -209,6 +218,7 @@ def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     yield from _capped(list(_places(changes)), "more move", "more moves")
     if not is_kai:
         yield from _capped(list(_limits(changes)), "more limit", "more limits")
+    yield from _capped(list(_weights(changes)), "more weight", "more weights")
     rights = list(new_evictions(changes, is_kai=is_kai, only_old=True))
     yield from _capped(rights, "more right to evict", "more rights to evict")
     if changes.not_compared:
@@ -217,6 +227,29 @@ def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
     ordered = sum(each.verdict is Verdict.ORDERED for each in changes.versions)
     if ordered:
         yield (f"{many(ordered, 'version')} that {'needs' if ordered == 1 else 'need'} an order",)
+
+
+def _stops(changes: Changes) -> Iterator[Text]:
+    """Queues that Kueue holds, or no longer: nothing is lost by the figures, and no job starts."""
+    for owner, _, after in _settings(changes, "kueue stop policy", unset="None"):
+        yield (*owner, f" {_STOPS.get(after, 'starts work again')}")
+
+
+def _weights(changes: Changes) -> Iterator[Text]:
+    for owner, before, after in _settings(changes, "weight", unset="1"):
+        yield (*owner, f" has weight {after} ({before} before)")
+
+
+def _settings(changes: Changes, name: str, *, unset: str) -> Iterator[tuple[Text, str, str]]:
+    """The team or department of both sides, and the value before and after, of a setting with this name."""
+    for each in changes.settings:
+        owner, _, setting = each.place.partition(": ")
+        kind, _, who = owner.partition(" ")
+        before, after = each.before or unset, each.after or unset
+        is_known = who in changes.before.nodes and who in changes.after.nodes
+        if setting == name and is_known and before != after:
+            own = () if kind == "team" else (f"{kind} ",)
+            yield (*own, UntrustedText(who)), before, after
 
 
 def _priorities(changes: Changes) -> Iterator[Text]:
@@ -308,9 +341,24 @@ def _pools(changes: Changes) -> Iterator[Text]:
         pool = each.after or each.before
         if pool is None or not (changes.before.pools and changes.after.pools):
             continue
+        if each.before is not None and each.after is not None:
+            yield from _kinds_of_nodes(each.before, each.after)
         before, after = (_size(pool, side) for side in (each.before, each.after))
         if before != after:
             yield (*_kind(pool), f" in all {format_amount(pool, before)} to {format_amount(pool, after)}")
+
+
+def _kinds_of_nodes(before: Pool, after: Pool) -> Iterator[Text]:
+    """Spot nodes are taken away at any time, and other GPUs run other work: no figure of a quota shows it."""
+    pool = UntrustedText(after.name)
+    devices = [None if each.accelerator is None else each.accelerator.name for each in (before, after)]
+    if before.capacity is not after.capacity:
+        yield ("pool ", pool, f" is {after.capacity.value} ({before.capacity.value} before)")
+    if devices[0] != devices[1]:
+        yield ("pool ", pool, f" has {devices[1] or 'no GPU'} ({devices[0] or 'no GPU'} before)")
+    elif before.machine != after.machine:
+        old, new = UntrustedText(before.machine.name), UntrustedText(after.machine.name)
+        yield ("pool ", pool, " is on ", new, " (", old, " before)")
 
 
 def _size(pool: Pool, side: Pool | None) -> int:

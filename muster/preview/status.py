@@ -1,8 +1,8 @@
 """The answer of a report: yes, look, refused, or nothing changes.
 
 Yes is the answer where every team keeps what it has: no loss, no new right to evict another team, no setting
-that changes for a team of before, no more guaranteed than the pool has, and no longer wait in a replay.
-Everything else has to be looked at by a person.
+that changes for a team of before, no changed pool, no more guaranteed than the pool has, and no longer wait
+in a replay. Everything else has to be looked at by a person.
 """
 
 from collections.abc import Iterator
@@ -45,6 +45,9 @@ def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
     settings = 0 if diff.changes is None else sum(1 for _ in _foreign_settings(diff.changes))
     if settings and not others:
         yield f"{many(settings, 'setting')} changed"
+    pools = 0 if diff.changes is None else len(diff.changes.pools)
+    if pools and not others:
+        yield f"{many(pools, 'pool')} changed"
     if diff.kai is not None and (diff.kai.priorities or diff.kai.evictions):
         yield "other eviction with KAI"
     if diff.replay is not None:

@@ -41,14 +41,14 @@ def test_a_volume_that_moves_is_named_with_both_its_places() -> None:
 def test_a_namespace_that_is_taken_off_the_list_is_named(after: tuple[str, ...]) -> None:
     base, head = _stack("a", "b", volume=None), _stack(*after, volume=None)
     text = format_comment(report(base, head))
-    assert "1 namespace deleted" in text
+    assert "namespace `a` deleted" in text
     assert "Namespace `a` of team `x` is deleted with all that is in it." in text
     assert failures([diff(base, head)], [FailOn.LOSS]) == ["dev: namespace a of team x is deleted."]
 
 
 def test_a_renamed_namespace_takes_its_volume_with_it() -> None:
     text = format_comment(report(_stack("a", volume="a"), _stack("b", volume="b")))
-    assert "1 namespace deleted, 1 volume deleted with the data" in text
+    assert "namespace `a` deleted, 1 volume deleted with the data" in text
 
 
 def test_another_order_and_one_more_namespace_lose_nothing() -> None:
