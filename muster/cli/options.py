@@ -93,7 +93,7 @@ def stack_path(stack: str) -> Path:
     """The file that STACK names, whether it exists or not: itself, or the file of the project's stack."""
     if stack.endswith((".yaml", ".yml")) or "/" in stack:
         return Path(stack)
-    return _from_here(paths.stack_file(stack))
+    return from_here(paths.stack_file(stack))
 
 
 def existing_stack(stack: str) -> Path:
@@ -118,7 +118,7 @@ def stack_file_fix() -> str:
     return f"{known}; `muster new` writes one."
 
 
-def _from_here(file: Path) -> Path:
+def from_here(file: Path) -> Path:
     """As a user would write it: relative to the working directory where the file lies below it."""
     here = Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file

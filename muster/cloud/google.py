@@ -4,6 +4,7 @@ Responsible for limits (a timeout, a few attempts) and for the credentials, whic
 The library is loaded when a client is made.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,9 +37,12 @@ class Google:
     credentials: Any = None
 
     def service(self, name: str, version: str) -> Any:
-        import google_auth_httplib2
-        import httplib2
-        from googleapiclient.discovery import build
+        with warnings.catch_warnings():
+            # Of a Python that Google stops to support in a later year: no user of a command can act on it.
+            warnings.simplefilter("ignore", FutureWarning)
+            import google_auth_httplib2
+            import httplib2
+            from googleapiclient.discovery import build
 
         transport = google_auth_httplib2.AuthorizedHttp(
             self.credentials or _default(), http=httplib2.Http(timeout=_SECONDS)

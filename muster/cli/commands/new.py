@@ -9,7 +9,7 @@ import click
 
 from muster import paths
 from muster.cli.command import command
-from muster.cli.options import DIRECTORY
+from muster.cli.options import DIRECTORY, from_here
 from muster.config.scaffold import write_stack
 from muster.scaffold.project import SCHEMA, Target, lenient_policies, schema_text, stack_text, with_schema
 from muster.scaffold.record import FILE as RECORD
@@ -45,16 +45,17 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     path = write_stack(stack, with_schema(stack_text(target, stack)), folder=folder)
     if not (folder / SCHEMA).exists():
         (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
-        click.echo(f"{folder / SCHEMA} written: with it, editors complete and check stack files.")
+        click.echo(f"{from_here(folder / SCHEMA)} written: with it, editors complete and check stack files.")
     project = folder.parent
     if (project / RECORD).is_file():
         for name, text in lenient_policies(stack).items():
             if not (project / name).exists():
                 write_file(project / name, text)
-                click.echo(f"{project / name} written: the policies' levels for this stack.")
-    click.echo(f"{path} written. Next:")
+                click.echo(f"{from_here(project / name)} written: the policies' levels for this stack.")
+    click.echo(f"{from_here(path)} written. Next:")
     if not (project / paths.PROJECT_FILE).is_file():
-        click.echo(f"  muster init {project} --provider {provider} --name {stack}  # there is no project yet")
+        init = f"muster init {from_here(project)} --provider {provider} --name {stack}"
+        click.echo(f"  {init}  # there is no project yet")
     for line in _next(target, stack):
         click.echo(f"  {line}")
 

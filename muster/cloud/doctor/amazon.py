@@ -17,7 +17,7 @@ from muster.model.pools import Capacity, Pool
 _ON_DEMAND: Final = {"g": "L-DB2E81BA", "p": "L-417A185B"}
 _SPOT: Final = {"g": "L-3819A6DF", "p": "L-7212CCBC", "p5": "L-C4BD4855"}
 _FAMILY: Final = re.compile(r"(?P<letter>[a-z]+?)(?P<number>\d+)")
-_LOGIN: Final = "run `aws sso login`, or give the job a role"
+LOGIN: Final = "run `aws sso login`, or give the job a role"
 
 
 def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
     try:
         who = answered(sts.get_caller_identity)
     except AmazonError as error:
-        yield failed("credentials", str(error), _LOGIN)
+        yield failed("credentials", str(error), LOGIN)
     else:
         yield passed("credentials", f"{who['Arn']} in account {who['Account']}, region {cluster.region}")
 

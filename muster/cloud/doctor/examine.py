@@ -1,6 +1,7 @@
 """Which checks a stack needs, in the order in which `up` would fail."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -92,17 +93,18 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
     cluster, pools, day = stack.cluster, stack.pools, today()
     if isinstance(cluster, GkeCluster):
         here = Google()
-        return [
-            ("support", lambda: support.check_support(stack, today=day)),
-            ("credentials", lambda: google.check_credentials(cluster, here)),
+        others: list[tuple[str, Check]] = [
             ("APIs", lambda: google.check_apis(cluster, here)),
             ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
             ("zones", lambda: google.check_zones(cluster, pools, here)),
         ]
+        return [
+            ("support", lambda: support.check_support(stack, today=day)),
+            ("cloud", lambda: _signed_in(google.check_credentials(cluster, here), google.LOGIN, others)),
+        ]
     if isinstance(cluster, EksCluster):
         region = cluster.region
-        return [
-            ("credentials", lambda: amazon.check_credentials(cluster, aws.client("sts", region))),
+        others = [
             (
                 "support",
                 lambda: support.check_eks_version(stack, cluster, aws.client("eks", region), today=day),
@@ -113,4 +115,23 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
             ),
             ("zones", lambda: amazon.check_zones(cluster, pools, aws.client("ec2", region))),
         ]
+        sts = partial(aws.client, "sts", region)
+        return [("cloud", lambda: _signed_in(amazon.check_credentials(cluster, sts()), amazon.LOGIN, others))]
     return []
+
+
+def _signed_in(
+    credentials: Iterable[Finding], login: str, others: list[tuple[str, Check]]
+) -> Iterator[Finding]:
+    """Checks that need an identity of the cloud. Where `login` is the fix, each of them would fail for the
+    same reason: they are named as skipped.
+    """
+    found = list(credentials)
+    if any(each.fix == login for each in found):
+        skipped = ", ".join(name for name, _ in others)
+        yield from (
+            replace(each, message=f"{each.message.rstrip('.')}. Skipped: {skipped}.") for each in found
+        )
+        return
+    yield from found
+    yield from run_checks(others)

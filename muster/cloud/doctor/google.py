@@ -37,19 +37,17 @@ QUOTAS: Final[Mapping[str, str]] = MappingProxyType(
 )
 # Spot and flex-start nodes use the quota of preemptible GPUs.
 _PREEMPTIBLE: Final = (Capacity.SPOT, Capacity.QUEUED)
-_LOGIN: Final = "run `gcloud auth application-default login`, or give the job a service account"
+LOGIN: Final = "run `gcloud auth application-default login`, or give the job a service account"
 _SHOW: Final = "https://console.cloud.google.com/iam-admin/quotas"
 
 
 def check_credentials(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     """Whether the project can be read."""
-    compute = google.service("compute", "v1")
     try:
+        compute = google.service("compute", "v1")
         answered(lambda: compute.projects().get(project=cluster.project))
     except GoogleError as error:
-        fix = (
-            _LOGIN if error.status in (0, 401) else f"get the role roles/compute.viewer in {cluster.project}"
-        )
+        fix = LOGIN if error.status in (0, 401) else f"get the role roles/compute.viewer in {cluster.project}"
         yield failed("credentials", f"project {cluster.project}: {error}", fix)
     else:
         yield passed("credentials", f"project {cluster.project} can be read")

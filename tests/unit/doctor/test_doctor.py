@@ -20,6 +20,7 @@ from muster.cli.commands import doctor as command
 from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
+from muster.cloud.google import GoogleError
 from muster.config.scaffold import template
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import KubeconfigError, connect
@@ -292,6 +293,20 @@ def test_a_check_that_breaks_has_found_nothing_out() -> None:
 
     (found,) = run_checks([("odd one", broken)])
     assert (found.check, found.state) == ("odd one", State.UNKNOWN)
+
+
+def test_a_cloud_without_a_login_is_one_finding_with_what_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody() -> Any:
+        raise GoogleError("there are no application default credentials.")
+
+    monkeypatch.setattr("muster.cloud.google._default", nobody)
+    (_, cloud_check, *_) = checks(stack(Provider.GKE), name="here", file=Path("x"))
+    (found,) = run_checks([cloud_check])
+    assert (found.check, found.state) == ("credentials", State.FAILED)
+    assert found.message.endswith("credentials. Skipped: APIs, GPU quota, zones.")
+    assert "gcloud auth application-default login" in found.fix
 
 
 # ---- The cluster -------------------------------------------------------------------
