@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from muster.model.kai import DEFAULT_QUEUE_PRIORITY
 from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.compare.kai import KaiDiff
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
@@ -85,7 +87,7 @@ def to_banner(diff: StackDiff) -> Banner:
         refusals=refusals,
         losses=(*_data(changes), *_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose")),
         gains=_bounded(_gains(changes), _MAX_GAINS, "gains", "gain"),
-        others=(*_over(diff), *_others(changes, is_kai=diff.kai is not None), *resources),
+        others=(*_over(diff), *_others(changes, diff.kai), *resources),
         is_change=not diff.is_empty,
     )
 
@@ -205,7 +207,7 @@ def _over(diff: StackDiff) -> Iterator[Text]:
     yield from _capped(found, "more team above its new quota", "more teams above their new quota")
 
 
-def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
+def _others(changes: Changes, kai: KaiDiff | None) -> Iterator[Text]:
     if changes.releases_namespaces:
         yield ("namespaces no longer guarded",)
     yield from _capped(
@@ -216,10 +218,12 @@ def _others(changes: Changes, *, is_kai: bool) -> Iterator[Text]:
         list(_access(changes)), "more team with other priorities", "more teams with other priorities"
     )
     yield from _capped(list(_places(changes)), "more move", "more moves")
-    if not is_kai:
-        yield from _capped(list(_limits(changes)), "more limit", "more limits")
+    yield from _capped(list(_limits(changes)), "more limit", "more limits")
     yield from _capped(list(_weights(changes)), "more weight", "more weights")
-    rights = list(new_evictions(changes, is_kai=is_kai, only_old=True))
+    if kai is not None:
+        found = [*_queue_priorities(changes), *_protected(kai)]
+        yield from _capped(found, "more change of KAI's order", "more changes of KAI's order")
+    rights = list(new_evictions(changes, is_kai=kai is not None, only_old=True))
     yield from _capped(rights, "more right to evict", "more rights to evict")
     if changes.not_compared:
         yield ("preemption could not be compared",)
@@ -238,6 +242,18 @@ def _stops(changes: Changes) -> Iterator[Text]:
 def _weights(changes: Changes) -> Iterator[Text]:
     for owner, before, after in _settings(changes, "weight", unset="1"):
         yield (*owner, f" has weight {after} ({before} before)")
+
+
+def _queue_priorities(changes: Changes) -> Iterator[Text]:
+    """A team has a Queue for each of its pools, and one priority."""
+    for owner, before, after in _settings(changes, "kai priority", unset=str(DEFAULT_QUEUE_PRIORITY)):
+        yield (*owner, f" has queue priority {after} ({before} before)")
+
+
+def _protected(kai: KaiDiff) -> Iterator[Text]:
+    for each in kai.evictions:
+        how = "can no longer be evicted" if each.is_protected else "can be evicted now"
+        yield ("work of priority ", UntrustedText(each.priority.name), f" {how}")
 
 
 def _settings(changes: Changes, name: str, *, unset: str) -> Iterator[tuple[Text, str, str]]:

@@ -48,8 +48,6 @@ def _reasons(diff: StackDiff, banner: Banner) -> Iterator[str]:
     pools = 0 if diff.changes is None else len(diff.changes.pools)
     if pools and not others:
         yield f"{many(pools, 'pool')} changed"
-    if diff.kai is not None and (diff.kai.priorities or diff.kai.evictions):
-        yield "other eviction with KAI"
     if diff.replay is not None:
         yield from _replayed(diff.replay)
     if diff.policy_violations:

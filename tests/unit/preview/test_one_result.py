@@ -71,6 +71,8 @@ def _priced() -> StackDiff:
 
 
 _REACHED = "Teams affected by other teams' changes: the most that each could use"
+# The tables of KAI's Queues have columns of their own.
+_OF_KUEUE = [each for each in cases() if not each.startswith("kai-")]
 _BUILDERS = (_kueue, _kai, _priced)
 
 
@@ -110,7 +112,7 @@ def test_overuse_has_the_same_rows_everywhere() -> None:
     assert len(listed) == 2
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", _OF_KUEUE)
 def test_quotas_have_the_same_figures_everywhere(name: str) -> None:
     """Every team and every GPU pool, with its quota and what it could use at most, before and after."""
     found = diff(*changed_stacks(name))
