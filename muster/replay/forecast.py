@@ -430,8 +430,10 @@ def find_waiting(moment: Moment, name: str) -> Job:
         namespace, _, last = job.name.rpartition("/")
         if name in (f"{job.team}/{job.id}", f"{namespace.partition('/')[0]}/{last}"):
             return job
+    if not moment.waiting:
+        raise PreviewError(f"{name}: no job waits at that moment. Fix: with --replay, name another by --at.")
     shown = ", ".join(f"{job.team}/{job.id} ({priority_of(job)})" for job in moment.waiting[:5])
     raise PreviewError(
-        f"{name}: no such job waits at that moment. Fix: name one of the {len(moment.waiting)} that do"
-        f"{f', such as {shown}' if shown else ''}."
+        f"{name}: no such job waits at that moment. Fix: name one of the {len(moment.waiting)} that do, such "
+        f"as {shown}."
     )

@@ -86,6 +86,13 @@ def test_an_unknown_context_is_refused_with_the_known_ones(tmp_path: Path) -> No
         connect(_write(tmp_path, {}), context="elsewhere")
 
 
+def test_a_kubeconfig_without_a_current_context_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    path = _write(tmp_path, {})
+    path.write_text(path.read_text(encoding="utf-8").replace("current-context: here", ""), encoding="utf-8")
+    with pytest.raises(KubeconfigError, match=r"no current context\. Fix: use one of its contexts: here\."):
+        connect(path)
+
+
 @pytest.mark.parametrize("text", ["[", "a: b", "", json.dumps([1])])
 def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
