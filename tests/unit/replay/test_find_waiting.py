@@ -9,7 +9,9 @@ from muster.replay.forecast import find_waiting
 from muster.replay.moment import Moment
 from muster.replay.recording import Job
 
-_FIRST, _SECOND = (Job(id=name, team="vision", queue="default", created=0.0) for name in ("1", "2"))
+_FIRST, _SECOND = (
+    Job(id=name, team="vision", queue="default", created=0.0, pod_sets=()) for name in ("1", "2")
+)
 
 
 def test_a_job_that_does_not_wait_is_answered_with_those_that_do() -> None:
