@@ -164,7 +164,12 @@ class World:
             process.kill()
 
     def is_active(self, check: str) -> bool:
-        return holds(self.plane.call("GET", f"{KUEUE}/admissionchecks/{check}"), "Active")
+        """And Kueue has seen it: who comes in that moment may wait until anything else happens
+        (docs/known-issues.md).
+        """
+        queues = (condition(each, "Active") for each in self.items(f"{KUEUE}/clusterqueues"))
+        closed = any(each.get("reason") == "AdmissionCheckInactive" for each in queues)
+        return not closed and holds(self.plane.call("GET", f"{KUEUE}/admissionchecks/{check}"), "Active")
 
     # Jobs
 
