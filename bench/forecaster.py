@@ -6,11 +6,17 @@ A bare control plane holds the queues of forty teams and so many Workloads, some
 recording beside them has two parts of the recorder's size. The program runs one round, as in the pod: it
 lists, learns, plays, and writes on every Workload that waits. Its resident memory and its player's are read
 fifty times a second from /proc. No Kueue is there, because the forecaster never asks it.
+
+    python -m bench.forecaster --offline --runs 1
+
+is one round of as many Workloads without the control plane, in this process: the processor time of its parts,
+and the most memory of the program.
 """
 
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +24,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -26,15 +32,23 @@ from typing import Any, Final
 import yaml
 
 from bench.gangs.usage import resident
+from muster.live.snapshot import Snapshot, kueue
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.render.recorder import ROTATE_MIB
+from muster.replay.forecast import Settings, forecast_all
+from muster.replay.forecaster import PLAYER_MEMORY
+from muster.replay.moment import at_moment, moment_of
+from muster.replay.playback import Playback
 from muster.replay.player import ensure_player
-from muster.replay.reader import next_part
+from muster.replay.queues import of_cluster
+from muster.replay.reader import load_recording, next_part
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.side import KueueDecider, Side
+from muster.replay.subject import Subject
 from muster.replay.writer import write_recording
 from tests.processes import children
 
@@ -48,6 +62,7 @@ _GPUS: Final = (1, 1, 2, 4, 8)
 _HOUR: Final = 3600.0
 _MIB: Final = 2**20
 _EVERY: Final = 0.02
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 Object = dict[str, Any]
 
@@ -64,12 +79,14 @@ class Peak:
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.offline:
+        _offline(running=arguments.running, waiting=arguments.waiting, runs=arguments.runs)
+        return
     found = envtest.found(_PROGRAMS, _ASSETS)
     if found is None:
         sys.exit(f"not there: {', '.join(envtest.missing(_PROGRAMS, _ASSETS))}. Fix: muster local build.")
     with tempfile.TemporaryDirectory(prefix="muster-forecaster-") as folder:
-        recording = Path(folder) / "recording.jsonl.gz"
-        sizes = [_write_part(next_part(recording), 0), _write_part(recording, _JOBS)]
+        recording, sizes = _write_recording(Path(folder))
         with envtest.control_plane(Path(folder), found) as plane:
             define(plane, found)
             _fill(plane, running=arguments.running, waiting=arguments.waiting)
@@ -80,6 +97,56 @@ def main() -> None:
         f"program {peak.program / _MIB:.0f} MiB, player {peak.player / _MIB:.0f} MiB, "
         f"together {peak.together / _MIB:.0f} MiB, {peak.seconds:.0f} s"
     )
+
+
+def _offline(*, running: int, waiting: int, runs: int) -> None:
+    program = ensure_player()
+    queues = [body for _, body in _queues()]
+    now = datetime.now(UTC).replace(microsecond=0)
+    workloads = [
+        workload
+        for number in range(running + waiting)
+        if (workload := kueue.to_workload(_stored(number, running, now))) is not None
+    ]
+    snapshot = Snapshot(taken=now, scheduler=Scheduler.KUEUE, queues=(), workloads=tuple(workloads))
+    moment = moment_of(snapshot)
+
+    def player(side: Subject) -> Playback:
+        assert isinstance(side, Side)
+        _print_cost("drawn")
+        found = replace(side, world=replace(side.world, memory=PLAYER_MEMORY)).play(program)
+        _print_cost(f"played until {(found.end - moment.at) / _HOUR:.1f} h, {found.admissions} starts")
+        return found
+
+    with tempfile.TemporaryDirectory(prefix="muster-forecaster-") as folder:
+        path, _ = _write_recording(Path(folder))
+        _print_cost("prepared")
+        recording = load_recording(path, most_older=1)
+    _print_cost("read")
+    forecast_all(
+        KueueDecider(of_cluster(queues, {})),
+        recording.header,
+        moment,
+        history=at_moment(recording, min(recording.header.end, moment.at)),
+        player=player,
+        settings=Settings(runs=runs, seconds=3 * 24 * int(_HOUR), at_once=1),
+    )
+    _print_cost("counted")
+
+
+def _print_cost(done: str) -> None:
+    """So far, of this process and of the players that have ended."""
+    own, players = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(
+        f"{done}: program {own.ru_utime + own.ru_stime:.1f} s of CPU, {own.ru_maxrss / 1024:.0f} MiB; "
+        f"players {players.ru_utime + players.ru_stime:.1f} s of CPU"
+    )
+
+
+def _write_recording(folder: Path) -> tuple[Path, list[int]]:
+    """Its file, and the sizes of its two parts."""
+    path = folder / "recording.jsonl.gz"
+    return path, [_write_part(next_part(path), 0), _write_part(path, _JOBS)]
 
 
 def _write_part(path: Path, first: int) -> int:
@@ -131,30 +198,39 @@ def _queues() -> Iterator[tuple[str, Object]]:
         spec = {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": groups}
         yield f"{_API}/clusterqueues", _kueue("ClusterQueue", team, spec)
         queue = _kueue("LocalQueue", "default", {"clusterQueue": team})
-        queue["metadata"]["labels"] = {names.TEAM_LABEL: team}
+        queue["metadata"] |= {"namespace": team, "labels": {names.TEAM_LABEL: team}}
         yield f"{_API}/namespaces/{team}/localqueues", queue
 
 
 def _create(plane: ControlPlane, number: int, running: int) -> None:
+    wanted = _stored(number, running, datetime.now(UTC))
+    status = wanted.pop("status", None)
+    path = f"{_API}/namespaces/{_team(number)}/workloads"
+    made = plane.call("POST", path, wanted)
+    if status is not None:
+        plane.call("PUT", f"{path}/job-{number}/status", {**made, "status": status})
+
+
+def _stored(number: int, running: int, now: datetime) -> Object:
+    """A Workload as the API server has it; the first `running` of them hold quota."""
     team, gpus = _team(number), str(_GPUS[number % len(_GPUS)])
-    path = f"{_API}/namespaces/{team}/workloads"
     container = {"name": "main", "image": "none", "resources": {"requests": {names.GPU_RESOURCE: gpus}}}
     pods = {"containers": [container], "restartPolicy": "Never"}
     pod_sets = [{"name": "main", "count": 1, "template": {"spec": pods}}]
     spec = {"queueName": "default", "priority": number % 3 * 100, "podSets": pod_sets}
-    made = plane.call("POST", path, _kueue("Workload", f"job-{number}", spec))
-    if number < running:
-        plane.call("PUT", f"{path}/job-{number}/status", {**made, "status": _admitted(team, gpus)})
+    found = _kueue("Workload", f"job-{number}", spec)
+    found["metadata"] |= {"namespace": team, "creationTimestamp": now.strftime(_TIME)}
+    return found if number >= running else {**found, "status": _admitted(team, gpus, now)}
 
 
-def _admitted(team: str, gpus: str) -> Object:
+def _admitted(team: str, gpus: str, now: datetime) -> Object:
     flavors, usage = {names.GPU_RESOURCE: "h100"}, {names.GPU_RESOURCE: gpus}
     assigned = {"name": "main", "count": 1, "flavors": flavors, "resourceUsage": usage}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = now.strftime(_TIME)
     return {
         "admission": {"clusterQueue": team, "podSetAssignments": [assigned]},
         "conditions": [
-            {"type": kind, "status": "True", "reason": "Bench", "message": "", "lastTransitionTime": now}
+            {"type": kind, "status": "True", "reason": "Bench", "message": "", "lastTransitionTime": since}
             for kind in ("QuotaReserved", "Admitted")
         ],
     }
@@ -202,6 +278,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.forecaster", description=__doc__)
     parser.add_argument("--running", type=int, default=1000)
     parser.add_argument("--waiting", type=int, default=4000)
+    parser.add_argument("--offline", action="store_true", help="without a control plane, part by part")
     parser.add_argument("--runs", type=int, default=20, help="futures; the pod plays 20")
     return parser.parse_args()
 

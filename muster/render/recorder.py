@@ -25,7 +25,7 @@ PLAYER: Final = "/opt/muster/kueue-player"
 # A round in a pod with one CPU: fewer futures than `muster why` plays, and not as far.
 _RUNS: Final = 20
 _DAYS: Final = 3
-# What the forecaster may use, and its player beside it. With 5,000 Workloads they take 535 and 532
+# What the forecaster may use, and its player beside it. With 5,000 Workloads they take 606 and 537
 # (docs/bench/replay.md).
 _FORECASTER_MIB: Final = 1400
 _PLAYER_MIB: Final = 648

@@ -46,7 +46,7 @@ ROUND_SECONDS: Final = 600.0
 # Fewer say nothing about how long jobs run.
 LEAST_ENDED: Final = 20
 # Of the player, in MiB. With 5,000 Workloads, 128 MiB take more processor time, and this fits the pod.
-_PLAYER_MEMORY: Final = 512
+PLAYER_MEMORY: Final = 512
 # Each part is some 60,000 jobs. Older ones tell less of the days to come.
 _OLDER_PARTS: Final = 1
 _GROUP: Final = ("kueue.x-k8s.io", "v1beta2")
@@ -196,7 +196,7 @@ class Forecaster:
 
     def _play(self, side: Subject) -> Playback:
         assert isinstance(side, Side)
-        return replace(side, world=replace(side.world, memory=_PLAYER_MEMORY)).play(self.order.program)
+        return replace(side, world=replace(side.world, memory=PLAYER_MEMORY)).play(self.order.program)
 
     async def _write(self, client: Client, seen: _Seen, found: Mapping[Key, str]) -> int:
         """How many notes were written or removed."""
