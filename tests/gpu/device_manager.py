@@ -15,6 +15,8 @@ from queue import Queue
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]  # nor does protobuf
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
 # Where a plugin makes its own socket; no flag changes it.
 FOLDER: Final = Path("/var/lib/kubelet/device-plugins")
@@ -80,27 +82,12 @@ def registered() -> Iterator[Queue[DevicePlugin]]:
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and content of each field that has a length; others are numbers, which nothing here needs."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        size, at = _varint(message, at)
-        if key & 7 == _LENGTH_DELIMITED:
-            yield key >> 3, message[at : at + size]
-            at += size
+    for field in UnknownFieldSet(Empty.FromString(message)):
+        if field.wire_type == _LENGTH_DELIMITED:
+            yield field.field_number, field.data
 
 
 def _field(number: int, content: bytes) -> bytes:
     """One field of fewer than 128 bytes."""
     assert len(content) < 128
     return bytes((number << 3 | _LENGTH_DELIMITED, len(content))) + content
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of the wire format, and where the next one begins."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
