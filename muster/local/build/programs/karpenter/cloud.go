@@ -29,6 +29,7 @@ const (
 // cloud is KWOK's provider with a stock.
 type cloud struct {
 	*kwok.CloudProvider
+	nodes  nodes
 	reader client.Reader
 	types  []*cloudprovider.InstanceType
 
@@ -51,8 +52,14 @@ type choice struct {
 
 func (c choice) key() string { return c.instanceType.Name + "_" + c.offering.Zone() }
 
-func newCloud(bare *kwok.CloudProvider, reader client.Reader, types []*cloudprovider.InstanceType) *cloud {
-	return &cloud{CloudProvider: bare, reader: reader, types: types, refused: map[string]time.Time{}}
+func newCloud(ctx context.Context, nodes nodes, reader client.Reader, types []*cloudprovider.InstanceType) *cloud {
+	return &cloud{
+		CloudProvider: kwok.NewCloudProvider(ctx, nodes, types),
+		nodes:         nodes,
+		reader:        reader,
+		types:         types,
+		refused:       map[string]time.Time{},
+	}
 }
 
 // Create buys the cheapest offering in stock that fits. Those before it that are out of stock are refused.
@@ -85,7 +92,7 @@ func (c *cloud) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim,
 	return nil, cloudprovider.NewInsufficientCapacityError(errors.New("with fleet error(s), " + strings.Join(refusals, "; ")))
 }
 
-// Delete ends the instance, also one that boots. Karpenter calls it once the node is gone.
+// Delete ends the instance, also one that boots. Karpenter calls it once the node is gone, or before it has seen one.
 func (c *cloud) Delete(ctx context.Context, claim *v1.NodeClaim) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -93,6 +100,9 @@ func (c *cloud) Delete(ctx context.Context, claim *v1.NodeClaim) error {
 		held.callOff()
 	}
 	delete(c.instances, claim.Status.ProviderID)
+	if err := c.nodes.remove(ctx, strings.TrimPrefix(claim.Status.ProviderID, providerKind)); err != nil {
+		return err
+	}
 	return c.CloudProvider.Delete(ctx, claim)
 }
 

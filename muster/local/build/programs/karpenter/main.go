@@ -35,7 +35,7 @@ func main() {
 		log.FromContext(ctx).Error(err, "the file of instance types cannot be used")
 		os.Exit(2)
 	}
-	bare := newCloud(kwok.NewCloudProvider(ctx, nodes{op.GetClient()}, types), op.GetAPIReader(), types)
+	bare := newCloud(ctx, nodes{op.GetClient()}, op.GetAPIReader(), types)
 	decorated := overlay.Decorate(bare, op.GetClient(), op.InstanceTypeStore)
 	cluster := state.NewCluster(op.Clock, op.GetClient(), decorated)
 	op.WithControllers(ctx, controllers.NewControllers(

@@ -37,7 +37,19 @@ func (n nodes) Create(ctx context.Context, object client.Object, options ...clie
 		}}
 	}
 	leaveToItsMachine(node.Annotations)
-	return n.Client.Create(ctx, node, options...)
+	if ctx.Err() != nil {
+		return ctx.Err() // The instance ended while it booted.
+	}
+	if err := n.Client.Create(context.WithoutCancel(ctx), node, options...); err != nil || ctx.Err() == nil {
+		return err
+	}
+	return n.remove(ctx, node.Name) // It ended while its node was written.
+}
+
+// remove takes away the node of an instance that has ended, as the node lifecycle controller of a cloud does.
+func (n nodes) remove(ctx context.Context, name string) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(ctx), node))
 }
 
 // rename gives what Karpenter hears of an instance the names that its node has.
