@@ -86,16 +86,22 @@ def run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _report("interrupted.", "")
         return int(ExitCode.INTERRUPTED)
-    except FileNotFoundError as error:
-        # Only the working directory is looked up without a name.
-        what = f"{error.filename}: {error.strerror}" if error.filename else "the working directory is gone"
-        _report(f"{what}.", "name a path that exists." if error.filename else "change into one that exists.")
-        return int(ExitCode.UNUSABLE)
     except OSError as error:
-        fix = "name a path that you may use." if error.filename else ""
-        _report(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", fix)
-        return int(ExitCode.UNUSABLE if error.filename else ExitCode.OUTSIDE)
+        return int(_report_os_error(error))
     return int(code or ExitCode.DONE)
+
+
+def _report_os_error(error: OSError) -> ExitCode:
+    is_missing = isinstance(error, FileNotFoundError)
+    if error.filename:
+        fix = f"name a path that {'exists' if is_missing else 'you may use'}."
+        _report(f"{error.filename}: {error.strerror}.", fix)
+    elif is_missing:  # Only the working directory is looked up without a name.
+        _report("the working directory is gone.", "change into one that exists.")
+    else:
+        _report(f"{error}.", "")
+        return ExitCode.OUTSIDE
+    return ExitCode.UNUSABLE
 
 
 def _report(message: str, fix: str) -> None:

@@ -367,11 +367,13 @@ def _pools(changes: Changes) -> Iterator[Text]:
 def _kinds_of_nodes(before: Pool, after: Pool) -> Iterator[Text]:
     """Spot nodes are taken away at any time, and other GPUs run other work: no figure of a quota shows it."""
     pool = UntrustedText(after.name)
-    devices = [None if each.accelerator is None else each.accelerator.name for each in (before, after)]
+    old_gpu, new_gpu = (
+        "no GPU" if each.accelerator is None else each.accelerator.name for each in (before, after)
+    )
     if before.capacity is not after.capacity:
         yield ("pool ", pool, f" is {after.capacity.value} ({before.capacity.value} before)")
-    if devices[0] != devices[1]:
-        yield ("pool ", pool, f" has {devices[1] or 'no GPU'} ({devices[0] or 'no GPU'} before)")
+    if old_gpu != new_gpu:
+        yield ("pool ", pool, f" has {new_gpu} ({old_gpu} before)")
     elif before.machine != after.machine:
         old, new = UntrustedText(before.machine.name), UntrustedText(after.machine.name)
         yield ("pool ", pool, " is on ", new, " (", old, " before)")
