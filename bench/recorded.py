@@ -15,7 +15,7 @@ waits as a share of the recorded one, of jobs that waited for a second or longer
     python -m bench.recorded --recording month.jsonl.gz --shift 0.01
 
 plays the recording five times more with all of its times shifted by up to 10 ms, each by its own draw, and
-compares these plays with the first: no replay can be expected to come nearer to what happened.
+compares these plays with the first: how much of the order such small differences change.
 """
 
 import argparse

@@ -12,7 +12,7 @@ def children(pid: int) -> list[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Also when nobody has asked for its exit code."""
+    """Also a zombie, whose parent has not read its exit code."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -12,7 +12,7 @@ PATIENCE: Final = 180.0
 
 def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str] = str) -> Any:
     """What `reached` gives as soon as it gives something; a server that is away, or answers with an error, is
-    asked again. `told` is asked only when it never does.
+    asked again. `told` is called only when it never does.
     """
     end, refusal = time.monotonic() + PATIENCE, ""
     while time.monotonic() < end:

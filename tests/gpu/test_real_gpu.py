@@ -102,7 +102,8 @@ def _node(labels: dict[str, str]) -> dict[str, object]:
 
 
 def _card() -> str:
-    return _asked("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader").strip()
+    argv = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=True).stdout.strip()
 
 
 def _mig_profiles() -> dict[str, int]:
@@ -120,7 +121,3 @@ def _mig_profiles() -> dict[str, int]:
         found[str(profile.name).removeprefix("MIG ")] = profile.instanceCount
     print(found)
     return found
-
-
-def _asked(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=True).stdout

@@ -98,6 +98,6 @@ def test_controllers_write_it_for_admitted_work(policies: Policies) -> None:
 
 @pytest.mark.parametrize("toleration", [OWN, EVERY, {"operator": "Exists"}])
 def test_the_pods_of_a_deployment_get_it_from_no_tenant(policies: Policies, toleration: Json) -> None:
-    """Nor a toleration of every taint: nobody judges the template of a Deployment."""
+    """Nor a toleration of every taint: no policy judges the template of a Deployment."""
     assert refused(policies, a_pod(toleration, owner="ReplicaSet"), by=JOBS)
     assert not refused(policies, a_pod(owner="ReplicaSet"), by=JOBS)
