@@ -18,7 +18,7 @@ from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
-from muster.model.gangpolicy import parse_duration
+from muster.model.durations import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
 from muster.preview.html import format_html

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from muster.live.errors import PreviewError
-from muster.model.gangpolicy.durations import parse_duration
+from muster.model.durations import parse_duration
 from muster.model.stack import Stack
 from muster.preview.compare.replay import format_seconds
 from muster.replay.figures import NEVER, Played
