@@ -15,7 +15,10 @@ from muster.model.clusters import (
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
+    MaintenanceExclusion,
+    MaintenanceWindow,
     ReleaseChannel,
+    UpgradeScope,
 )
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
@@ -91,7 +94,7 @@ def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program
     found = inputs(program, "l4")
     assert found["queuedProvisioning"] == {"enabled": True}
     assert found["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 8, "locationPolicy": "ANY"}
-    assert found["management"] == {"autoRepair": False, "autoUpgrade": False}
+    assert found["management"] == {"autoRepair": False, "autoUpgrade": True}
     # GKE sets the strategy SHORT_LIVED itself, and the provider refuses the word.
     assert not {"nodeCount", "initialNodeCount", "placementPolicy", "upgradeSettings"} & found.keys()
     node = found["nodeConfig"]
@@ -105,6 +108,13 @@ def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program
 def test_a_queued_pool_lets_a_gang_ask_for_all_the_time_that_flex_start_has() -> None:
     program = made(pools=(pool("l4", "g2-standard-8", Capacity.QUEUED),))
     assert inputs(program, "l4")["nodeConfig"]["maxRunDuration"] == "604800s"
+
+
+def test_without_a_channel_a_queued_pool_is_not_upgraded() -> None:
+    program = made(replace(CLUSTER, release_channel=ReleaseChannel.NONE))
+    assert program.one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}
+    assert inputs(program, "l4")["management"] == {"autoRepair": False, "autoUpgrade": False}
+    assert inputs(program, "h100")["management"] == {"autoRepair": True, "autoUpgrade": True}
 
 
 def test_only_a_queued_pool_is_flex_start(program: Program) -> None:
@@ -222,7 +232,7 @@ def test_the_cluster_is_private_and_its_control_plane_answers_those_who_are_name
     assert found["datapathProvider"] == "ADVANCED_DATAPATH"
     assert found["workloadIdentityConfig"] == {"workloadPool": "p.svc.id.goog"}
     assert found["enableShieldedNodes"] is True
-    assert found["releaseChannel"] == {"channel": "UNSPECIFIED"}
+    assert found["releaseChannel"] == {"channel": "REGULAR"}
     assert found["enableMultiNetworking"] is True
     assert found["databaseEncryption"] == {"state": "DECRYPTED"}
 
@@ -287,6 +297,34 @@ def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(
 def test_a_release_channel_reaches_the_cluster() -> None:
     cluster = replace(CLUSTER, release_channel=ReleaseChannel.STABLE)
     assert made(cluster, POOLS[:1]).one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "STABLE"}
+
+
+def test_exclusions_end_on_their_day_or_with_the_support_of_the_version() -> None:
+    window = MaintenanceWindow(
+        exclusions={
+            "gangs": MaintenanceExclusion(scope=UpgradeScope.NO_MINOR_OR_NODE_UPGRADES),
+            "freeze": MaintenanceExclusion(
+                scope=UpgradeScope.NO_UPGRADES, begin="2026-12-14", until="2027-01-11"
+            ),
+        }
+    )
+    found = made(replace(CLUSTER, maintenance=window), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert found["maintenancePolicy"]["maintenanceExclusions"] == [
+        {
+            "exclusionName": "freeze",
+            "startTime": "2026-12-14T00:00:00Z",
+            "endTime": "2027-01-11T00:00:00Z",
+            "exclusionOptions": {"scope": "NO_UPGRADES"},
+        },
+        {
+            "exclusionName": "gangs",
+            "startTime": "2026-01-05T00:00:00Z",
+            "exclusionOptions": {
+                "scope": "NO_MINOR_OR_NODE_UPGRADES",
+                "endTimeBehavior": "UNTIL_END_OF_SUPPORT",
+            },
+        },
+    ]
 
 
 def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(program: Program) -> None:

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from muster.components.clusters.gke.network import Network
-from muster.model.clusters import GkeCluster, MaintenanceWindow, ReleaseChannel
+from muster.model.clusters import GkeCluster, MaintenanceExclusion, MaintenanceWindow, ReleaseChannel
 
 _CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
     ReleaseChannel.NONE: "UNSPECIFIED"
@@ -95,7 +95,23 @@ def _maintenance(window: MaintenanceWindow | None) -> gcp.container.ClusterMaint
     return gcp.container.ClusterMaintenancePolicyArgs(
         recurring_window=gcp.container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=begin, end_time=end, recurrence=window.recurrence
-        )
+        ),
+        maintenance_exclusions=[_exclusion(name, each) for name, each in sorted(window.exclusions.items())]
+        or None,
+    )
+
+
+def _exclusion(
+    name: str, exclusion: MaintenanceExclusion
+) -> gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs:
+    return gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+        exclusion_name=name,
+        start_time=exclusion.first,
+        end_time=exclusion.last,
+        exclusion_options=gcp.container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+            scope=exclusion.scope.name,
+            end_time_behavior="UNTIL_END_OF_SUPPORT" if exclusion.last is None else None,
+        ),
     )
 
 

@@ -1,5 +1,7 @@
 """Reads a GKE cluster."""
 
+from types import MappingProxyType
+
 from muster.config import bounds
 from muster.config.clusters.system import parse_system
 from muster.config.section import Section
@@ -10,10 +12,13 @@ from muster.model.clusters import (
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
+    MaintenanceExclusion,
     MaintenanceWindow,
     Provider,
     ReleaseChannel,
+    UpgradeScope,
 )
+from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.regions import region_of
 from muster.model.violations import suggestion
 
@@ -74,9 +79,17 @@ def _maintenance(section: Section) -> MaintenanceWindow:
         days=tuple(days) or default.days,
         start=section.text("start") or default.start,
         hours=section.integer("hours", default.hours, **bounds.MAINTENANCE_HOURS) or default.hours,
+        exclusions=MappingProxyType(dict(section.each("exclusions", _exclusion))),
     )
     section.close()
     return found
+
+
+def _exclusion(section: Section, name: str) -> tuple[str, MaintenanceExclusion] | None:
+    scope = section.choice("scope", UpgradeScope)
+    begin, until = section.text("from"), section.text("until") or END_OF_SUPPORT
+    section.close()
+    return None if scope is None else (name, MaintenanceExclusion(scope=scope, begin=begin, until=until))
 
 
 def _network(section: Section) -> GkeNetwork:

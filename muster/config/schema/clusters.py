@@ -34,8 +34,10 @@ from muster.model.clusters import (
     Provider,
     ReleaseChannel,
     SystemPool,
+    UpgradeScope,
 )
 from muster.model.clusters.eks import LOG_KINDS
+from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.machines import machines_of
 
 _GKE: Final = GkeCluster(name="", project="", region="")
@@ -108,12 +110,12 @@ def _gke() -> Schema:
             ),
             "protect": key(_PROTECT, flag(), default=_GKE.protect),
             "releaseChannel": key(
-                "Which versions GKE moves the cluster to; queued pools need none.",
+                "Which versions GKE moves the cluster to; `none` is for clusters that have it already.",
                 choice(ReleaseChannel),
                 default=_GKE.release_channel.value,
             ),
             "maintenance": key(
-                "When GKE may upgrade control plane and nodes by itself.",
+                "When GKE may upgrade control plane and nodes by itself, and what it may not.",
                 _maintenance(),
                 otherwise="at any time",
                 example={"days": ["sat", "sun"], "start": "02:00", "hours": 8},
@@ -178,7 +180,36 @@ def _maintenance() -> Schema:
             ),
             "start": key("When it begins, as HH:MM in UTC, in quotes.", text(), default=known.start),
             "hours": key("How many hours it lasts.", hours, default=known.hours),
+            "exclusions": key(
+                "Name: upgrades that GKE does not make by itself.",
+                by_name(_exclusion()),
+                otherwise="none",
+                example={"gangs": {"scope": UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value}},
+            ),
         }
+    )
+
+
+def _exclusion() -> Schema:
+    return mapping(
+        {
+            "scope": key(
+                "Which upgrades: all; of the minor version; of the minor version and of all nodes.",
+                choice(UpgradeScope),
+                example=UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value,
+            ),
+            "from": key(
+                "The first day, in UTC and in quotes; required with a day in `until`.",
+                text(),
+                example="2026-12-14",
+            ),
+            "until": key(
+                "The day on which it ends, in UTC and in quotes; or endOfSupport, of the minor version.",
+                text(),
+                default=END_OF_SUPPORT,
+            ),
+        },
+        required=("scope",),
     )
 
 

@@ -24,7 +24,7 @@ from muster.model.clusters.gke import (
     GpuDriver,
     ReleaseChannel,
 )
-from muster.model.clusters.maintenance import Day, MaintenanceWindow
+from muster.model.clusters.maintenance import Day, MaintenanceExclusion, MaintenanceWindow, UpgradeScope
 from muster.model.clusters.system import SystemPool
 from muster.model.providers import Provider
 
@@ -45,10 +45,12 @@ __all__ = [
     "GkeNetwork",
     "GkeProvisioner",
     "GpuDriver",
+    "MaintenanceExclusion",
     "MaintenanceWindow",
     "NatGateways",
     "NodeProvisioner",
     "Provider",
     "ReleaseChannel",
     "SystemPool",
+    "UpgradeScope",
 ]

@@ -6,6 +6,7 @@ Identity, shielded nodes, a node service account of its own with the least roles
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -20,9 +21,13 @@ class ReleaseChannel(StrEnum):
     """Which versions GKE moves the cluster to, and when.
     https://cloud.google.com/kubernetes-engine/docs/concepts/release-channels
 
-    `none` is the default because a queued pool needs it: its nodes are not to be upgraded under a gang, and
-    in a channel the API refuses a pool whose auto-upgrade is off ("Auto_upgrade must be true when
-    release_channel REGULAR is set"). Outside of a channel GKE still upgrades what is out of support.
+    In a channel the auto-upgrade of every pool is on ("Auto_upgrade must be true when release_channel REGULAR
+    is set"). For queued and flex-start pools GKE then uses its strategy SHORT_LIVED, which replaces no node
+    that runs; for the others see MaintenanceWindow.exclusions. `none` is for clusters that have it: GKE
+    makes no new one for new customers, and moves all of them to `stable` on NO_CHANNEL_ENDS.
+
+    Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies and
+    github.com/GoogleCloudPlatform/cluster-toolkit examples/gke-consumption-options at 1.95.0, read 2026-11-27
     """
 
     NONE = "none"
@@ -30,6 +35,12 @@ class ReleaseChannel(StrEnum):
     REGULAR = "regular"
     STABLE = "stable"
     EXTENDED = "extended"
+
+
+NO_CHANNEL_ENDS: Final = date(2027, 6, 14)
+NO_CHANNEL_SOURCE: Final = (
+    "https://docs.cloud.google.com/kubernetes-engine/docs/release-notes-nochannel, read 2026-11-27"
+)
 
 
 class GpuDriver(StrEnum):
@@ -118,7 +129,7 @@ class GkeCluster:
     zones: tuple[str, ...] = ()
     zone: str | None = None
     protect: bool = True
-    release_channel: ReleaseChannel = ReleaseChannel.NONE
+    release_channel: ReleaseChannel = ReleaseChannel.REGULAR
     version: str | None = None
     network: GkeNetwork = GkeNetwork()
     authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -13,7 +13,11 @@ from typing import Any, Final
 from tests.clouds.standin.definition import ApiField, Kind, NoSuchField
 
 # A google-duration in JSON: https://protobuf.dev/programming-guides/json/#field-representation
-_FORMATS: Final = {"google-duration": r"^-?\d+(\.\d{1,9})?s$", "int64": r"^-?\d+$"}
+_FORMATS: Final = {
+    "google-duration": r"^-?\d+(\.\d{1,9})?s$",
+    "google-datetime": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$",
+    "int64": r"^-?\d+$",
+}
 _KINDS: Final[dict[str, Kind]] = {
     "string": "string",
     "integer": "integer",
@@ -32,13 +36,15 @@ def document(api: str) -> dict[str, Any]:
 
 
 def field(api: str, schema: str, path: str) -> ApiField:
-    """The field at a dotted path of a schema; lists are stepped through."""
+    """The field at a dotted path of a schema; lists and maps are stepped through."""
     schemas = document(api)["schemas"]
     if schema not in schemas:
         raise NoSuchField(f"{api} has no schema {schema}")
     here: dict[str, Any] = schemas[schema]
     for step in path.split("."):
         here = _resolved(schemas, here)
+        if "additionalProperties" in here:
+            here = _resolved(schemas, here["additionalProperties"])
         if step not in here.get("properties", {}):
             raise NoSuchField(f"{api} {here.get('id', schema)} has no field {step} ({path})")
         here = here["properties"][step]

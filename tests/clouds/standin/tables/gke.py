@@ -122,6 +122,21 @@ CLUSTER: Final = Table(
             "endTime",
         ),
         "maintenancePolicy.recurringWindow.recurrence": "maintenancePolicy.window.recurringWindow.recurrence",
+        "maintenancePolicy.maintenanceExclusions.exclusionName": Own(
+            "the key of window.maintenanceExclusions"
+        ),
+        **under(
+            "maintenancePolicy.maintenanceExclusions",
+            "maintenancePolicy.window.maintenanceExclusions",
+            "startTime",
+            "endTime",
+        ),
+        **under(
+            "maintenancePolicy.maintenanceExclusions.exclusionOptions",
+            "maintenancePolicy.window.maintenanceExclusions.maintenanceExclusionOptions",
+            "scope",
+            "endTimeBehavior",
+        ),
         **under(
             "maintenancePolicy.dailyMaintenanceWindow",
             "maintenancePolicy.window.dailyMaintenanceWindow",
