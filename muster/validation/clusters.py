@@ -76,9 +76,9 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         )
         fix = "write `regular`; `maintenance.exclusions` keeps GKE from upgrading nodes under running work."
         yield Violation(f"{_PATH}.releaseChannel", message, fix, level="warning")
-    if not cluster.private_endpoint and not cluster.authorized_networks:
+    if not (cluster.private_endpoint or cluster.authorized_networks or cluster.dns_endpoint):
         message = "is empty, so the control plane cannot be reached from outside, `pulumi up` included."
-        fix = "name the addresses from which you deploy: {office: 198.51.100.0/24}."
+        fix = "name the addresses from which you deploy, {office: 198.51.100.0/24}, or write `dnsEndpoint`."
         yield Violation(f"{_PATH}.authorizedNetworks", message, fix, level="warning")
 
 

@@ -171,7 +171,12 @@ def test_a_cluster_without_a_channel_moves_to_one_in_place(
     edits = {"muster:cluster.protect": False, "muster:cluster.releaseChannel": "none"}
     before = edited(OWN["gke"], tmp_path / "none.yaml", edits)
     workspace = cluster_of(before)
+    refused = workspace.up(fails=True)
+    assert "UNSPECIFIED of container.v1 Cluster.releaseChannel.channel is deprecated" in refused.output
+
+    clouds.gcp.takes_deprecated = True
     workspace.up()
+    clouds.gcp.takes_deprecated = False
     assert clouds.gcp.of(CLUSTER["gke"])[0].inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}
 
     _turn(workspace, edited(before, tmp_path / "channel.yaml", {"muster:cluster.releaseChannel": None}))

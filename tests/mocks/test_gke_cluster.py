@@ -339,6 +339,27 @@ def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(progra
     assert program.comes_after(provider, program.one(POOL, "ml-system"))
 
 
+def test_by_the_dns_endpoint_the_way_in_trusts_a_public_authority() -> None:
+    program = made(replace(CLUSTER, dns_endpoint=True), POOLS[:1])
+    config = json.loads(
+        secret(program.one("pulumi:providers:kubernetes", "ml-kubernetes").inputs["kubeconfig"])
+    )
+    assert config["clusters"][0]["cluster"] == {"server": "https://gke-1.us-central1.gke.goog"}
+    endpoints = program.one(CONTROL, "ml").inputs["controlPlaneEndpointsConfig"]
+    assert endpoints == {"dnsEndpointConfig": {"allowExternalTraffic": True}}
+
+
+def test_another_way_in_is_no_other_cluster() -> None:
+    """The provider would replace what is installed: provider.go of pulumi-kubernetes, DiffConfig."""
+    known = [
+        made(replace(CLUSTER, dns_endpoint=by_dns), POOLS[:1])
+        .one("pulumi:providers:kubernetes", "ml-kubernetes")
+        .inputs["clusterIdentifier"]
+        for by_dns in (False, True)
+    ]
+    assert known[0] == known[1]
+
+
 def test_with_compute_classes_gke_makes_the_node_pools_but_that_of_the_system() -> None:
     cluster = replace(CLUSTER, autoscaler=GkeProvisioner.COMPUTE_CLASSES)
     pools = tuple(each for each in POOLS if each.name in ("t4", "h200"))

@@ -48,12 +48,22 @@ def control_plane(
         ),
         datapath_provider="ADVANCED_DATAPATH",
         enable_multi_networking=multi_networking or None,
+        # The API calls these two and the authorised networks deprecated. The provider has no other inputs; it
+        # sends their successors: networkConfig.defaultEnablePrivateNodes and controlPlaneEndpointsConfig.
+        # Source: resource_container_cluster.go of hashicorp/terraform-provider-google-beta at 7.45.0
+        # (expandControlPlaneEndpointsConfig, expandDefaultEnablePrivateNodes), read 2026-11-27
         private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(
             enable_private_nodes=True,
             enable_private_endpoint=cluster.private_endpoint,
             master_ipv4_cidr_block=cluster.network.control_plane,
         ),
         master_authorized_networks_config=_authorized(cluster),
+        # Set in both cases: the provider keeps an endpoint that an update leaves out.
+        control_plane_endpoints_config=gcp.container.ClusterControlPlaneEndpointsConfigArgs(
+            dns_endpoint_config=gcp.container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
+                allow_external_traffic=cluster.dns_endpoint
+            )
+        ),
         workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
             workload_pool=f"{cluster.project}.svc.id.goog"
         ),

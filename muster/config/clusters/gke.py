@@ -44,6 +44,7 @@ def parse_gke(section: Section) -> GkeCluster | None:
         network=_network(section.section("network")),
         authorized_networks=section.texts("authorizedNetworks"),
         private_endpoint=section.flag("privateEndpoint", default.private_endpoint),
+        dns_endpoint=section.flag("dnsEndpoint", default.dns_endpoint),
         kms_key=section.text("kmsKey"),
         node_service_account=section.text("nodeServiceAccount"),
         gpu_driver=section.choice("gpuDriver", GpuDriver, default.gpu_driver) or default.gpu_driver,

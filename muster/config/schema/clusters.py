@@ -137,6 +137,11 @@ def _gke() -> Schema:
             "privateEndpoint": key(
                 "Whether the control plane has no public address.", flag(), default=_GKE.private_endpoint
             ),
+            "dnsEndpoint": key(
+                "Whether the control plane's DNS name answers from anywhere, to whom IAM lets in.",
+                flag(),
+                default=_GKE.dns_endpoint,
+            ),
             "kmsKey": key(
                 "Full name of the key that encrypts Secrets and the disks of nodes.",
                 text(),

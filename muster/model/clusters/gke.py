@@ -113,6 +113,11 @@ class GkeCluster:
     `authorized_networks`: name -> addresses that may reach the control plane. With `private_endpoint` it has
     no public address, and these are private ones. By default no address is authorised.
 
+    `dns_endpoint`: the control plane's DNS name answers from anywhere to those whom IAM gives
+    `container.clusters.connect`, and `pulumi up` comes in by it. For CI without fixed addresses.
+    Source: https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint,
+    read 2026-11-27
+
     `kms_key`: full name of a key; it encrypts Secrets in etcd and the nodes' disks. Empty: Google's own keys.
 
     `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
@@ -134,6 +139,7 @@ class GkeCluster:
     network: GkeNetwork = GkeNetwork()
     authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     private_endpoint: bool = False
+    dns_endpoint: bool = False
     kms_key: str | None = None
     node_service_account: str | None = None
     gpu_driver: GpuDriver = GpuDriver.DEFAULT

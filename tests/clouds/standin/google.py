@@ -41,6 +41,7 @@ def field(api: str, schema: str, path: str) -> ApiField:
     if schema not in schemas:
         raise NoSuchField(f"{api} has no schema {schema}")
     here: dict[str, Any] = schemas[schema]
+    deprecated = False
     for step in path.split("."):
         here = _resolved(schemas, here)
         if "additionalProperties" in here:
@@ -48,7 +49,8 @@ def field(api: str, schema: str, path: str) -> ApiField:
         if step not in here.get("properties", {}):
             raise NoSuchField(f"{api} {here.get('id', schema)} has no field {step} ({path})")
         here = here["properties"][step]
-    return _field(f"{api} {schema}.{path}", _resolved(schemas, here))
+        deprecated |= here.get("deprecated", False)
+    return _field(f"{api} {schema}.{path}", _resolved(schemas, here), deprecated)
 
 
 def _resolved(schemas: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
@@ -57,16 +59,21 @@ def _resolved(schemas: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
-def _field(source: str, node: dict[str, Any]) -> ApiField:
+def _field(source: str, node: dict[str, Any], deprecated: bool) -> ApiField:
     if node.get("type") == "object":
-        return ApiField(source=source, kind="map" if "additionalProperties" in node else "object")
-    kind = _KINDS[node["type"]]
+        kind: Kind = "map" if "additionalProperties" in node else "object"
+        return ApiField(source=source, kind=kind, deprecated=deprecated)
+    kind, words = _KINDS[node["type"]], node.get("enum", ())
     if node.get("format") in ("int64", "uint64"):
         kind = "integer"
     pattern = node.get("pattern") or _FORMATS.get(node.get("format", ""))
     return ApiField(
         source=source,
         kind=kind,
-        choices=frozenset(node.get("enum", ())),
+        choices=frozenset(words),
         pattern=pattern if kind == "string" else None,
+        deprecated=deprecated,
+        deprecated_choices=frozenset(
+            word for word, is_old in zip(words, node.get("enumDeprecated", ()), strict=False) if is_old
+        ),
     )

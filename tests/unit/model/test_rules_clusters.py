@@ -99,6 +99,7 @@ def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() 
     nobody = replace(GKE, authorized_networks={})
     assert found(nobody, L4) == {"muster:cluster.authorizedNetworks": "warning"}
     assert found(replace(nobody, private_endpoint=True), L4) == {}
+    assert found(replace(nobody, dns_endpoint=True), L4) == {}
     anybody = replace(GKE, authorized_networks={"all": "0.0.0.0/0"})
     assert found(anybody, L4) == {"muster:cluster.authorizedNetworks.all": "warning"}
     # The first `up` makes the VPC from which alone it could go on.
