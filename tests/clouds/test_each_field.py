@@ -119,6 +119,8 @@ GKE: Final = [
     _cluster("authorizedNetworks", {"home": "198.51.100.0/24"}, cluster=UPDATE),
     _cluster("privateEndpoint", True, cluster=UPDATE),
     _cluster("dnsEndpoint", True, cluster=UPDATE),
+    _cluster("addons", ["gcsFuse", "lustre"], cluster=UPDATE),
+    _cluster("imageStreaming", True, pools=_all(GKE_POOLS, UPDATE)),
     # etcd is encrypted in place, disks are not.
     _cluster("kmsKey", GOOGLE_KEY, cluster=UPDATE, pools=_all(GKE_POOLS, REPLACE)),
     _cluster(

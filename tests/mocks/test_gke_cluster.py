@@ -11,6 +11,7 @@ from muster.components.clusters.gke import GkeGpuCluster, GkeGpuClusterArgs
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import (
     ExistingNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
@@ -358,6 +359,23 @@ def test_another_way_in_is_no_other_cluster() -> None:
         for by_dns in (False, True)
     ]
     assert known[0] == known[1]
+
+
+def test_add_ons_are_all_written_or_none() -> None:
+    assert "addonsConfig" not in made(pools=POOLS[:1]).one(CONTROL, "ml").inputs
+    some = made(replace(CLUSTER, addons=(GkeAddon.LUSTRE,)), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert some["addonsConfig"] == {
+        "gcsFuseCsiDriverConfig": {"enabled": False},
+        "gcpFilestoreCsiDriverConfig": {"enabled": False},
+        "lustreCsiDriverConfig": {"enabled": True},
+    }
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_image_streaming_is_of_all_pools(asked: bool | None) -> None:
+    pools = made(replace(CLUSTER, image_streaming=asked)).of(POOL)
+    found = [each.inputs["nodeConfig"].get("gcfsConfig") for each in pools]
+    assert found == [None if asked is None else {"enabled": asked}] * len(pools)
 
 
 def test_with_compute_classes_gke_makes_the_node_pools_but_that_of_the_system() -> None:

@@ -6,7 +6,13 @@ import pulumi
 import pulumi_gcp as gcp
 
 from muster.components.clusters.gke.network import Network
-from muster.model.clusters import GkeCluster, MaintenanceExclusion, MaintenanceWindow, ReleaseChannel
+from muster.model.clusters import (
+    GkeAddon,
+    GkeCluster,
+    MaintenanceExclusion,
+    MaintenanceWindow,
+    ReleaseChannel,
+)
 
 _CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
     ReleaseChannel.NONE: "UNSPECIFIED"
@@ -64,6 +70,7 @@ def control_plane(
                 allow_external_traffic=cluster.dns_endpoint
             )
         ),
+        addons_config=_addons(cluster.addons),
         workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
             workload_pool=f"{cluster.project}.svc.id.goog"
         ),
@@ -135,6 +142,23 @@ def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNet
             for name, block in sorted(cluster.authorized_networks.items())
         ],
         gcp_public_cidrs_access_enabled=False,
+    )
+
+
+def _addons(on: tuple[GkeAddon, ...] | None) -> gcp.container.ClusterAddonsConfigArgs | None:
+    """All or none are written: the provider keeps an add-on that an update leaves out."""
+    if on is None:
+        return None
+    return gcp.container.ClusterAddonsConfigArgs(
+        gcs_fuse_csi_driver_config=gcp.container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
+            enabled=GkeAddon.GCS_FUSE in on
+        ),
+        gcp_filestore_csi_driver_config=gcp.container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(
+            enabled=GkeAddon.FILESTORE in on
+        ),
+        lustre_csi_driver_config=gcp.container.ClusterAddonsConfigLustreCsiDriverConfigArgs(
+            enabled=GkeAddon.LUSTRE in on
+        ),
     )
 
 

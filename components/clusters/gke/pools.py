@@ -101,6 +101,7 @@ def system_pool(
             labels={names.POOL_LABEL: names.SYSTEM_POOL},
             resource_labels={**cluster.labels, "muster-pool": names.SYSTEM_POOL},
             gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+            gcfs_config=nodes.image_streaming(cluster),
             shielded_instance_config=nodes.shielded(is_gpu=False),
             workload_metadata_config=nodes.hidden_metadata(),
             kubelet_config=gcp.container.NodePoolNodeConfigKubeletConfigArgs(

@@ -24,6 +24,7 @@ from muster.model.clusters import (
     Day,
     EksCluster,
     EksNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
@@ -158,6 +159,18 @@ def _gke() -> Schema:
                 "Which GPU driver is installed: GKE's default or latest, or that of Google's installer.",
                 choice(GpuDriver),
                 default=_GKE.gpu_driver.value,
+            ),
+            "addons": key(
+                "Which of GKE's drivers for volumes are on: buckets, Filestore, Managed Lustre.",
+                each(choice(GkeAddon)),
+                otherwise="as they are",
+                example=[GkeAddon.GCS_FUSE.value],
+            ),
+            "imageStreaming": key(
+                "Whether containers start before their image is there whole; a change makes all nodes anew.",
+                flag(),
+                otherwise="as it is",
+                example=True,
             ),
             "systemPool": _system(Provider.GKE, _GKE.system_pool),
             "labels": key(

@@ -18,6 +18,7 @@ from muster.model.clusters.eks import (
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import (
     ExistingNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
@@ -41,6 +42,7 @@ __all__ = [
     "ExistingCluster",
     "ExistingNetwork",
     "ExistingVpc",
+    "GkeAddon",
     "GkeCluster",
     "GkeNetwork",
     "GkeProvisioner",

@@ -74,6 +74,14 @@ class GkeProvisioner(StrEnum):
     COMPUTE_CLASSES = "compute-classes"
 
 
+class GkeAddon(StrEnum):
+    """Drivers that GKE runs: volumes from buckets, and file systems that many nodes write at once."""
+
+    GCS_FUSE = "gcsFuse"
+    FILESTORE = "filestore"
+    LUSTRE = "lustre"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
     """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork; a network
@@ -125,6 +133,13 @@ class GkeCluster:
 
     `node_service_account`: email of an existing account; empty: Muster makes one.
 
+    `addons`: of GkeAddon those that are on; the others are off. None: as they are.
+
+    `image_streaming`: whether nodes start containers before their image is there whole. It is for images in
+    Artifact Registry, and needs the API containerfilesystem.googleapis.com. A change makes all nodes anew.
+    None: as it is. Source: https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read
+    2026-11-27
+
     `maintenance`: when GKE may upgrade control plane and nodes by itself; None: at any time.
     """
 
@@ -147,6 +162,8 @@ class GkeCluster:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     maintenance: MaintenanceWindow | None = None
     autoscaler: GkeProvisioner = GkeProvisioner.NODE_POOLS
+    addons: tuple[GkeAddon, ...] | None = None
+    image_streaming: bool | None = None
 
     @property
     def answers_requests(self) -> bool:

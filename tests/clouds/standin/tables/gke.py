@@ -109,6 +109,7 @@ CLUSTER: Final = Table(
             "addonsConfig.gcsFuseCsiDriverConfig.enabled",
             "addonsConfig.gcePersistentDiskCsiDriverConfig.enabled",
             "addonsConfig.gcpFilestoreCsiDriverConfig.enabled",
+            "addonsConfig.lustreCsiDriverConfig.enabled",
             "addonsConfig.dnsCacheConfig.enabled",
             "addonsConfig.httpLoadBalancing.disabled",
             "addonsConfig.horizontalPodAutoscaling.disabled",
