@@ -41,7 +41,7 @@ def hardened(case: Case) -> Iterator[Finding]:
     for cluster in case.registered.of(_CLUSTER):
         for message in _cluster(cluster):
             yield Finding(f"cluster {cluster.name}: {message}.", cluster.urn)
-        if cluster.at("releaseChannel", "channel") in (None, "UNSPECIFIED") and not _is_queued(case):
+        if cluster.at("releaseChannel", "channel") in (None, "UNSPECIFIED"):
             message = "no release channel: it gets no patches by itself"
             yield Finding(f"cluster {cluster.name}: {message}.", cluster.urn)
     for pool in case.registered.of(_POOL):
@@ -58,12 +58,6 @@ def _cluster(cluster: Resource) -> Iterator[str]:
         yield "no Dataplane V2: NetworkPolicies are not enforced"
     if is_or_may_be(cluster.at("enableLegacyAbac"), True):
         yield "legacy ABAC is on"
-
-
-def _is_queued(case: Case) -> bool:
-    """Whether a pool is provisioned from the queue: its auto-upgrade is off, which no channel allows."""
-    pools = case.registered.of(_POOL)
-    return any(is_or_may_be(pool.at("queuedProvisioning", "enabled"), True) for pool in pools)
 
 
 def _pool(pool: Resource) -> Iterator[str]:

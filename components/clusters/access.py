@@ -37,13 +37,15 @@ class Plugin:
 
 
 def kubeconfig(
-    context: str, *, endpoint: pulumi.Output[str], authority: pulumi.Output[str], plugin: Plugin
+    context: str, *, endpoint: pulumi.Output[str], authority: pulumi.Output[str] | None, plugin: Plugin
 ) -> pulumi.Output[str]:
-    """`endpoint`: an address or an `https://` URL; `authority`: the certificate authority in base64."""
+    """`endpoint`: an address or an `https://` URL; `authority`: the certificate authority in base64, None for
+    one that every machine trusts.
+    """
 
     def text(values: list[str]) -> str:
         server = values[0] if values[0].startswith("https://") else f"https://{values[0]}"
-        cluster = {"server": server, "certificate-authority-data": values[1]}
+        cluster = {"server": server} | ({"certificate-authority-data": values[1]} if values[1] else {})
         return json.dumps(
             {
                 "apiVersion": "v1",
@@ -55,7 +57,7 @@ def kubeconfig(
             }
         )
 
-    return pulumi.Output.secret(pulumi.Output.all(endpoint, authority).apply(text))
+    return pulumi.Output.secret(pulumi.Output.all(endpoint, authority or "").apply(text))
 
 
 def providers(
@@ -63,14 +65,22 @@ def providers(
     *,
     kubeconfig: pulumi.Output[str],
     context: str,
+    identifier: pulumi.Output[str] | None = None,
     after: list[pulumi.Resource],
     parent: pulumi.Resource,
 ) -> tuple[kubernetes.Provider, BundleProvider]:
-    """The providers of everything that is installed. `after`: nodes that have to be there first, and that
+    """The providers of everything that is installed. `identifier`: what another cluster has another of; where
+    it stays, an address that changes replaces nothing. `after`: nodes that have to be there first, and that
     stay until everything installed is gone.
     """
     child = pulumi.ResourceOptions(parent=parent, depends_on=after)
     return (
-        kubernetes.Provider(f"{name}-kubernetes", kubeconfig=kubeconfig, context=context, opts=child),
+        kubernetes.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=kubeconfig,
+            context=context,
+            cluster_identifier=identifier,
+            opts=child,
+        ),
         BundleProvider(f"{name}-bundles", kubeconfig=kubeconfig, context=context, opts=child),
     )

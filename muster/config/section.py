@@ -7,7 +7,7 @@ the keys mean.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -225,5 +225,5 @@ def describe_value(value: object) -> str:
         return "a mapping"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "a list"
-    shown = repr(value)
+    shown = str(value) if isinstance(value, date) else repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -37,11 +37,12 @@ class Support:
 
 
 _READ: Final = date(2026, 11, 23)
+_GKE_READ: Final = date(2026, 11, 27)
 _EKS: Final = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
 _GKE: Final = "https://cloud.google.com/kubernetes-engine/docs/release-schedule"
 _EKS_COPY: Final = "by its own text at github.com/awsdocs/amazon-eks-user-guide"
 _EKS_LATER: Final = "by a copy of endoflife.date; the page itself was not read with this line"
-_GKE_COPY: Final = "by a copy of endoflife.date of 2026-04; the end of extended support was not read"
+_GKE_COPY: Final = "by a copy of endoflife.date of 2026-08-22; the end of extended support was not read"
 
 
 def _eks(minor: str, released: date, standard: date, extended: date, note: str = _EKS_COPY) -> Support:
@@ -66,7 +67,7 @@ def _gke(minor: str, released: date, standard: date) -> Support:
         standard=standard,
         extended=None,
         source=_GKE,
-        read=_READ,
+        read=_GKE_READ,
         note=_GKE_COPY,
         is_estimate=True,
     )
@@ -86,8 +87,9 @@ CALENDAR: Final = (
     _gke("1.33", date(2025, 6, 3), date(2026, 8, 3)),
     _gke("1.34", date(2025, 9, 30), date(2026, 10, 1)),
     _gke("1.35", date(2026, 2, 11), date(2027, 4, 11)),
+    _gke("1.36", date(2026, 6, 9), date(2027, 8, 9)),
 )
-"""Versions without a line, such as 1.36 on GKE, are not judged: no source of their dates was read."""
+"""Versions without a line, such as 1.37, are not judged: no source of their dates was read."""
 
 
 class Phase(StrEnum):

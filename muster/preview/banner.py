@@ -227,6 +227,8 @@ def _others(changes: Changes, kai: KaiDiff | None) -> Iterator[Text]:
     yield from _capped(rights, "more right to evict", "more rights to evict")
     if changes.not_compared:
         yield ("preemption could not be compared",)
+    if (channel := changes.channel) is not None:
+        yield (f"GKE upgrades the cluster by itself, in channel {channel.after} ({channel.before} before)",)
     yield from _pools(changes)
     ordered = sum(each.verdict is Verdict.ORDERED for each in changes.versions)
     if ordered:

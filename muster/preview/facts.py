@@ -6,6 +6,7 @@ Not responsible for what belongs in the banner (banner.py).
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from muster.model.clusters import ReleaseChannel
 from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.preview import figures
@@ -24,6 +25,12 @@ def facts(diff: StackDiff) -> Iterator[Text]:
     """What the change means, one sentence each."""
     if diff.changes is not None:
         yield from _for_whom(diff.changes, is_kai=diff.kai is not None)
+        if (channel := diff.changes.channel) is not None and channel.before == ReleaseChannel.NONE:
+            yield (
+                "From now on GKE upgrades control plane and nodes by itself, but for what "
+                "muster:cluster.maintenance.exclusions holds back. It replaces no running node of a queued "
+                "pool. The cluster and its pools are changed in place.",
+            )
     yield from _over(diff)
     yield from _bill(diff)
     warnings = sum(not each.is_mandatory for each in diff.policy_violations)

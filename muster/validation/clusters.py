@@ -15,7 +15,8 @@ from muster.model.clusters import (
     SystemPool,
 )
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
-from muster.model.clusters.maintenance import MaintenanceWindow
+from muster.model.clusters.gke import NO_CHANNEL_ENDS, NO_CHANNEL_SOURCE
+from muster.model.clusters.maintenance import END_OF_SUPPORT, MaintenanceExclusion, MaintenanceWindow, is_day
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.plural import many
 from muster.model.promises import NOT_PROMISED
@@ -68,16 +69,16 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
         yield Violation(f"{_PATH}.kmsKey", f"{cluster.kms_key!r} is no full name of a key.", fix)
     if cluster.maintenance is not None:
         yield from _maintenance(cluster.maintenance)
-    queued = [pool.name for pool in stack.queued_pools]
-    if queued and cluster.release_channel is not ReleaseChannel.NONE:
+    if cluster.release_channel is ReleaseChannel.NONE:
         message = (
-            f"is {cluster.release_channel}; in a channel GKE refuses node pools without auto-upgrade, and a "
-            f"queued pool ({', '.join(queued)}) is not upgraded under a gang."
+            f"is none: GKE refuses it to new customers, and on {NO_CHANNEL_ENDS} moves every cluster without "
+            f"a channel to `stable`. Source: {NO_CHANNEL_SOURCE}."
         )
-        yield Violation(f"{_PATH}.releaseChannel", message, "write `none`, or leave it out.")
-    if not cluster.private_endpoint and not cluster.authorized_networks:
+        fix = "write `regular`; `maintenance.exclusions` keeps GKE from upgrading nodes under running work."
+        yield Violation(f"{_PATH}.releaseChannel", message, fix, level="warning")
+    if not (cluster.private_endpoint or cluster.authorized_networks or cluster.dns_endpoint):
         message = "is empty, so the control plane cannot be reached from outside, `pulumi up` included."
-        fix = "name the addresses from which you deploy: {office: 198.51.100.0/24}."
+        fix = "name the addresses from which you deploy, {office: 198.51.100.0/24}, or write `dnsEndpoint`."
         yield Violation(f"{_PATH}.authorizedNetworks", message, fix, level="warning")
 
 
@@ -92,6 +93,23 @@ def _maintenance(window: MaintenanceWindow) -> Iterator[Violation]:
         hours = many(window.hours_in_32_days, "hour")
         message = f"is open for {hours} in 32 days, and GKE asks for {_LEAST_MAINTENANCE}."
         yield Violation(path, message, "write more `days` or `hours`, such as two days of 6 hours.")
+    for name, exclusion in window.exclusions.items():
+        yield from _exclusion(f"{path}.exclusions.{name}", exclusion)
+
+
+def _exclusion(path: str, exclusion: MaintenanceExclusion) -> Iterator[Violation]:
+    begin, until = exclusion.begin, exclusion.until
+    has_end = until != END_OF_SUPPORT
+    if has_end and not is_day(until):
+        fix = f'write it like "2027-01-11", or {END_OF_SUPPORT}.'
+        yield Violation(f"{path}.until", f"{until!r} is no day.", fix)
+    if begin is not None and not is_day(begin):
+        yield Violation(f"{path}.from", f"{begin!r} is no day.", 'write it like "2026-12-14".')
+    elif has_end and begin is None:
+        message = "is missing: GKE counts the days of an exclusion that ends on a day."
+        yield Violation(f"{path}.from", message, "write the first day.")
+    elif has_end and begin is not None and is_day(until) and until <= begin:
+        yield Violation(f"{path}.until", f"is {until}, not after {begin}.", "write a later day.")
 
 
 def _eks(cluster: EksCluster) -> Iterator[Violation]:

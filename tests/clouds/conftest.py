@@ -53,7 +53,7 @@ def clouds(serving: Clouds) -> Clouds:
     for cloud in (serving.gcp, serving.aws):
         for part in (cloud.handed, cloud.given, cloud.standing, cloud.faults, cloud.log):
             part.clear()
-        cloud.pace = PACE
+        cloud.pace, cloud.takes_deprecated = PACE, False
     serving.gcp.given[ACCOUNT_TYPE, _ACCOUNT] = {}
     trusting = trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession")
     serving.aws.given[ROLE_TYPE, _ROLE] = {"assumeRolePolicy": trusting}

@@ -54,13 +54,23 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         },
         "masterAuthorizedNetworksConfig": {"cidrBlocks": [{"cidrBlock": "192.0.2.0/24", "displayName": "x"}]},
         "workloadIdentityConfig": {"workloadPool": "acme.svc.id.goog"},
-        "releaseChannel": {"channel": "UNSPECIFIED"},
+        "releaseChannel": {"channel": "REGULAR"},
         "maintenancePolicy": {
             "recurringWindow": {
                 "startTime": "2026-01-10T02:00:00Z",
                 "endTime": "2026-01-10T10:00:00Z",
                 "recurrence": "FREQ=WEEKLY;BYDAY=SA,SU",
-            }
+            },
+            "maintenanceExclusions": [
+                {
+                    "exclusionName": "gangs",
+                    "startTime": "2026-01-05T00:00:00Z",
+                    "exclusionOptions": {
+                        "scope": "NO_MINOR_OR_NODE_UPGRADES",
+                        "endTimeBehavior": "UNTIL_END_OF_SUPPORT",
+                    },
+                }
+            ],
         },
         "databaseEncryption": {
             "state": "ENCRYPTED",
@@ -75,7 +85,7 @@ LEGAL: Final[dict[str, dict[str, Any]]] = {
         "nodeLocations": ["us-central1-a"],
         "queuedProvisioning": {"enabled": True},
         "autoscaling": {"totalMinNodeCount": 0, "totalMaxNodeCount": 8, "locationPolicy": "ANY"},
-        "management": {"autoRepair": False, "autoUpgrade": False},
+        "management": {"autoRepair": False, "autoUpgrade": True},
         "nodeConfig": {
             "machineType": "a3-highgpu-8g",
             "flexStart": True,

@@ -165,6 +165,27 @@ def _planned(run: Run, cloud: str) -> dict[str, str]:
     return ops
 
 
+def test_a_cluster_without_a_channel_moves_to_one_in_place(
+    clouds: Clouds, cluster_of: ClusterOf, tmp_path: Path
+) -> None:
+    edits = {"muster:cluster.protect": False, "muster:cluster.releaseChannel": "none"}
+    before = edited(OWN["gke"], tmp_path / "none.yaml", edits)
+    workspace = cluster_of(before)
+    refused = workspace.up(fails=True)
+    assert "UNSPECIFIED of container.v1 Cluster.releaseChannel.channel is deprecated" in refused.output
+
+    clouds.gcp.takes_deprecated = True
+    workspace.up()
+    clouds.gcp.takes_deprecated = False
+    assert clouds.gcp.of(CLUSTER["gke"])[0].inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}
+
+    _turn(workspace, edited(before, tmp_path / "channel.yaml", {"muster:cluster.releaseChannel": None}))
+    moved = {"every": "update", "every-l4": "update", "every-v6e": "update"}
+    assert _planned(workspace.preview(), "gke") == moved
+    assert _planned(workspace.up(), "gke") == moved
+    assert clouds.gcp.of(CLUSTER["gke"])[0].inputs["releaseChannel"] == {"channel": "REGULAR"}
+
+
 def test_a_cluster_goes_over_to_karpenter_in_place(
     clouds: Clouds, cluster_of: ClusterOf, tmp_path: Path
 ) -> None:

@@ -98,17 +98,12 @@ GKE: Final = [
     ),
     _cluster("protect", False, cluster=UPDATE),
     _cluster("maintenance", {"days": ["fri", "sat"], "hours": 6}, cluster=UPDATE),
+    _cluster("maintenance", {"exclusions": {"gangs": {"scope": "noUpgrades"}}}, cluster=UPDATE),
     _cluster("maintenance", None, cluster=UPDATE),
     _cluster("version", "1.34", cluster=UPDATE),
-    Edit(
-        {
-            "muster:cluster.releaseChannel": "regular",
-            "muster:pools.l4.capacity": "on-demand",
-            "muster:pools.v6e.capacity": "on-demand",
-        },
-        cluster=UPDATE,
-        pools={"l4": REPLACE, "v6e": REPLACE},
-    ),
+    _cluster("releaseChannel", "stable", cluster=UPDATE),
+    # In a channel the auto-upgrade of queued pools is on.
+    _cluster("releaseChannel", "none", cluster=UPDATE, pools={"l4": UPDATE, "v6e": UPDATE}),
     # Grown in place; anything else is a new subnetwork, and pods and Services never move.
     _cluster("network", {"nodes": "10.0.0.0/19"}),
     _cluster("network", {"nodes": "10.20.0.0/20"}, others={"Subnetwork": REPLACE}),
@@ -123,6 +118,9 @@ GKE: Final = [
     ),
     _cluster("authorizedNetworks", {"home": "198.51.100.0/24"}, cluster=UPDATE),
     _cluster("privateEndpoint", True, cluster=UPDATE),
+    _cluster("dnsEndpoint", True, cluster=UPDATE),
+    _cluster("addons", ["gcsFuse", "lustre"], cluster=UPDATE),
+    _cluster("imageStreaming", True, pools=_all(GKE_POOLS, UPDATE)),
     # etcd is encrypted in place, disks are not.
     _cluster("kmsKey", GOOGLE_KEY, cluster=UPDATE, pools=_all(GKE_POOLS, REPLACE)),
     _cluster(

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pulumi_gcp.container import ClusterArgs
 
 from muster.provider.wire import UNKNOWN
 from tests.clouds.legal import LEGAL, edited
+from tests.clouds.standin import amazon, google, sdk
 from tests.clouds.standin.changes import changes
+from tests.clouds.standin.deprecated import ALLOWED
 from tests.clouds.standin.judge import judge
 from tests.clouds.standin.rules import rules_of
+from tests.clouds.standin.table import api_fields
 from tests.clouds.standin.tables import TABLES, compute, ec2, eks, gke, launch_templates
 
 TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
@@ -45,6 +49,7 @@ TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
             "upgradeSettings.strategy",
             "SURGE",
         ),
+        (gke.CLUSTER_TYPE, {"releaseChannel.channel": "UNSPECIFIED"}, "releaseChannel.channel", "deprecated"),
         (gke.CLUSTER_TYPE, {"releaseChannel.channel": "regular"}, "releaseChannel.channel", "REGULAR"),
         (eks.NODE_GROUP_TYPE, {"capacityType": "QUEUED"}, "capacityType", "CAPACITY_BLOCK"),
         (eks.NODE_GROUP_TYPE, {"amiType": "AL2023"}, "amiType", "AL2023_x86_64_NVIDIA"),
@@ -60,6 +65,25 @@ def test_what_the_definitions_refuse_is_refused(
 ) -> None:
     refusals = judge(TABLES[token], edited(LEGAL[token], edits), rules_of(token))
     assert [(each.path, said in each.reason) for each in refusals] == [(path, True)], refusals
+
+
+def test_deprecations_are_read_from_every_definition() -> None:
+    assert google.field("container.v1", "Cluster", "masterAuthorizedNetworksConfig.cidrBlocks").deprecated
+    assert google.field("container.v1", "Cluster", "releaseChannel.channel").deprecated_choices == {
+        "UNSPECIFIED"
+    }
+    assert amazon.field("eks", "CreateCluster", "encryptionConfig.resources").deprecated
+    assert sdk.is_deprecated(ClusterArgs, "enterpriseConfig.desiredTier")
+    assert sdk.is_deprecated(ClusterArgs, "binaryAuthorization.enabled")
+    assert not sdk.is_deprecated(ClusterArgs, "binaryAuthorization.evaluationMode")
+
+
+@pytest.mark.parametrize(("token", "path"), ALLOWED)
+def test_what_is_allowed_although_deprecated_is_deprecated_still(token: str, path: str) -> None:
+    table = TABLES[token]
+    below = [each for each in table.inputs if f"{each}.".startswith(f"{path}.")]
+    fields = [field for each in below for field in api_fields(table, table.inputs[each])]
+    assert any(field.deprecated or field.deprecated_choices for field in fields)
 
 
 def test_what_a_preview_does_not_know_yet_is_let_by() -> None:

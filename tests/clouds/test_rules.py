@@ -45,7 +45,7 @@ class Break:
         return f"{self.rule}-{'-'.join(map(str, self.edits.values()))[:40]}"
 
 
-IN_A_CHANNEL = {(CLUSTER, "prod"): {"releaseChannel.channel": "REGULAR"}}
+WITHOUT_A_CHANNEL = {(CLUSTER, "prod"): {"releaseChannel.channel": "UNSPECIFIED"}}
 ROLE = "arn:aws:iam::123456789012:role/"
 BREAKS = [
     Break("cluster_names_are_legal", CLUSTER, {"name": "Prod_1"}),
@@ -78,6 +78,14 @@ BREAKS = [
         "maintenance_windows_are_long_enough",
         CLUSTER,
         {"maintenancePolicy.recurringWindow.endTime": "2026-01-10T05:00:00Z"},
+    ),
+    Break(
+        "exclusions_stand_beside_a_window_and_end_once",
+        CLUSTER,
+        {"maintenancePolicy.maintenanceExclusions.0.endTime": "2027-01-11T00:00:00Z"},
+    ),
+    Break(
+        "exclusions_stand_beside_a_window_and_end_once", CLUSTER, {"maintenancePolicy.recurringWindow": None}
     ),
     Break("encryption_names_its_key", CLUSTER, {"databaseEncryption.keyName": None}),
     Break(
@@ -138,8 +146,8 @@ BREAKS = [
     ),
     Break("labels_leave_kubernetes_names_alone", POOL, {"nodeConfig.labels": {"node.kubernetes.io/x": "y"}}),
     Break("surges_move", POOL, {"upgradeSettings": {"maxSurge": 0, "maxUnavailable": 0}}),
-    Break("a_channel_upgrades_its_pools", POOL, {}, IN_A_CHANNEL),
-    Break("unchannelled_queued_pools_are_not_upgraded", POOL, {"management.autoUpgrade": True}),
+    Break("a_channel_upgrades_its_pools", POOL, {"management.autoUpgrade": False}),
+    Break("unchannelled_queued_pools_are_not_upgraded", POOL, {}, WITHOUT_A_CHANNEL),
     Break("pools_stand_where_their_cluster_does", POOL, {"location": "us-central1-a"}),
     Break("pools_stand_where_their_cluster_does", POOL, {"nodeLocations": ["us-east1-b"]}),
     Break(

@@ -96,6 +96,7 @@ def _steps(resource: Registered) -> list[str]:
 MADE: Mapping[str, Mapping[str, Any]] = {
     "gcp:container/cluster:Cluster": {
         "endpoint": "192.0.2.1",
+        "controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"endpoint": "gke-1.us-central1.gke.goog"}},
         "masterAuth": {"clusterCaCertificate": "Q0E="},
     },
     "gcp:serviceaccount/account:Account": {"email": "nodes@p.iam.gserviceaccount.com"},

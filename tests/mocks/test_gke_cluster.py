@@ -11,11 +11,15 @@ from muster.components.clusters.gke import GkeGpuCluster, GkeGpuClusterArgs
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import (
     ExistingNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
+    MaintenanceExclusion,
+    MaintenanceWindow,
     ReleaseChannel,
+    UpgradeScope,
 )
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
@@ -91,7 +95,7 @@ def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program
     found = inputs(program, "l4")
     assert found["queuedProvisioning"] == {"enabled": True}
     assert found["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 8, "locationPolicy": "ANY"}
-    assert found["management"] == {"autoRepair": False, "autoUpgrade": False}
+    assert found["management"] == {"autoRepair": False, "autoUpgrade": True}
     # GKE sets the strategy SHORT_LIVED itself, and the provider refuses the word.
     assert not {"nodeCount", "initialNodeCount", "placementPolicy", "upgradeSettings"} & found.keys()
     node = found["nodeConfig"]
@@ -105,6 +109,13 @@ def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program
 def test_a_queued_pool_lets_a_gang_ask_for_all_the_time_that_flex_start_has() -> None:
     program = made(pools=(pool("l4", "g2-standard-8", Capacity.QUEUED),))
     assert inputs(program, "l4")["nodeConfig"]["maxRunDuration"] == "604800s"
+
+
+def test_without_a_channel_a_queued_pool_is_not_upgraded() -> None:
+    program = made(replace(CLUSTER, release_channel=ReleaseChannel.NONE))
+    assert program.one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}
+    assert inputs(program, "l4")["management"] == {"autoRepair": False, "autoUpgrade": False}
+    assert inputs(program, "h100")["management"] == {"autoRepair": True, "autoUpgrade": True}
 
 
 def test_only_a_queued_pool_is_flex_start(program: Program) -> None:
@@ -222,7 +233,7 @@ def test_the_cluster_is_private_and_its_control_plane_answers_those_who_are_name
     assert found["datapathProvider"] == "ADVANCED_DATAPATH"
     assert found["workloadIdentityConfig"] == {"workloadPool": "p.svc.id.goog"}
     assert found["enableShieldedNodes"] is True
-    assert found["releaseChannel"] == {"channel": "UNSPECIFIED"}
+    assert found["releaseChannel"] == {"channel": "REGULAR"}
     assert found["enableMultiNetworking"] is True
     assert found["databaseEncryption"] == {"state": "DECRYPTED"}
 
@@ -289,6 +300,34 @@ def test_a_release_channel_reaches_the_cluster() -> None:
     assert made(cluster, POOLS[:1]).one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "STABLE"}
 
 
+def test_exclusions_end_on_their_day_or_with_the_support_of_the_version() -> None:
+    window = MaintenanceWindow(
+        exclusions={
+            "gangs": MaintenanceExclusion(scope=UpgradeScope.NO_MINOR_OR_NODE_UPGRADES),
+            "freeze": MaintenanceExclusion(
+                scope=UpgradeScope.NO_UPGRADES, begin="2026-12-14", until="2027-01-11"
+            ),
+        }
+    )
+    found = made(replace(CLUSTER, maintenance=window), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert found["maintenancePolicy"]["maintenanceExclusions"] == [
+        {
+            "exclusionName": "freeze",
+            "startTime": "2026-12-14T00:00:00Z",
+            "endTime": "2027-01-11T00:00:00Z",
+            "exclusionOptions": {"scope": "NO_UPGRADES"},
+        },
+        {
+            "exclusionName": "gangs",
+            "startTime": "2026-01-05T00:00:00Z",
+            "exclusionOptions": {
+                "scope": "NO_MINOR_OR_NODE_UPGRADES",
+                "endTimeBehavior": "UNTIL_END_OF_SUPPORT",
+            },
+        },
+    ]
+
+
 def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(program: Program) -> None:
     provider: Registered = program.one("pulumi:providers:kubernetes", "ml-kubernetes")
     config = json.loads(secret(provider.inputs["kubeconfig"]))
@@ -299,6 +338,44 @@ def test_the_way_in_holds_no_credential_and_opens_when_system_nodes_stand(progra
     assert config["users"][0]["user"].keys() == {"exec"}
     assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
     assert program.comes_after(provider, program.one(POOL, "ml-system"))
+
+
+def test_by_the_dns_endpoint_the_way_in_trusts_a_public_authority() -> None:
+    program = made(replace(CLUSTER, dns_endpoint=True), POOLS[:1])
+    config = json.loads(
+        secret(program.one("pulumi:providers:kubernetes", "ml-kubernetes").inputs["kubeconfig"])
+    )
+    assert config["clusters"][0]["cluster"] == {"server": "https://gke-1.us-central1.gke.goog"}
+    endpoints = program.one(CONTROL, "ml").inputs["controlPlaneEndpointsConfig"]
+    assert endpoints == {"dnsEndpointConfig": {"allowExternalTraffic": True}}
+
+
+def test_another_way_in_is_no_other_cluster() -> None:
+    """The provider would replace what is installed: provider.go of pulumi-kubernetes, DiffConfig."""
+    known = [
+        made(replace(CLUSTER, dns_endpoint=by_dns), POOLS[:1])
+        .one("pulumi:providers:kubernetes", "ml-kubernetes")
+        .inputs["clusterIdentifier"]
+        for by_dns in (False, True)
+    ]
+    assert known[0] == known[1]
+
+
+def test_add_ons_are_all_written_or_none() -> None:
+    assert "addonsConfig" not in made(pools=POOLS[:1]).one(CONTROL, "ml").inputs
+    some = made(replace(CLUSTER, addons=(GkeAddon.LUSTRE,)), POOLS[:1]).one(CONTROL, "ml").inputs
+    assert some["addonsConfig"] == {
+        "gcsFuseCsiDriverConfig": {"enabled": False},
+        "gcpFilestoreCsiDriverConfig": {"enabled": False},
+        "lustreCsiDriverConfig": {"enabled": True},
+    }
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_image_streaming_is_of_all_pools(asked: bool | None) -> None:
+    pools = made(replace(CLUSTER, image_streaming=asked)).of(POOL)
+    found = [each.inputs["nodeConfig"].get("gcfsConfig") for each in pools]
+    assert found == [None if asked is None else {"enabled": asked}] * len(pools)
 
 
 def test_with_compute_classes_gke_makes_the_node_pools_but_that_of_the_system() -> None:

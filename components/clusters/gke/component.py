@@ -1,5 +1,6 @@
 """The GKE cluster as one component: identity and network, control plane, pools, and the way in."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -118,25 +119,42 @@ class GkeGpuCluster(Component):
             self.provisioning = provisioning(
                 args.pools, cluster, service_account=identity.email, kms_key=kms_key
             )
+        authority = made.master_auth.apply(lambda auth: auth.cluster_ca_certificate or "")
+        endpoint = _dns_endpoint(made) if cluster.dns_endpoint else made.endpoint
         self.kubeconfig = access.kubeconfig(
             cluster.name,
-            endpoint=made.endpoint,
-            authority=made.master_auth.apply(lambda auth: auth.cluster_ca_certificate or ""),
+            endpoint=endpoint,
+            authority=None if cluster.dns_endpoint else authority,
             plugin=_PLUGIN,
         )
         self.kubernetes, self.bundles = access.providers(
-            name, kubeconfig=self.kubeconfig, context=cluster.name, after=[self.system], parent=self
+            name,
+            kubeconfig=self.kubeconfig,
+            context=cluster.name,
+            # Another way in is no other cluster; another cluster has another authority.
+            identifier=authority.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()),
+            after=[self.system],
+            parent=self,
         )
         self.outputs: dict[str, pulumi.Input[object]] = {
             "name": made.name,
             "location": made.location,
-            "endpoint": made.endpoint,
+            "endpoint": endpoint,
             "kubeconfig": self.kubeconfig,
             "kubeconfigCommand": pulumi.Output.concat(
                 *("gcloud container clusters get-credentials ", made.name),
                 *(" --location ", made.location, f" --project {cluster.project}"),
+                " --dns-endpoint" if cluster.dns_endpoint else "",
             ),
             "nodeServiceAccount": identity.email,
             "pools": {pool: each.name for pool, each in self.pools.items()},
         }
         self.register_outputs(self.outputs)
+
+
+def _dns_endpoint(made: gcp.container.Cluster) -> pulumi.Output[str]:
+    """Its certificate is one that every machine trusts, and not the cluster's own.
+    Source: github.com/danielfoehrKn/kubeswitch pull request 163, read 2026-11-27
+    """
+    config = made.control_plane_endpoints_config
+    return config.apply(lambda each: (each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or "")

@@ -6,7 +6,13 @@ import pulumi
 import pulumi_gcp as gcp
 
 from muster.components.clusters.gke.network import Network
-from muster.model.clusters import GkeCluster, MaintenanceWindow, ReleaseChannel
+from muster.model.clusters import (
+    GkeAddon,
+    GkeCluster,
+    MaintenanceExclusion,
+    MaintenanceWindow,
+    ReleaseChannel,
+)
 
 _CHANNELS: Final = {channel: channel.value.upper() for channel in ReleaseChannel} | {
     ReleaseChannel.NONE: "UNSPECIFIED"
@@ -48,12 +54,23 @@ def control_plane(
         ),
         datapath_provider="ADVANCED_DATAPATH",
         enable_multi_networking=multi_networking or None,
+        # The API calls these two and the authorised networks deprecated. The provider has no other inputs; it
+        # sends their successors: networkConfig.defaultEnablePrivateNodes and controlPlaneEndpointsConfig.
+        # Source: resource_container_cluster.go of hashicorp/terraform-provider-google-beta at 7.45.0
+        # (expandControlPlaneEndpointsConfig, expandDefaultEnablePrivateNodes), read 2026-11-27
         private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(
             enable_private_nodes=True,
             enable_private_endpoint=cluster.private_endpoint,
             master_ipv4_cidr_block=cluster.network.control_plane,
         ),
         master_authorized_networks_config=_authorized(cluster),
+        # Set in both cases: the provider keeps an endpoint that an update leaves out.
+        control_plane_endpoints_config=gcp.container.ClusterControlPlaneEndpointsConfigArgs(
+            dns_endpoint_config=gcp.container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
+                allow_external_traffic=cluster.dns_endpoint
+            )
+        ),
+        addons_config=_addons(cluster.addons),
         workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
             workload_pool=f"{cluster.project}.svc.id.goog"
         ),
@@ -95,7 +112,23 @@ def _maintenance(window: MaintenanceWindow | None) -> gcp.container.ClusterMaint
     return gcp.container.ClusterMaintenancePolicyArgs(
         recurring_window=gcp.container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=begin, end_time=end, recurrence=window.recurrence
-        )
+        ),
+        maintenance_exclusions=[_exclusion(name, each) for name, each in sorted(window.exclusions.items())]
+        or None,
+    )
+
+
+def _exclusion(
+    name: str, exclusion: MaintenanceExclusion
+) -> gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs:
+    return gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+        exclusion_name=name,
+        start_time=exclusion.first,
+        end_time=exclusion.last,
+        exclusion_options=gcp.container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+            scope=exclusion.scope.name,
+            end_time_behavior="UNTIL_END_OF_SUPPORT" if exclusion.last is None else None,
+        ),
     )
 
 
@@ -109,6 +142,23 @@ def _authorized(cluster: GkeCluster) -> gcp.container.ClusterMasterAuthorizedNet
             for name, block in sorted(cluster.authorized_networks.items())
         ],
         gcp_public_cidrs_access_enabled=False,
+    )
+
+
+def _addons(on: tuple[GkeAddon, ...] | None) -> gcp.container.ClusterAddonsConfigArgs | None:
+    """All or none are written: the provider keeps an add-on that an update leaves out."""
+    if on is None:
+        return None
+    return gcp.container.ClusterAddonsConfigArgs(
+        gcs_fuse_csi_driver_config=gcp.container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
+            enabled=GkeAddon.GCS_FUSE in on
+        ),
+        gcp_filestore_csi_driver_config=gcp.container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(
+            enabled=GkeAddon.FILESTORE in on
+        ),
+        lustre_csi_driver_config=gcp.container.ClusterAddonsConfigLustreCsiDriverConfigArgs(
+            enabled=GkeAddon.LUSTRE in on
+        ),
     )
 
 

@@ -47,6 +47,7 @@ def node_config(
         taints=[_gpu_taint()] if pool.is_gpu and not pool.is_tpu else None,
         guest_accelerators=[_accelerator(pool, cluster)] if pool.is_gpu and not pool.is_tpu else None,
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+        gcfs_config=image_streaming(cluster),
         ephemeral_storage_local_ssd_config=_local_disks(pool),
         reservation_affinity=_affinity(pool),
         spot=True if pool.capacity is Capacity.SPOT else None,
@@ -80,6 +81,12 @@ def shielded(*, is_gpu: bool) -> gcp.container.NodePoolNodeConfigShieldedInstanc
 def hidden_metadata() -> gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs:
     """Pods get their own identity from the metadata server, never the node's."""
     return gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA")
+
+
+def image_streaming(cluster: GkeCluster) -> gcp.container.NodePoolNodeConfigGcfsConfigArgs | None:
+    if cluster.image_streaming is None:
+        return None
+    return gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=cluster.image_streaming)
 
 
 def _gpu_taint() -> gcp.container.NodePoolNodeConfigTaintArgs:

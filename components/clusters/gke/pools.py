@@ -11,7 +11,7 @@ import pulumi_gcp as gcp
 from muster.components.clusters.gke import nodes
 from muster.model import names
 from muster.model.capacity import Capacity
-from muster.model.clusters import GkeCluster
+from muster.model.clusters import GkeCluster, ReleaseChannel
 from muster.model.nodes import NodeNetwork, Placement
 from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
@@ -45,7 +45,7 @@ def pool(
         node_locations=list(zones) or None,
         initial_node_count=_initial(one.min_nodes, zones=len(zones) or _ZONES),
         autoscaling=autoscaling(one),
-        management=management(one),
+        management=management(one, cluster),
         upgrade_settings=upgrades(one),
         queued_provisioning=(
             gcp.container.NodePoolQueuedProvisioningArgs(enabled=True)
@@ -101,6 +101,7 @@ def system_pool(
             labels={names.POOL_LABEL: names.SYSTEM_POOL},
             resource_labels={**cluster.labels, "muster-pool": names.SYSTEM_POOL},
             gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+            gcfs_config=nodes.image_streaming(cluster),
             shielded_instance_config=nodes.shielded(is_gpu=False),
             workload_metadata_config=nodes.hidden_metadata(),
             kubelet_config=gcp.container.NodePoolNodeConfigKubeletConfigArgs(
@@ -136,10 +137,15 @@ def placement(one: Pool) -> gcp.container.NodePoolPlacementPolicyArgs | None:
     return None
 
 
-def management(one: Pool) -> gcp.container.NodePoolManagementArgs:
-    """Nodes of a gang are neither repaired nor upgraded under it: they live for one lease."""
+def management(one: Pool, cluster: GkeCluster) -> gcp.container.NodePoolManagementArgs:
+    """Nodes of a gang are neither repaired nor upgraded under it: they live for one lease. In a channel
+    auto-upgrade is on all the same, and changes none that runs (upgrades).
+    """
     is_lasting = one.capacity is not Capacity.QUEUED
-    return gcp.container.NodePoolManagementArgs(auto_repair=is_lasting, auto_upgrade=is_lasting)
+    return gcp.container.NodePoolManagementArgs(
+        auto_repair=is_lasting,
+        auto_upgrade=is_lasting or cluster.release_channel is not ReleaseChannel.NONE,
+    )
 
 
 def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs | None:

@@ -1,19 +1,25 @@
 """Reads a GKE cluster."""
 
+from types import MappingProxyType
+
 from muster.config import bounds
 from muster.config.clusters.system import parse_system
-from muster.config.section import Section
+from muster.config.section import Section, Word
 from muster.model.clusters import (
     Day,
     ExistingNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
+    MaintenanceExclusion,
     MaintenanceWindow,
     Provider,
     ReleaseChannel,
+    UpgradeScope,
 )
+from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.regions import region_of
 from muster.model.violations import suggestion
 
@@ -39,6 +45,7 @@ def parse_gke(section: Section) -> GkeCluster | None:
         network=_network(section.section("network")),
         authorized_networks=section.texts("authorizedNetworks"),
         private_endpoint=section.flag("privateEndpoint", default.private_endpoint),
+        dns_endpoint=section.flag("dnsEndpoint", default.dns_endpoint),
         kms_key=section.text("kmsKey"),
         node_service_account=section.text("nodeServiceAccount"),
         gpu_driver=section.choice("gpuDriver", GpuDriver, default.gpu_driver) or default.gpu_driver,
@@ -46,6 +53,8 @@ def parse_gke(section: Section) -> GkeCluster | None:
         labels=section.texts("labels"),
         autoscaler=section.choice("autoscaler", GkeProvisioner, default.autoscaler) or default.autoscaler,
         maintenance=_maintenance(section.section("maintenance")) if section.has("maintenance") else None,
+        addons=_choices(section, "addons", GkeAddon, noun="add-on") if section.has("addons") else None,
+        image_streaming=section.flag("imageStreaming", False) if section.has("imageStreaming") else None,
     )
     return cluster if name and project and (region or zone) else None
 
@@ -63,20 +72,32 @@ def _zones(section: Section, zone: str | None) -> tuple[str, ...]:
 
 def _maintenance(section: Section) -> MaintenanceWindow:
     default = MaintenanceWindow()
-    known = {day.value: day for day in Day}
-    days = []
-    for name in section.words("days"):
-        if name in known:
-            days.append(known[name])
-        else:
-            section.note("days", f"{name!r} is no day.", suggestion(name, known, noun="day"))
     found = MaintenanceWindow(
-        days=tuple(days) or default.days,
+        days=_choices(section, "days", Day, noun="day") or default.days,
         start=section.text("start") or default.start,
         hours=section.integer("hours", default.hours, **bounds.MAINTENANCE_HOURS) or default.hours,
+        exclusions=MappingProxyType(dict(section.each("exclusions", _exclusion))),
     )
     section.close()
     return found
+
+
+def _choices(section: Section, key: str, words: type[Word], *, noun: str) -> tuple[Word, ...]:
+    known = {word.value: word for word in words}
+    found = []
+    for name in section.words(key):
+        if name in known:
+            found.append(known[name])
+        else:
+            section.note(key, f"{name!r} is no {noun}.", suggestion(name, known, noun=noun))
+    return tuple(found)
+
+
+def _exclusion(section: Section, name: str) -> tuple[str, MaintenanceExclusion] | None:
+    scope = section.choice("scope", UpgradeScope)
+    begin, until = section.text("from"), section.text("until") or END_OF_SUPPORT
+    section.close()
+    return None if scope is None else (name, MaintenanceExclusion(scope=scope, begin=begin, until=until))
 
 
 def _network(section: Section) -> GkeNetwork:

@@ -24,6 +24,7 @@ from muster.model.clusters import (
     Day,
     EksCluster,
     EksNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
@@ -34,8 +35,10 @@ from muster.model.clusters import (
     Provider,
     ReleaseChannel,
     SystemPool,
+    UpgradeScope,
 )
 from muster.model.clusters.eks import LOG_KINDS
+from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.machines import machines_of
 
 _GKE: Final = GkeCluster(name="", project="", region="")
@@ -108,12 +111,12 @@ def _gke() -> Schema:
             ),
             "protect": key(_PROTECT, flag(), default=_GKE.protect),
             "releaseChannel": key(
-                "Which versions GKE moves the cluster to; queued pools need none.",
+                "Which versions GKE moves the cluster to; `none` is for clusters that have it already.",
                 choice(ReleaseChannel),
                 default=_GKE.release_channel.value,
             ),
             "maintenance": key(
-                "When GKE may upgrade control plane and nodes by itself.",
+                "When GKE may upgrade control plane and nodes by itself, and what it may not.",
                 _maintenance(),
                 otherwise="at any time",
                 example={"days": ["sat", "sun"], "start": "02:00", "hours": 8},
@@ -135,6 +138,11 @@ def _gke() -> Schema:
             "privateEndpoint": key(
                 "Whether the control plane has no public address.", flag(), default=_GKE.private_endpoint
             ),
+            "dnsEndpoint": key(
+                "Whether the control plane's DNS name answers from anywhere, to whom IAM lets in.",
+                flag(),
+                default=_GKE.dns_endpoint,
+            ),
             "kmsKey": key(
                 "Full name of the key that encrypts Secrets and the disks of nodes.",
                 text(),
@@ -151,6 +159,18 @@ def _gke() -> Schema:
                 "Which GPU driver is installed: GKE's default or latest, or that of Google's installer.",
                 choice(GpuDriver),
                 default=_GKE.gpu_driver.value,
+            ),
+            "addons": key(
+                "Which of GKE's drivers for volumes are on: buckets, Filestore, Managed Lustre.",
+                each(choice(GkeAddon)),
+                otherwise="as they are",
+                example=[GkeAddon.GCS_FUSE.value],
+            ),
+            "imageStreaming": key(
+                "Whether containers start before their image is there whole; a change makes all nodes anew.",
+                flag(),
+                otherwise="as it is",
+                example=True,
             ),
             "systemPool": _system(Provider.GKE, _GKE.system_pool),
             "labels": key(
@@ -178,7 +198,36 @@ def _maintenance() -> Schema:
             ),
             "start": key("When it begins, as HH:MM in UTC, in quotes.", text(), default=known.start),
             "hours": key("How many hours it lasts.", hours, default=known.hours),
+            "exclusions": key(
+                "Name: upgrades that GKE does not make by itself.",
+                by_name(_exclusion()),
+                otherwise="none",
+                example={"gangs": {"scope": UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value}},
+            ),
         }
+    )
+
+
+def _exclusion() -> Schema:
+    return mapping(
+        {
+            "scope": key(
+                "Which upgrades: all; of the minor version; of the minor version and of all nodes.",
+                choice(UpgradeScope),
+                example=UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value,
+            ),
+            "from": key(
+                "The first day, in UTC and in quotes; required with a day in `until`.",
+                text(),
+                example="2026-12-14",
+            ),
+            "until": key(
+                "The day on which it ends, in UTC and in quotes; or endOfSupport, of the minor version.",
+                text(),
+                default=END_OF_SUPPORT,
+            ),
+        },
+        required=("scope",),
     )
 
 

@@ -18,13 +18,14 @@ from muster.model.clusters.eks import (
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import (
     ExistingNetwork,
+    GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
     ReleaseChannel,
 )
-from muster.model.clusters.maintenance import Day, MaintenanceWindow
+from muster.model.clusters.maintenance import Day, MaintenanceExclusion, MaintenanceWindow, UpgradeScope
 from muster.model.clusters.system import SystemPool
 from muster.model.providers import Provider
 
@@ -41,14 +42,17 @@ __all__ = [
     "ExistingCluster",
     "ExistingNetwork",
     "ExistingVpc",
+    "GkeAddon",
     "GkeCluster",
     "GkeNetwork",
     "GkeProvisioner",
     "GpuDriver",
+    "MaintenanceExclusion",
     "MaintenanceWindow",
     "NatGateways",
     "NodeProvisioner",
     "Provider",
     "ReleaseChannel",
     "SystemPool",
+    "UpgradeScope",
 ]

@@ -6,6 +6,7 @@ Identity, shielded nodes, a node service account of its own with the least roles
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -20,9 +21,13 @@ class ReleaseChannel(StrEnum):
     """Which versions GKE moves the cluster to, and when.
     https://cloud.google.com/kubernetes-engine/docs/concepts/release-channels
 
-    `none` is the default because a queued pool needs it: its nodes are not to be upgraded under a gang, and
-    in a channel the API refuses a pool whose auto-upgrade is off ("Auto_upgrade must be true when
-    release_channel REGULAR is set"). Outside of a channel GKE still upgrades what is out of support.
+    In a channel the auto-upgrade of every pool is on ("Auto_upgrade must be true when release_channel REGULAR
+    is set"). For queued and flex-start pools GKE then uses its strategy SHORT_LIVED, which replaces no node
+    that runs; for the others see MaintenanceWindow.exclusions. `none` is for clusters that have it: GKE
+    makes no new one for new customers, and moves all of them to `stable` on NO_CHANNEL_ENDS.
+
+    Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies and
+    github.com/GoogleCloudPlatform/cluster-toolkit examples/gke-consumption-options at 1.95.0, read 2026-11-27
     """
 
     NONE = "none"
@@ -30,6 +35,12 @@ class ReleaseChannel(StrEnum):
     REGULAR = "regular"
     STABLE = "stable"
     EXTENDED = "extended"
+
+
+NO_CHANNEL_ENDS: Final = date(2027, 6, 14)
+NO_CHANNEL_SOURCE: Final = (
+    "https://docs.cloud.google.com/kubernetes-engine/docs/release-notes-nochannel, read 2026-11-27"
+)
 
 
 class GpuDriver(StrEnum):
@@ -61,6 +72,14 @@ class GkeProvisioner(StrEnum):
 
     NODE_POOLS = "node-pools"
     COMPUTE_CLASSES = "compute-classes"
+
+
+class GkeAddon(StrEnum):
+    """Drivers that GKE runs: volumes from buckets, and file systems that many nodes write at once."""
+
+    GCS_FUSE = "gcsFuse"
+    FILESTORE = "filestore"
+    LUSTRE = "lustre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +121,24 @@ class GkeCluster:
     `authorized_networks`: name -> addresses that may reach the control plane. With `private_endpoint` it has
     no public address, and these are private ones. By default no address is authorised.
 
+    `dns_endpoint`: the control plane's DNS name answers from anywhere to those whom IAM gives
+    `container.clusters.connect`, and `pulumi up` comes in by it. For CI without fixed addresses.
+    Source: https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint,
+    read 2026-11-27
+
     `kms_key`: full name of a key; it encrypts Secrets in etcd and the nodes' disks. Empty: Google's own keys.
 
     `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
     destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
 
     `node_service_account`: email of an existing account; empty: Muster makes one.
+
+    `addons`: of GkeAddon those that are on; the others are off. None: as they are.
+
+    `image_streaming`: whether nodes start containers before their image is there whole. It is for images in
+    Artifact Registry, and needs the API containerfilesystem.googleapis.com. A change makes all nodes anew.
+    None: as it is. Source: https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read
+    2026-11-27
 
     `maintenance`: when GKE may upgrade control plane and nodes by itself; None: at any time.
     """
@@ -118,11 +149,12 @@ class GkeCluster:
     zones: tuple[str, ...] = ()
     zone: str | None = None
     protect: bool = True
-    release_channel: ReleaseChannel = ReleaseChannel.NONE
+    release_channel: ReleaseChannel = ReleaseChannel.REGULAR
     version: str | None = None
     network: GkeNetwork = GkeNetwork()
     authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     private_endpoint: bool = False
+    dns_endpoint: bool = False
     kms_key: str | None = None
     node_service_account: str | None = None
     gpu_driver: GpuDriver = GpuDriver.DEFAULT
@@ -130,6 +162,8 @@ class GkeCluster:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     maintenance: MaintenanceWindow | None = None
     autoscaler: GkeProvisioner = GkeProvisioner.NODE_POOLS
+    addons: tuple[GkeAddon, ...] | None = None
+    image_streaming: bool | None = None
 
     @property
     def answers_requests(self) -> bool:

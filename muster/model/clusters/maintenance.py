@@ -1,9 +1,12 @@
 """When a cloud may upgrade a cluster's control plane and nodes by itself."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 # A Monday in the past: a window that recurs has to begin somewhere, and the same at each `up`.
@@ -23,13 +26,60 @@ class Day(StrEnum):
     SUN = "sun"
 
 
+class UpgradeScope(StrEnum):
+    """Which upgrades an exclusion holds back; the members have the API's names.
+
+    Control planes get their patches with all but `noUpgrades`. A critical vulnerability is patched in spite
+    of any exclusion.
+
+    Source: container.v1 MaintenanceExclusionOptions at revision 20261027 and
+    https://cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions, read
+    2026-11-27
+    """
+
+    NO_UPGRADES = "noUpgrades"
+    NO_MINOR_UPGRADES = "noMinorUpgrades"
+    NO_MINOR_OR_NODE_UPGRADES = "noMinorOrNodeUpgrades"
+
+
+END_OF_SUPPORT: Final = "endOfSupport"
+"""Of the cluster's minor version: after that day GKE upgrades it all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceExclusion:
+    """Upgrades that GKE does not make by itself from the day `begin` until the day `until`, both like
+    2026-11-27 and in UTC. `begin` may be left out with END_OF_SUPPORT alone.
+    """
+
+    scope: UpgradeScope
+    begin: str | None = None
+    until: str = END_OF_SUPPORT
+
+    @property
+    def first(self) -> str:
+        """Its begin, as RFC 3339 in UTC. Without a day of its own one in the past, the same at each `up`."""
+        day = _MONDAY if self.begin is None else date.fromisoformat(self.begin)
+        return _written(datetime.combine(day, time(), UTC))
+
+    @property
+    def last(self) -> str | None:
+        """Its end, as RFC 3339 in UTC; None at the end of support."""
+        if self.until == END_OF_SUPPORT:
+            return None
+        return _written(datetime.combine(date.fromisoformat(self.until), time(), UTC))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceWindow:
-    """A window of `hours` that begins on each of `days` at `start`, HH:MM in UTC."""
+    """A window of `hours` that begins on each of `days` at `start`, HH:MM in UTC. `exclusions`: name -> what
+    is not upgraded in it.
+    """
 
     days: tuple[Day, ...] = tuple(Day)
     start: str = "02:00"
     hours: int = 8
+    exclusions: Mapping[str, MaintenanceExclusion] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def has_start(self) -> bool:
@@ -54,6 +104,13 @@ class MaintenanceWindow:
         """As RFC 5545 has it."""
         days = ",".join(each.value[:2].upper() for each in Day if each in self.days)
         return f"FREQ=WEEKLY;BYDAY={days}"
+
+
+def is_day(text: str) -> bool:
+    """Whether it is a day like 2026-11-27."""
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text).isoformat() == text)
+    return False
 
 
 def _written(moment: datetime) -> str:

@@ -7,6 +7,7 @@ Responsible for putting the comparisons together. Not responsible for prices, pl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from muster.model.clusters import ReleaseChannel
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
@@ -65,6 +66,12 @@ class Changes:
             each.place == "tenancy: namespaces" and each.after == Namespaces.EXISTING.value
             for each in self.settings
         )
+
+    @property
+    def channel(self) -> SettingChange | None:
+        """The release channel of GKE that head moves the cluster to."""
+        found = (each for each in self.settings if each.place == "cluster: release channel")
+        return next((each for each in found if each.after not in (None, ReleaseChannel.NONE)), None)
 
     def borrowing(self) -> Iterator[tuple[QuotaChange, int, int]]:
         """Teams whose borrowing of a pool became possible or impossible, with the most they could borrow."""

@@ -19,7 +19,7 @@ _ROLLS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         _GKE: (
             "version",
             *(f"nodeConfig.{each}" for each in ("diskSizeGb", "diskType", "imageType", "machineType")),
-            *(f"nodeConfig.{each}" for each in ("kubeletConfig", "linuxNodeConfig", "gvnic")),
+            *(f"nodeConfig.{each}" for each in ("kubeletConfig", "linuxNodeConfig", "gvnic", "gcfsConfig")),
         ),
     }
 )

@@ -30,8 +30,13 @@ _KINDS: Final[dict[str, Kind]] = {
 
 
 @functools.cache
+def _description(name: str) -> Any:
+    return Loader().load_service_model(name, "service-2")
+
+
+@functools.cache
 def service(name: str) -> Any:
-    return ServiceModel(Loader().load_service_model(name, "service-2"), name)
+    return ServiceModel(_description(name), name)
 
 
 def operations(name: str) -> frozenset[str]:
@@ -46,12 +51,17 @@ def required(name: str, operation: str) -> frozenset[str]:
 def field(name: str, operation: str, path: str) -> ApiField:
     """The field at a dotted path of an operation's request; lists are stepped through."""
     shape = _request(name, operation)
+    deprecated = False
     for step in path.split("."):
         shape = _item(shape)
         if shape.type_name != "structure" or step not in shape.members:
             raise NoSuchField(f"{name} {operation} has no field {step} ({path}), only {_names(shape)}")
+        # botocore's classes leave `deprecated` out.
+        described = _description(name)["shapes"]
+        member = described[shape.name]["members"][step]
+        deprecated |= any(each.get("deprecated", False) for each in (member, described[member["shape"]]))
         shape = shape.members[step]
-    return _field(f"{name} {operation}.{path}", _item(shape))
+    return _field(f"{name} {operation}.{path}", _item(shape), deprecated)
 
 
 def _request(name: str, operation: str) -> Any:
@@ -70,7 +80,7 @@ def _names(shape: Any) -> str:
     return ", ".join(shape.members) if shape.type_name == "structure" else shape.type_name
 
 
-def _field(source: str, shape: Any) -> ApiField:
+def _field(source: str, shape: Any, deprecated: bool) -> ApiField:
     kind = _KINDS[shape.type_name]
     limits = shape.metadata
     return ApiField(
@@ -80,6 +90,7 @@ def _field(source: str, shape: Any) -> ApiField:
         least=limits.get("min") if kind != "map" else None,
         most=limits.get("max") if kind != "map" else None,
         pattern=_anchored(limits.get("pattern")),
+        deprecated=deprecated,
     )
 
 

@@ -64,7 +64,8 @@ class Standing:
 class Cloud:
     """`name` is gcp or aws. `handed` are the values that outputs may take besides inputs: account, project,
     endpoint and certificate of the cluster that is handed out. `given` stands without having been made
-    here: (resource type, id or name). `log` is every change that was asked for, in order.
+    here: (resource type, id or name). `log` is every change that was asked for, in order. `takes_deprecated`:
+    it still gives this customer what it has deprecated.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Cloud:
     faults: list[Ordered] = field(default_factory=list)
     log: list[tuple[str, str, str]] = field(default_factory=list)
     pace: float = PACE
+    takes_deprecated: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _made: int = 0
 

@@ -17,7 +17,9 @@ class NoSuchField(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiField:
-    """`source` names the definition. Limits are None where the definition has none."""
+    """`source` names the definition. Limits are None where the definition has none. `deprecated`: the field
+    is, or one above it; `deprecated_choices`: of `choices`, those that are.
+    """
 
     source: str
     kind: Kind
@@ -25,6 +27,8 @@ class ApiField:
     least: float | None = None
     most: float | None = None
     pattern: str | None = None
+    deprecated: bool = False
+    deprecated_choices: frozenset[str] = frozenset()
 
 
 def complaints(field: ApiField, value: Any) -> Iterator[str]:
@@ -43,6 +47,13 @@ def complaints(field: ApiField, value: Any) -> Iterator[str]:
             yield f"{field.source} is at most {field.most:g}, not {value!r}"
     if field.pattern and isinstance(value, str) and not re.search(field.pattern, value):
         yield f"{field.source} matches {field.pattern}, and {value!r} does not"
+
+
+def deprecation(field: ApiField, value: Any) -> str | None:
+    """What the definition calls deprecated of the field or of this value."""
+    if field.deprecated:
+        return f"{field.source} is deprecated"
+    return f"{value} of {field.source} is deprecated" if value in field.deprecated_choices else None
 
 
 def _as_sent(field: ApiField, value: Any) -> Any:

@@ -13,7 +13,11 @@ from typing import Any, Final
 from tests.clouds.standin.definition import ApiField, Kind, NoSuchField
 
 # A google-duration in JSON: https://protobuf.dev/programming-guides/json/#field-representation
-_FORMATS: Final = {"google-duration": r"^-?\d+(\.\d{1,9})?s$", "int64": r"^-?\d+$"}
+_FORMATS: Final = {
+    "google-duration": r"^-?\d+(\.\d{1,9})?s$",
+    "google-datetime": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$",
+    "int64": r"^-?\d+$",
+}
 _KINDS: Final[dict[str, Kind]] = {
     "string": "string",
     "integer": "integer",
@@ -32,17 +36,21 @@ def document(api: str) -> dict[str, Any]:
 
 
 def field(api: str, schema: str, path: str) -> ApiField:
-    """The field at a dotted path of a schema; lists are stepped through."""
+    """The field at a dotted path of a schema; lists and maps are stepped through."""
     schemas = document(api)["schemas"]
     if schema not in schemas:
         raise NoSuchField(f"{api} has no schema {schema}")
     here: dict[str, Any] = schemas[schema]
+    deprecated = False
     for step in path.split("."):
         here = _resolved(schemas, here)
+        if "additionalProperties" in here:
+            here = _resolved(schemas, here["additionalProperties"])
         if step not in here.get("properties", {}):
             raise NoSuchField(f"{api} {here.get('id', schema)} has no field {step} ({path})")
         here = here["properties"][step]
-    return _field(f"{api} {schema}.{path}", _resolved(schemas, here))
+        deprecated |= here.get("deprecated", False)
+    return _field(f"{api} {schema}.{path}", _resolved(schemas, here), deprecated)
 
 
 def _resolved(schemas: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
@@ -51,16 +59,21 @@ def _resolved(schemas: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
-def _field(source: str, node: dict[str, Any]) -> ApiField:
+def _field(source: str, node: dict[str, Any], deprecated: bool) -> ApiField:
     if node.get("type") == "object":
-        return ApiField(source=source, kind="map" if "additionalProperties" in node else "object")
-    kind = _KINDS[node["type"]]
+        kind: Kind = "map" if "additionalProperties" in node else "object"
+        return ApiField(source=source, kind=kind, deprecated=deprecated)
+    kind, words = _KINDS[node["type"]], node.get("enum", ())
     if node.get("format") in ("int64", "uint64"):
         kind = "integer"
     pattern = node.get("pattern") or _FORMATS.get(node.get("format", ""))
     return ApiField(
         source=source,
         kind=kind,
-        choices=frozenset(node.get("enum", ())),
+        choices=frozenset(words),
         pattern=pattern if kind == "string" else None,
+        deprecated=deprecated,
+        deprecated_choices=frozenset(
+            word for word, is_old in zip(words, node.get("enumDeprecated", ()), strict=False) if is_old
+        ),
     )

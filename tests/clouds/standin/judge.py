@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from muster.provider.wire import UNKNOWN
 from tests.clouds.standin import sdk
-from tests.clouds.standin.definition import complaints
+from tests.clouds.standin.definition import complaints, deprecation
+from tests.clouds.standin.deprecated import allowed
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.table import Own, Pairs, Table, api_fields
 from tests.clouds.standin.values import Inputs, leaves
@@ -19,13 +20,19 @@ _KEY: Final = re.compile(r'\["([^"]*)"\]')
 Rule = Callable[[Inputs], Iterator[Refusal]]
 
 
-def judge(table: Table, inputs: Inputs, rules: Mapping[str, Rule]) -> list[Refusal]:
-    """All that is wrong; empty when the clouds would take it. What a preview does not know yet is let by."""
+def judge(
+    table: Table, inputs: Inputs, rules: Mapping[str, Rule], *, takes_deprecated: bool = False
+) -> list[Refusal]:
+    """All that is wrong; empty when the clouds would take it. What a preview does not know yet is let by.
+
+    takes_deprecated: as for a customer who had it before it was deprecated.
+    """
     found = list(sdk.refusals(sdk.arguments(table.sdk), inputs))
     wrong = {refusal.path for refusal in found}
     for path, value in leaves(dict(inputs)):
         if path not in wrong and value != UNKNOWN:
             found += _placed(table, path, value)
+            found += () if takes_deprecated else _deprecated(table, path, value)
     if not found:
         for rule in rules.values():
             found += rule(inputs)
@@ -55,6 +62,18 @@ def _placed(table: Table, path: str, value: Any) -> Iterator[Refusal]:
     if field.kind == "map" or (isinstance(place, Own) and field.kind == "any"):
         return
     yield from (Refusal(path, reason) for reason in complaints(field, value))
+
+
+def _deprecated(table: Table, path: str, value: Any) -> Iterator[Refusal]:
+    there = _table_path(table, path)
+    place = table.place(there)
+    if place is None or allowed(table.token, there) is not None:
+        return
+    if sdk.is_deprecated(sdk.arguments(table.sdk), there):
+        yield Refusal(path, f"{table.sdk} calls it deprecated")
+    for field in api_fields(table, place):
+        if (reason := deprecation(field, value)) is not None:
+            yield Refusal(path, reason)
 
 
 def _table_path(table: Table, path: str) -> str:

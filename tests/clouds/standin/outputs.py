@@ -28,8 +28,15 @@ def completed(inputs: Inputs, added: Mapping[str, Any]) -> dict[str, Any]:
     outputs = dict(inputs)
     for name, value in added.items():
         mine = outputs.get(name)
-        outputs[name] = {**value, **mine} if isinstance(value, dict) and isinstance(mine, dict) else value
+        outputs[name] = _completed(mine, value) if isinstance(mine, dict) else value
     return outputs
+
+
+def _completed(mine: Any, value: Any) -> Any:
+    """What was said wins, at any depth."""
+    if not isinstance(mine, dict) or not isinstance(value, dict):
+        return mine
+    return {**value, **{name: _completed(each, value.get(name)) for name, each in mine.items()}}
 
 
 def _defaults(inputs: Inputs, handed: Mapping[str, str]) -> dict[str, str]:

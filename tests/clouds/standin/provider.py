@@ -96,7 +96,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         if table.autonamed and news.get(table.autonamed) is None:
             old = plain(from_struct(request.olds)).get(table.autonamed)
             news[table.autonamed] = old or _autoname(request)
-        failures = judge(table, news, rules_of(table.token))
+        failures = judge(table, news, rules_of(table.token), takes_deprecated=self._cloud.takes_deprecated)
         return provider_pb2.CheckResponse(
             inputs=to_struct(news),
             failures=[provider_pb2.CheckFailure(property=each.path, reason=each.reason) for each in failures],

@@ -29,6 +29,7 @@ class Field:
 
     type: Any
     required: bool
+    deprecated: bool = False
 
 
 @functools.cache
@@ -46,7 +47,8 @@ def fields(cls: type) -> Mapping[str, Field]:
     names = _types.input_type_py_to_pulumi_names(cls)
     kinds = _types.input_type_types(cls)
     required = {names[key] for key, each in parameters.items() if each.default is inspect.Parameter.empty}
-    return {name: Field(bare(kind), name in required) for name, kind in kinds.items()}
+    old = {names[key] for key in parameters if _is_deprecated(getattr(cls, key, None))}
+    return {name: Field(bare(kind), name in required, name in old) for name, kind in kinds.items()}
 
 
 def refusals(cls: type, inputs: Mapping[str, Any], path: str = "") -> Iterator[Refusal]:
@@ -65,12 +67,28 @@ def refusals(cls: type, inputs: Mapping[str, Any], path: str = "") -> Iterator[R
 
 def at(cls: type, path: str) -> Any:
     """The type of the input at a dotted path through objects and lists; KeyError where there is none."""
+    return _along(cls, path)[-1].type
+
+
+def is_deprecated(cls: type, path: str) -> bool:
+    """Whether the SDK calls the input at a dotted path, or one above it, deprecated."""
+    return any(field.deprecated for field in _along(cls, path))
+
+
+def _along(cls: type, path: str) -> list[Field]:
     kind: Any = cls
+    found = []
     for step in path.split("."):
-        while typing.get_origin(kind) is Sequence or _is_sequence(kind):
+        while _is_sequence(kind):
             (kind,) = map(bare, typing.get_args(kind))
-        kind = fields(kind)[step].type
-    return kind
+        found.append(fields(kind)[step])
+        kind = found[-1].type
+    return found
+
+
+def _is_deprecated(prop: Any) -> bool:
+    """The SDKs' generator marks the getter (pulumi_gcp/_utilities.py, `deprecated`)."""
+    return hasattr(getattr(prop, "fget", None), "_pulumi_deprecated_callable")
 
 
 def is_mapping(kind: Any) -> bool:

@@ -78,7 +78,6 @@ def test_sound_clusters_and_pools_break_no_rule() -> None:
         ({"region": "us-central1-a"}, "region"),
         ({"zones": ("europe-west4-a",)}, "zones[0]"),
         ({"kms_key": "my-key"}, "kmsKey"),
-        ({"release_channel": ReleaseChannel.REGULAR}, "releaseChannel"),
         ({"authorized_networks": {"office": "198.51.100.7/24"}}, "authorizedNetworks.office"),
         ({"network": GkeNetwork(control_plane="172.16.0.0/24")}, "network.controlPlane"),
         ({"network": GkeNetwork(services="10.0.0.0/20")}, "network.services"),
@@ -100,6 +99,7 @@ def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() 
     nobody = replace(GKE, authorized_networks={})
     assert found(nobody, L4) == {"muster:cluster.authorizedNetworks": "warning"}
     assert found(replace(nobody, private_endpoint=True), L4) == {}
+    assert found(replace(nobody, dns_endpoint=True), L4) == {}
     anybody = replace(GKE, authorized_networks={"all": "0.0.0.0/0"})
     assert found(anybody, L4) == {"muster:cluster.authorizedNetworks.all": "warning"}
     # The first `up` makes the VPC from which alone it could go on.
@@ -107,9 +107,18 @@ def test_authorized_networks_are_required_and_the_whole_internet_is_a_warning() 
     assert found(replace(EKS, public_cidrs=("0.0.0.0/0",))) == {"muster:cluster.publicCidrs[0]": "warning"}
 
 
-def test_a_channel_is_free_where_no_pool_is_queued() -> None:
-    plain = replace(L4, capacity=Capacity.ON_DEMAND, provisioning_class=None)
-    assert found(replace(GKE, release_channel=ReleaseChannel.STABLE), plain) == {}
+@pytest.mark.parametrize("channel", [each for each in ReleaseChannel if each is not ReleaseChannel.NONE])
+def test_queued_pools_are_legal_in_every_channel(channel: ReleaseChannel) -> None:
+    assert found(replace(GKE, release_channel=channel), L4, H100) == {}
+
+
+def test_a_cluster_without_a_channel_is_told_the_day_on_which_google_moves_it() -> None:
+    cluster = replace(GKE, release_channel=ReleaseChannel.NONE)
+    stack = Stack(cluster=cluster, pools=(CPU, L4), departments=())
+    (warning,) = check(stack, adjacent={})
+    assert (warning.path, warning.level) == ("muster:cluster.releaseChannel", "warning")
+    assert "2027-06-14" in warning.message
+    assert "release-notes-nochannel" in warning.message
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,21 @@ def maintenance_windows_are_long_enough(inputs: Inputs) -> Iterator[Refusal]:
 
 
 @alone(CLUSTER_TYPE)
+def exclusions_stand_beside_a_window_and_end_once(inputs: Inputs) -> Iterator[Refusal]:
+    """resource_container_cluster.go: a policy has one window; an exclusion has `end_time` or
+    `exclusion_options.end_time_behavior`.
+    """
+    policy = inputs.get("maintenancePolicy") or {}
+    exclusions = each(policy, "maintenanceExclusions")
+    if exclusions and not policy.get("recurringWindow") and not policy.get("dailyMaintenanceWindow"):
+        yield Refusal("maintenancePolicy", "has no window beside its exclusions")
+    for index, exclusion in enumerate(exclusions):
+        ends = [exclusion.get("endTime"), get(exclusion, "exclusionOptions.endTimeBehavior")]
+        if len([end for end in ends if end]) != 1:
+            yield Refusal(f"maintenancePolicy.maintenanceExclusions[{index}]", "has one end, of two kinds")
+
+
+@alone(CLUSTER_TYPE)
 def authorised_networks_are_ranges(inputs: Inputs) -> Iterator[Refusal]:
     """container.v1 CidrBlock: "must be specified in CIDR notation"; at most 100 of them
     (https://cloud.google.com/kubernetes-engine/quotas).

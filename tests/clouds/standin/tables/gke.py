@@ -21,6 +21,8 @@ _DELETION_POLICY: Final = Own("deletionPolicy: what deleting means", choices=fro
 # (resource_container_node_pool.go), and GKE sets it by itself where it belongs.
 _STRATEGY: Final = Own("upgradeSettings.strategy", choices=frozenset({"SURGE", "BLUE_GREEN"}))
 
+_IP_ENDPOINTS: Final = "controlPlaneEndpointsConfig.ipEndpointsConfig"
+
 CLUSTER: Final = Table(
     token=CLUSTER_TYPE,
     sdk="pulumi_gcp.container:ClusterArgs",
@@ -52,9 +54,7 @@ CLUSTER: Final = Table(
             "ipAllocationPolicy.servicesSecondaryRangeName",
             "ipAllocationPolicy.clusterIpv4CidrBlock",
             "ipAllocationPolicy.servicesIpv4CidrBlock",
-            "privateClusterConfig.enablePrivateNodes",
             "privateClusterConfig.masterIpv4CidrBlock",
-            "privateClusterConfig.privateEndpointSubnetwork",
             "masterAuth.clientCertificateConfig.issueClientCertificate",
             "nodeConfig.serviceAccount",
             "nodeConfig.oauthScopes",
@@ -63,6 +63,7 @@ CLUSTER: Final = Table(
             "nodeConfig.bootDiskKmsKey",
             "confidentialNodes.enabled",
         ),
+        "privateClusterConfig.privateEndpointSubnetwork": f"{_IP_ENDPOINTS}.privateEndpointSubnetwork",
     },
     updates={
         "deletionProtection": Own("the provider refuses to delete while it is true", kind="boolean"),
@@ -74,18 +75,25 @@ CLUSTER: Final = Table(
             "nodeConfig.machineType",
             "ipAllocationPolicy.stackType",
             "releaseChannel.channel",
-            "privateClusterConfig.enablePrivateEndpoint",
-            "privateClusterConfig.masterGlobalAccessConfig.enabled",
-            "masterAuthorizedNetworksConfig.cidrBlocks.cidrBlock",
-            "masterAuthorizedNetworksConfig.cidrBlocks.displayName",
-            "masterAuthorizedNetworksConfig.cidrBlocks",
-            "masterAuthorizedNetworksConfig.gcpPublicCidrsAccessEnabled",
-            "masterAuthorizedNetworksConfig.privateEndpointEnforcementEnabled",
-            "masterAuthorizedNetworksConfig",
             "controlPlaneEndpointsConfig.dnsEndpointConfig.allowExternalTraffic",
             "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled",
             "workloadIdentityConfig.workloadPool",
             "authenticatorGroupsConfig.securityGroup",
+        ),
+        # The provider sends what took the place of these: expandDefaultEnablePrivateNodes and
+        # expandControlPlaneEndpointsConfig of resource_container_cluster.go.
+        "privateClusterConfig.enablePrivateNodes": "networkConfig.defaultEnablePrivateNodes",
+        "privateClusterConfig.enablePrivateEndpoint": f"{_IP_ENDPOINTS}.enablePublicEndpoint",
+        "privateClusterConfig.masterGlobalAccessConfig.enabled": f"{_IP_ENDPOINTS}.globalAccess",
+        "masterAuthorizedNetworksConfig": f"{_IP_ENDPOINTS}.authorizedNetworksConfig",
+        **under(
+            "masterAuthorizedNetworksConfig",
+            f"{_IP_ENDPOINTS}.authorizedNetworksConfig",
+            "cidrBlocks",
+            "cidrBlocks.cidrBlock",
+            "cidrBlocks.displayName",
+            "gcpPublicCidrsAccessEnabled",
+            "privateEndpointEnforcementEnabled",
         ),
         # No ForceNew in the provider, and ClusterUpdate.desiredEnableMultiNetworking in the API.
         "enableMultiNetworking": "networkConfig.enableMultiNetworking",
@@ -101,6 +109,7 @@ CLUSTER: Final = Table(
             "addonsConfig.gcsFuseCsiDriverConfig.enabled",
             "addonsConfig.gcePersistentDiskCsiDriverConfig.enabled",
             "addonsConfig.gcpFilestoreCsiDriverConfig.enabled",
+            "addonsConfig.lustreCsiDriverConfig.enabled",
             "addonsConfig.dnsCacheConfig.enabled",
             "addonsConfig.httpLoadBalancing.disabled",
             "addonsConfig.horizontalPodAutoscaling.disabled",
@@ -122,6 +131,21 @@ CLUSTER: Final = Table(
             "endTime",
         ),
         "maintenancePolicy.recurringWindow.recurrence": "maintenancePolicy.window.recurringWindow.recurrence",
+        "maintenancePolicy.maintenanceExclusions.exclusionName": Own(
+            "the key of window.maintenanceExclusions"
+        ),
+        **under(
+            "maintenancePolicy.maintenanceExclusions",
+            "maintenancePolicy.window.maintenanceExclusions",
+            "startTime",
+            "endTime",
+        ),
+        **under(
+            "maintenancePolicy.maintenanceExclusions.exclusionOptions",
+            "maintenancePolicy.window.maintenanceExclusions.maintenanceExclusionOptions",
+            "scope",
+            "endTimeBehavior",
+        ),
         **under(
             "maintenancePolicy.dailyMaintenanceWindow",
             "maintenancePolicy.window.dailyMaintenanceWindow",
@@ -163,6 +187,7 @@ CLUSTER: Final = Table(
         "selfLink": "https://container.googleapis.com/v1/{id}",
         "endpoint": "{endpoint}",
         "privateClusterConfig": {"privateEndpoint": "{endpoint}", "publicEndpoint": "{endpoint}"},
+        "controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"endpoint": "{endpoint}"}},
         "masterAuth": {"clusterCaCertificate": "{ca}", "clientCertificate": "", "clientKey": ""},
         "masterVersion": "1.34.4-gke.1000000",
     },
