@@ -56,6 +56,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         boot_disk_gib=nodes.boot_disk_gib,
         local_disks=nodes.local_disks,
         placement=nodes.placement,
+        placement_group=nodes.placement_group,
         efa=nodes.efa,
         networks=nodes.networks,
         labels=nodes.labels,

@@ -28,7 +28,7 @@ class Image(StrEnum):
 
 class Placement(StrEnum):
     """`compact`: close together in one zone (GKE: a compact placement policy, EKS: a cluster placement
-    group), for gangs that talk much. `any`: wherever there is room.
+    group, an existing one or one of the pool's own), for gangs that talk much. `any`: wherever there is room.
     """
 
     ANY = "any"

@@ -42,6 +42,7 @@ class Pool:
     GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
+    `placement_group`: the existing group of EC2 in which its nodes are compact; None: one is made for the pool.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
 
@@ -64,6 +65,7 @@ class Pool:
     boot_disk_gib: int = BOOT_DISK_GIB
     local_disks: LocalDisks = LocalDisks.NONE
     placement: Placement = Placement.ANY
+    placement_group: str | None = None
     efa: bool = False
     networks: tuple[NodeNetwork, ...] = ()
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

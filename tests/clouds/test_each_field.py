@@ -219,6 +219,7 @@ EKS: Final = [
     _pool("t4", "bootDiskGiB", 300, None),
     _pool("a100", "localDisks", "none", None),
     _pool("a100", "placement", "any", None, others={"PlacementGroup": DELETE}),
+    _pool("a100", "placement", {"group": "hpc"}, None, others={"PlacementGroup": DELETE}),
     _pool("a100", "efa", False, None, others=_TAGS),
     _pool("cpu", "zones", ["us-east-1a"], DELETE, others=_TAGS),
     _pool("t4", "image", "al2023", REPLACE, others=_TAGS),
@@ -239,6 +240,7 @@ CASES: Final = [
 LEFT_OUT: Final = {
     "name": "the name of everything: test_another_name_is_another_cluster; of a pool: another pool",
     "kueue": "queues, not the cloud",
+    "placement_group": "`placement` has it",
     "image": "GKE: one image that runs GPUs",
     "efa": "GKE has none",
     "networks": "EKS has none",

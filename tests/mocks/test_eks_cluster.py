@@ -224,6 +224,12 @@ def test_nodes_stand_close_together_where_the_pool_says_so(program: Program) -> 
     assert {each.name for each in program.of(TEMPLATE) if "placement" in each.inputs} == {"ml-h200"}
 
 
+def test_a_pool_launches_into_the_existing_group_that_it_names() -> None:
+    program = made(pools=(replace(POOLS[4], placement_group="hpc"),))
+    assert template(program, "h200")["placement"] == {"groupName": "hpc"}
+    assert not program.of("aws:ec2/placementGroup:PlacementGroup")
+
+
 def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) -> None:
     mime = base64.b64decode(template(program, "l4")["userData"]).decode()
     _, part = mime.split("Content-Type: application/node.eks.aws\n\n")

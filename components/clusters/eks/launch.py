@@ -35,10 +35,10 @@ def launch_template(
     *,
     name: str,
     groups: list[pulumi.Input[str]],
-    placement: aws.ec2.PlacementGroup | None,
+    placement: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> aws.ec2.LaunchTemplate:
-    """`groups`: the security groups of its nodes. The image is the node group's business."""
+    """`groups`: the security groups of its nodes; `placement`: their placement group. The image is the node group's business."""
     return aws.ec2.LaunchTemplate(
         name,
         description=f"Nodes of pool {pool.name} of the EKS cluster {cluster.name}",
@@ -47,7 +47,7 @@ def launch_template(
         instance_market_options=_market(pool),
         capacity_reservation_specification=_reservation(pool.reservation),
         placement=(
-            aws.ec2.LaunchTemplatePlacementArgs(group_name=placement.name) if placement is not None else None
+            aws.ec2.LaunchTemplatePlacementArgs(group_name=placement) if placement is not None else None
         ),
         block_device_mappings=[disk(_DATA_DISK[pool.image or Image.AL2023], pool.boot_disk_gib)],
         metadata_options=metadata(),
@@ -62,10 +62,13 @@ def launch_template(
 
 def placement_group(
     pool: Pool, cluster: EksCluster, *, name: str, opts: pulumi.ResourceOptions
-) -> aws.ec2.PlacementGroup | None:
+) -> pulumi.Input[str] | None:
+    """The name of the group in which its nodes are compact: the existing one, or one made here."""
     if pool.placement is not Placement.COMPACT:
         return None
-    return aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts)
+    if pool.placement_group is not None:
+        return pool.placement_group
+    return aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts).name
 
 
 def disk(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:

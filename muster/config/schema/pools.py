@@ -135,8 +135,8 @@ def _pool() -> Schema:
                 example=LocalDisks.EPHEMERAL.value,
             ),
             "placement": key(
-                "Whether nodes are close together in one zone.",
-                choice(Placement),
+                "Whether nodes are close together in one zone, or the existing placement group they join (EKS).",
+                either(choice(Placement), _placement()),
                 default=Placement.ANY.value,
             ),
             "efa": key(
@@ -208,6 +208,11 @@ def _reservation() -> Schema:
         },
         required=("name",),
     )
+
+
+def _placement() -> Schema:
+    group = key("The name of a cluster placement group of EC2.", text(), example="h100-2026")
+    return mapping({"group": group}, required=("group",))
 
 
 def _network() -> Schema:
