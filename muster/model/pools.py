@@ -42,7 +42,7 @@ class Pool:
     GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
-    `placement_group`: the existing group of EC2 in which its nodes are compact; None: one is made for the pool.
+    `placement_group`: the existing group of EC2 in which its nodes are compact; None: one of the pool's own.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
 

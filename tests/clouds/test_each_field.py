@@ -203,6 +203,7 @@ EKS: Final = [
         others={"AccessPolicyAssociation": REPLACE},
     ),
     _cluster("access", {"platform": {"principal": PLATFORM, "policy": "cluster-admin", "groups": ["ops"]}}),
+    _cluster("storage", {"drivers": ["fsx-lustre"]}, others={"Addon": DELETE}),
     _cluster("kmsKey", KEY, cluster=REPLACE, others={"Key": DELETE}),
     _cluster("logs", ["audit"], cluster=UPDATE),
     _cluster("logDays", 30),

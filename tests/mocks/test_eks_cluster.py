@@ -20,9 +20,11 @@ from muster.model.clusters import (
     AccessPolicy,
     EksCluster,
     EksNetwork,
+    EksStorage,
     ExistingVpc,
     NatGateways,
     NodeProvisioner,
+    StorageDriver,
 )
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, Placement
@@ -181,6 +183,34 @@ def test_an_update_of_reserved_nodes_needs_no_node_beyond_the_reservation(progra
 def test_network_policies_are_enforced(program: Program) -> None:
     addon = program.one("aws:eks/addon:Addon", "ml-vpc-cni").inputs
     assert json.loads(addon["configurationValues"]) == {"enableNetworkPolicy": "true"}
+
+
+def test_a_volume_that_names_no_class_gets_a_disk(program: Program) -> None:
+    addon = program.one("aws:eks/addon:Addon", "ml-aws-ebs-csi-driver").inputs
+    assert json.loads(addon["configurationValues"]) == {"defaultStorageClass": {"enabled": True}}
+
+
+def test_faults_of_gpus_are_seen_on_tainted_nodes(program: Program) -> None:
+    addon = program.one("aws:eks/addon:Addon", "ml-eks-node-monitoring-agent").inputs
+    assert json.loads(addon["configurationValues"]) == {
+        "dcgmAgent": {"tolerations": [{"operator": "Exists"}]}
+    }
+
+
+def test_a_driver_has_the_rights_of_its_file_store_and_mountpoint_has_none() -> None:
+    cluster = replace(CLUSTER, storage=EksStorage(drivers=tuple(StorageDriver)))
+    program = made(cluster)
+    for name, account, rights in (
+        ("efs", "efs-csi-controller-sa", "service-role/AmazonEFSCSIDriverPolicy"),
+        ("fsx", "fsx-csi-controller-sa", "AmazonFSxFullAccess"),
+    ):
+        addon = program.one("aws:eks/addon:Addon", f"ml-aws-{name}-csi-driver")
+        assert [each["serviceAccount"] for each in addon.inputs["podIdentityAssociations"]] == [account]
+        grant = program.one("aws:iam/rolePolicyAttachment:RolePolicyAttachment", f"ml-aws-{name}-csi-driver")
+        assert grant.inputs["policyArn"] == f"arn:aws:iam::aws:policy/{rights}"
+        assert program.comes_after(addon, grant)
+    mountpoint = program.one("aws:eks/addon:Addon", "ml-aws-mountpoint-s3-csi-driver").inputs
+    assert "podIdentityAssociations" not in mountpoint
 
 
 def test_a_group_of_reservations_is_named_by_its_arn() -> None:

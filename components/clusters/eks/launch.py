@@ -38,7 +38,9 @@ def launch_template(
     placement: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> aws.ec2.LaunchTemplate:
-    """`groups`: the security groups of its nodes; `placement`: their placement group. The image is the node group's business."""
+    """`groups`: the security groups of its nodes; `placement`: their placement group. The image is the node
+    group's business.
+    """
     return aws.ec2.LaunchTemplate(
         name,
         description=f"Nodes of pool {pool.name} of the EKS cluster {cluster.name}",
@@ -68,7 +70,9 @@ def placement_group(
         return None
     if pool.placement_group is not None:
         return pool.placement_group
-    return aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts).name
+    made = aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts)
+    group: pulumi.Output[str] = made.name
+    return group
 
 
 def disk(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:

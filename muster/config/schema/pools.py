@@ -135,7 +135,7 @@ def _pool() -> Schema:
                 example=LocalDisks.EPHEMERAL.value,
             ),
             "placement": key(
-                "Whether nodes are close together in one zone, or the existing placement group they join (EKS).",
+                "Whether nodes are close together in one zone, or the existing placement group (EKS).",
                 either(choice(Placement), _placement()),
                 default=Placement.ANY.value,
             ),

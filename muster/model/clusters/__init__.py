@@ -11,9 +11,11 @@ from muster.model.clusters.eks import (
     AccessPolicy,
     EksCluster,
     EksNetwork,
+    EksStorage,
     ExistingVpc,
     NatGateways,
     NodeProvisioner,
+    StorageDriver,
 )
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import (
@@ -38,6 +40,7 @@ __all__ = [
     "Day",
     "EksCluster",
     "EksNetwork",
+    "EksStorage",
     "ExistingCluster",
     "ExistingNetwork",
     "ExistingVpc",
@@ -50,5 +53,6 @@ __all__ = [
     "NodeProvisioner",
     "Provider",
     "ReleaseChannel",
+    "StorageDriver",
     "SystemPool",
 ]

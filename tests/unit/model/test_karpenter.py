@@ -11,7 +11,7 @@ from muster.artifacts.catalogue import catalogue
 from muster.artifacts.upstream import installed
 from muster.model import gpu_operator
 from muster.model.capacity import Capacity, Gangs, Reservation
-from muster.model.clusters import EksCluster, NodeProvisioner, SystemPool
+from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, SystemPool
 from muster.model.karpenter import chart_values
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
@@ -176,6 +176,15 @@ def test_efa_has_an_interface_a_card_and_the_group_that_lets_it_pass() -> None:
     places = {(each["networkCardIndex"], each["deviceIndex"]) for each in spec["networkInterfaces"]}
     assert len(places) == 33
     assert "networkInterfaces" not in found["EC2NodeClass", "cpu"]["spec"]
+
+
+def test_auto_mode_has_disks_for_volumes_that_name_no_class() -> None:
+    found = made(AUTO, CPU)["StorageClass", "muster-ebs"]
+    assert found["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert (found["provisioner"], found["parameters"]["encrypted"]) == ("ebs.csi.eks.amazonaws.com", "true")
+    own = replace(AUTO, storage=EksStorage(default_class=False))
+    assert ("StorageClass", "muster-ebs") not in made(own, CPU)
+    assert not [key for key in made(KARPENTER, CPU) if key[0] == "StorageClass"]
 
 
 def test_auto_mode_gets_a_system_pool_and_enforces_network_policies() -> None:
