@@ -11,7 +11,7 @@ from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
-from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, ImagePull, LocalDisks, NodeNetwork, Placement
 from muster.model.violations import at
 
 
@@ -24,6 +24,7 @@ class Nodes:
     image: Image | None
     boot_disk_gib: int
     local_disks: LocalDisks
+    image_pull: ImagePull
     placement: Placement
     placement_group: str | None
     efa: bool
@@ -45,6 +46,7 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
         image=image if images or section.has("image") else None,
         boot_disk_gib=section.integer("bootDiskGiB", BOOT_DISK_GIB, **bounds.BOOT_DISK_GIB) or BOOT_DISK_GIB,
         local_disks=section.choice("localDisks", LocalDisks, disks) or disks,
+        image_pull=section.choice("imagePull", ImagePull, ImagePull.STANDARD) or ImagePull.STANDARD,
         placement=placement,
         placement_group=group,
         efa=section.flag("efa", is_chosen and machine is not None and machine.efa_by_default),

@@ -55,6 +55,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         image=nodes.image,
         boot_disk_gib=nodes.boot_disk_gib,
         local_disks=nodes.local_disks,
+        image_pull=nodes.image_pull,
         placement=nodes.placement,
         placement_group=nodes.placement_group,
         efa=nodes.efa,

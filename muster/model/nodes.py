@@ -44,6 +44,15 @@ class LocalDisks(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
+class ImagePull(StrEnum):
+    """How a node of EKS pulls an image. `parallel`: SOCI downloads and unpacks several parts at once, which
+    takes more CPU and memory and a fast disk. `standard`: a few layers at a time.
+    """
+
+    STANDARD = "standard"
+    PARALLEL = "parallel"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNetwork:
     """A further network of a GKE pool's nodes (GPUDirect): an existing VPC and subnetwork."""

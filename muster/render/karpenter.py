@@ -18,6 +18,7 @@ from muster.model.nodes import LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
 from muster.render.manifest import Manifest, manifest
+from muster.render.user_data import user_data
 
 _NODE_POOL: Final = "karpenter.sh/v1"
 _CLASSES: Final = {False: ("karpenter.k8s.aws", "EC2NodeClass"), True: ("eks.amazonaws.com", "NodeClass")}
@@ -184,6 +185,8 @@ def ec2_node_class(pool: Pool, cluster: EksCluster, found: Found) -> Manifest:
     }
     if pool.local_disks is LocalDisks.EPHEMERAL:
         spec["instanceStorePolicy"] = "RAID0"
+    if data := user_data(pool, by_karpenter=True):
+        spec["userData"] = data
     if pool.efa:
         spec["networkInterfaces"] = _interfaces(pool.machine.efa)
     if pool.placement is Placement.COMPACT:

@@ -11,7 +11,7 @@ from muster.model.fabrics import missing_on
 from muster.model.machines.fabric import PAGES
 from muster.model.machines.gke_zones import READ, zones_selling
 from muster.model.node_groups import LONGEST_GROUP, group_names
-from muster.model.nodes import IMAGES, Image, LocalDisks, Placement
+from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
 from muster.model.pool_zones import zones_without_machine
 from muster.model.pools import Pool
 from muster.model.providers import Provider
@@ -75,6 +75,7 @@ def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation
         "zones": bool(pool.zones),
         "image": pool.image is not None,
         "localDisks": pool.local_disks is not LocalDisks.NONE,
+        "imagePull": pool.image_pull is not ImagePull.STANDARD,
         "placement": pool.placement is not Placement.ANY,
         "efa": pool.efa,
         "networks": bool(pool.networks),
@@ -128,6 +129,15 @@ def _disks(pool: Pool, path: str) -> Iterator[Violation]:
     if pool.local_disks is LocalDisks.EPHEMERAL and not pool.machine.local_disks:
         message = f"machine {pool.machine.name} comes with no local disks."
         yield Violation(f"{path}.localDisks", message, "remove it, or choose a machine that has some.")
+    if pool.image_pull is not ImagePull.PARALLEL:
+        return
+    if pool.machine.provider is not Provider.EKS:
+        yield Violation(f"{path}.imagePull", "parallel pull is of the images that EKS has.", "remove it.")
+    elif pool.local_disks is LocalDisks.NONE and pool.machine.local_disks:
+        # AWS recommends 600 MiB/s; a gp3 volume has 125.
+        # Source: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/, read 2026-11-27
+        message = "the boot disk is slower than the network, and limits a parallel pull."
+        yield Violation(f"{path}.imagePull", message, "write `localDisks: ephemeral`.", level="warning")
 
 
 def _placement(pool: Pool, path: str) -> Iterator[Violation]:

@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,7 @@ from muster.model.clusters import (
     StorageDriver,
 )
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from tests.mocks.recorder import Program, run, secret
 
@@ -269,6 +270,19 @@ def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) ->
     toml = base64.b64decode(template(program, "a10g")["userData"]).decode()
     assert '["apiclient", "ephemeral-storage", "init"]' in toml
     assert "userData" not in template(program, "cpu")
+
+
+def test_images_are_pulled_in_parallel_in_the_words_of_each_image() -> None:
+    parallel = [replace(each, image_pull=ImagePull.PARALLEL) for each in POOLS[:3]]
+    program = made(pools=tuple(parallel))
+    for name, disks in (("cpu", {}), ("l4", {"instance": {"localStorage": {"strategy": "RAID0"}}})):
+        mime = base64.b64decode(template(program, name)["userData"]).decode()
+        document = yaml.safe_load(mime.split("node.eks.aws\n\n")[1].split("\n--MUSTER--")[0])
+        assert document["spec"] == {"featureGates": {"FastImagePull": True}, **disks}
+    toml = tomllib.loads(base64.b64decode(template(program, "a10g")["userData"]).decode())["settings"]
+    assert toml["container-runtime"] == {"snapshotter": "soci"}
+    assert toml["container-runtime-plugins"]["soci-snapshotter"] == {"pull-mode": "parallel-pull-unpack"}
+    assert "/var/lib/soci-snapshotter" in toml["bootstrap-commands"]["local-disks"]["commands"][1]
 
 
 def test_counts_are_said_once_and_belong_to_the_autoscaler(program: Program) -> None:

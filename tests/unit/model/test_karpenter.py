@@ -15,7 +15,7 @@ from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, Syste
 from muster.model.karpenter import chart_values
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.promises import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.model.sharing import GpuSharing, Sharing
@@ -178,6 +178,14 @@ def test_efa_has_an_interface_a_card_and_the_group_that_lets_it_pass() -> None:
     assert "networkInterfaces" not in found["EC2NodeClass", "cpu"]["spec"]
 
 
+def test_karpenter_s_nodes_pull_in_parallel_where_the_pool_says_so() -> None:
+    found = made(KARPENTER, CPU, replace(T4, image_pull=ImagePull.PARALLEL))
+    assert "userData" not in found["EC2NodeClass", "cpu"]["spec"]
+    spec = found["EC2NodeClass", "t4"]["spec"]
+    assert '"spec": {"featureGates": {"FastImagePull": true}}' in spec["userData"]
+    assert spec["instanceStorePolicy"] == "RAID0"
+
+
 def test_auto_mode_has_disks_for_volumes_that_name_no_class() -> None:
     found = made(AUTO, CPU)["StorageClass", "muster-ebs"]
     assert found["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
@@ -261,6 +269,7 @@ def test_what_cannot_be_made_is_refused_at_its_key(
         ({"efa": True}, "efa"),
         ({"placement": Placement.COMPACT}, "placement"),
         ({"local_disks": LocalDisks.EPHEMERAL}, "localDisks"),
+        ({"image_pull": ImagePull.PARALLEL}, "imagePull"),
     ],
 )
 def test_what_auto_mode_chooses_by_itself_is_refused_there_alone(change: dict[str, Any], path: str) -> None:
