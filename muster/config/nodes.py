@@ -11,7 +11,7 @@ from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
-from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, ImagePull, LocalDisks, NodeNetwork, Placement
 from muster.model.violations import at
 
 
@@ -24,7 +24,9 @@ class Nodes:
     image: Image | None
     boot_disk_gib: int
     local_disks: LocalDisks
+    image_pull: ImagePull
     placement: Placement
+    placement_group: str | None
     efa: bool
     networks: tuple[NodeNetwork, ...]
     labels: Mapping[str, str]
@@ -37,14 +39,16 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
     # Auto Mode chooses interfaces and disks by itself.
     is_chosen = is_ours and not (isinstance(cluster, EksCluster) and cluster.is_auto)
     disks = LocalDisks.EPHEMERAL if is_chosen and machine and machine.local_disks else LocalDisks.NONE
-    placement = Placement.ANY
+    placement, group = _placement(section)
     return Nodes(
         zones=section.words("zones"),
         max_run=section.duration("maxRunDuration", 0) or None,
         image=image if images or section.has("image") else None,
         boot_disk_gib=section.integer("bootDiskGiB", BOOT_DISK_GIB, **bounds.BOOT_DISK_GIB) or BOOT_DISK_GIB,
         local_disks=section.choice("localDisks", LocalDisks, disks) or disks,
-        placement=section.choice("placement", Placement, placement) or placement,
+        image_pull=section.choice("imagePull", ImagePull, ImagePull.STANDARD) or ImagePull.STANDARD,
+        placement=placement,
+        placement_group=group,
         efa=section.flag("efa", is_chosen and machine is not None and machine.efa_by_default),
         networks=_networks(section),
         labels=section.texts("labels"),
@@ -62,6 +66,16 @@ def parse_reservation(section: Section) -> Reservation | None:
     project = inner.text("project")
     inner.close()
     return None if name is None else Reservation(name=name, project=project)
+
+
+def _placement(section: Section) -> tuple[Placement, str | None]:
+    """A word, or a mapping with the existing `group` in which the nodes are compact."""
+    if not isinstance(section.get("placement"), Mapping):
+        return section.choice("placement", Placement, Placement.ANY) or Placement.ANY, None
+    inner = section.section("placement")
+    group = inner.text("group", required=True)
+    inner.close()
+    return Placement.COMPACT, group
 
 
 def _networks(section: Section) -> tuple[NodeNetwork, ...]:

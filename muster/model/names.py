@@ -54,6 +54,8 @@ DEPARTMENT_LABEL: Final = "muster.dev/department"
 # A namespace with this label at "true" contains metrics scrapers, and may reach only metrics ports.
 MONITORING_LABEL: Final = "muster.dev/monitoring"
 SYSTEM_POOL: Final = "system"
+# The default StorageClass of an EKS cluster with Auto Mode.
+AUTO_MODE_CLASS: Final = "muster-ebs"
 
 # Annotations of a namespace that admission reads: names separated by commas, written by the program. Users
 # of the namespace cannot change them.

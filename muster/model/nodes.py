@@ -28,7 +28,7 @@ class Image(StrEnum):
 
 class Placement(StrEnum):
     """`compact`: close together in one zone (GKE: a compact placement policy, EKS: a cluster placement
-    group), for gangs that talk much. `any`: wherever there is room.
+    group, an existing one or one of the pool's own), for gangs that talk much. `any`: wherever there is room.
     """
 
     ANY = "any"
@@ -42,6 +42,15 @@ class LocalDisks(StrEnum):
 
     NONE = "none"
     EPHEMERAL = "ephemeral"
+
+
+class ImagePull(StrEnum):
+    """How a node of EKS pulls an image. `parallel`: SOCI downloads and unpacks several parts at once, which
+    takes more CPU and memory and a fast disk. `standard`: a few layers at a time.
+    """
+
+    STANDARD = "standard"
+    PARALLEL = "parallel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

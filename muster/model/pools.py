@@ -14,7 +14,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, chips_of
-from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, NodeNetwork, Placement
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
@@ -42,6 +42,7 @@ class Pool:
     GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
+    `placement_group`: the existing group of EC2 in which its nodes are compact; None: one of the pool's own.
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
 
@@ -63,7 +64,9 @@ class Pool:
     image: Image | None = None
     boot_disk_gib: int = BOOT_DISK_GIB
     local_disks: LocalDisks = LocalDisks.NONE
+    image_pull: ImagePull = ImagePull.STANDARD
     placement: Placement = Placement.ANY
+    placement_group: str | None = None
     efa: bool = False
     networks: tuple[NodeNetwork, ...] = ()
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

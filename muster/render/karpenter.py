@@ -18,6 +18,7 @@ from muster.model.nodes import LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
 from muster.render.manifest import Manifest, manifest
+from muster.render.user_data import user_data
 
 _NODE_POOL: Final = "karpenter.sh/v1"
 _CLASSES: Final = {False: ("karpenter.k8s.aws", "EC2NodeClass"), True: ("eks.amazonaws.com", "NodeClass")}
@@ -57,6 +58,7 @@ def objects(pools: Sequence[Pool], cluster: EksCluster, found: Found) -> list[Ma
         return [*classes, *(node_pool(pool, cluster) for pool in pools)]
     return [
         network_policies(),
+        *([default_storage_class()] if cluster.storage.default_class else []),
         _auto_class(names.SYSTEM_POOL, cluster, found, zones=cluster.zones, gib=_SYSTEM_GIB),
         *(auto_node_class(pool, cluster, found) for pool in pools),
         system_node_pool(cluster),
@@ -183,6 +185,8 @@ def ec2_node_class(pool: Pool, cluster: EksCluster, found: Found) -> Manifest:
     }
     if pool.local_disks is LocalDisks.EPHEMERAL:
         spec["instanceStorePolicy"] = "RAID0"
+    if data := user_data(pool, by_karpenter=True):
+        spec["userData"] = data
     if pool.efa:
         spec["networkInterfaces"] = _interfaces(pool.machine.efa)
     if pool.placement is Placement.COMPACT:
@@ -226,6 +230,23 @@ def network_policies() -> Manifest:
         namespace="kube-system",
         data={"enable-network-policy-controller": "true"},
     )
+
+
+def default_storage_class() -> Manifest:
+    """Auto Mode brings the driver of EBS and no class.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html, read 2026-11-27
+    """
+    made = manifest(
+        "storage.k8s.io/v1",
+        "StorageClass",
+        names.AUTO_MODE_CLASS,
+        provisioner="ebs.csi.eks.amazonaws.com",
+        parameters={"type": "gp3", "encrypted": "true"},
+        volumeBindingMode="WaitForFirstConsumer",
+        allowVolumeExpansion=True,
+    )
+    made["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
+    return made
 
 
 def _limits(pool: Pool) -> dict[str, str]:

@@ -152,6 +152,10 @@ def _eks(cluster: EksCluster) -> Iterator[Violation]:
         near = min(LOG_DAYS, key=lambda days: abs(days - cluster.log_days))
         message = f"CloudWatch keeps no log for exactly {cluster.log_days} days."
         yield Violation(f"{_PATH}.logDays", message, f"write {near}.")
+    if cluster.storage.drivers and cluster.is_auto:
+        message = "EKS waits until an add-on runs, and Auto Mode has no node before the cluster's objects."
+        fix = "remove it, and install the add-on when the cluster stands: `aws eks create-addon`."
+        yield Violation(f"{_PATH}.storage.drivers", message, fix)
     yield from _access(cluster)
 
 

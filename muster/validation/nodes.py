@@ -11,7 +11,7 @@ from muster.model.fabrics import missing_on
 from muster.model.machines.fabric import PAGES
 from muster.model.machines.gke_zones import READ, zones_selling
 from muster.model.node_groups import LONGEST_GROUP, group_names
-from muster.model.nodes import IMAGES, Image, LocalDisks, Placement
+from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
 from muster.model.pool_zones import zones_without_machine
 from muster.model.pools import Pool
 from muster.model.providers import Provider
@@ -20,6 +20,9 @@ from muster.validation.regions import zone_rules
 
 # https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
+# Seen by others: https://github.com/eksctl-io/eksctl/issues/7949 and
+# https://github.com/terraform-aws-modules/terraform-aws-eks/pull/3730, read 2026-11-27
+_UNFILLED: Final = "EC2 may launch fewer nodes than are reserved, or none (InsufficientInstanceCapacity)."
 
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
@@ -72,6 +75,7 @@ def _made_by_us(pool: Pool, provider: Provider, path: str) -> Iterator[Violation
         "zones": bool(pool.zones),
         "image": pool.image is not None,
         "localDisks": pool.local_disks is not LocalDisks.NONE,
+        "imagePull": pool.image_pull is not ImagePull.STANDARD,
         "placement": pool.placement is not Placement.ANY,
         "efa": pool.efa,
         "networks": bool(pool.networks),
@@ -125,6 +129,15 @@ def _disks(pool: Pool, path: str) -> Iterator[Violation]:
     if pool.local_disks is LocalDisks.EPHEMERAL and not pool.machine.local_disks:
         message = f"machine {pool.machine.name} comes with no local disks."
         yield Violation(f"{path}.localDisks", message, "remove it, or choose a machine that has some.")
+    if pool.image_pull is not ImagePull.PARALLEL:
+        return
+    if pool.machine.provider is not Provider.EKS:
+        yield Violation(f"{path}.imagePull", "parallel pull is of the images that EKS has.", "remove it.")
+    elif pool.local_disks is LocalDisks.NONE and pool.machine.local_disks:
+        # AWS recommends 600 MiB/s; a gp3 volume has 125.
+        # Source: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/, read 2026-11-27
+        message = "the boot disk is slower than the network, and limits a parallel pull."
+        yield Violation(f"{path}.imagePull", message, "write `localDisks: ephemeral`.", level="warning")
 
 
 def _placement(pool: Pool, path: str) -> Iterator[Violation]:
@@ -141,6 +154,26 @@ def _placement(pool: Pool, path: str) -> Iterator[Violation]:
     if len(pool.zones) != 1:
         message = "compact placement is within one zone."
         yield Violation(f"{path}.zones", message, "write the one zone: zones: [...].")
+    if provider is Provider.EKS and pool.capacity.is_reserved:
+        yield from _reserved_placement(pool, path)
+    elif provider is not Provider.EKS and pool.placement_group is not None:
+        message = "placement groups are EC2's."
+        yield Violation(f"{path}.placement.group", message, "write `placement: compact`.")
+
+
+def _reserved_placement(pool: Pool, path: str) -> Iterator[Violation]:
+    """A warning. Reserved instances launch into the group in which they were reserved, and a reservation
+    made outside of a group stays there; those of a capacity block are close together by themselves.
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html and
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-using.html, read 2026-11-27
+    """
+    if pool.capacity is Capacity.CAPACITY_BLOCK:
+        message = "the nodes of a capacity block are close together without a placement group."
+        yield Violation(f"{path}.placement", f"{message} {_UNFILLED}", "remove it.", level="warning")
+    elif pool.placement_group is None:
+        message = "the stack makes a new placement group, and the reservation was made outside of it."
+        fix = "remove it, or name the group of the reservation: `placement: {group: NAME}`."
+        yield Violation(f"{path}.placement", f"{message} {_UNFILLED}", fix, level="warning")
 
 
 def _network(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:

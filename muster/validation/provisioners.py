@@ -6,7 +6,7 @@ from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, NodeProvisioner
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.promises import NOT_PROMISED
 from muster.model.sharing import Sharing
@@ -75,3 +75,5 @@ def _of_auto_mode(pool: Pool) -> Iterator[tuple[str, str]]:
         yield "placement", "Auto Mode takes no placement group."
     if pool.local_disks is LocalDisks.EPHEMERAL:
         yield "localDisks", "Auto Mode decides by itself when it uses local disks."
+    if pool.image_pull is ImagePull.PARALLEL:
+        yield "imagePull", "Auto Mode decides by itself how its nodes pull."

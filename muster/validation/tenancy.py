@@ -2,14 +2,30 @@
 
 from collections.abc import Iterator
 from ipaddress import ip_network
+from typing import Final
 
+from muster.model import names
+from muster.model.clusters import Cluster, EksCluster, ExistingCluster
 from muster.model.members import AWS_PRINCIPAL
 from muster.model.providers import Provider
 from muster.model.stack import GangMode, Stack
-from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode
+from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode, Volume
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import team_path
+
+# Classes of disks, which one node mounts at a time.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html;
+# https://github.com/kubernetes-sigs/aws-ebs-csi-driver, charts/aws-ebs-csi-driver/templates at v1.64.0;
+# https://cloud.google.com/kubernetes-engine/docs/concepts/persistent-volumes, read 2026-11-27
+_DISK_CLASSES: Final = {
+    Provider.GKE: ("premium-rwo", "standard", "standard-rwo"),
+    Provider.EKS: (names.AUTO_MODE_CLASS, "auto-ebs-sc", "ebs-csi-default-sc", "gp2", "gp3"),
+}
+_FILE_STORES: Final = {
+    Provider.GKE: "of Filestore or Lustre",
+    Provider.EKS: "of EFS or FSx for Lustre (`muster:cluster.storage.drivers` installs their drivers)",
+}
 
 
 def tenancy_rules(stack: Stack) -> list[Violation]:
@@ -62,6 +78,27 @@ def _volumes(stack: Stack) -> Iterator[Violation]:
                 message = f"{volume.namespace!r} is no namespace of the team."
                 fix = suggestion(volume.namespace, team.namespaces, noun="namespace")
                 yield Violation(at(path, "namespace"), message, fix)
+            yield from _mounted_at_once(volume, stack.cluster, path)
+
+
+def _mounted_at_once(volume: Volume, cluster: Cluster, path: str) -> Iterator[Violation]:
+    """A shared volume of a class that makes disks never gets one. `shared` has no other default there: an
+    unshared volume would stop a gang on its second node, where this answer comes before anything is made.
+    """
+    if not volume.shared or volume.volume is not None or isinstance(cluster, ExistingCluster):
+        return
+    name = volume.storage_class
+    if name is None and (not isinstance(cluster, EksCluster) or cluster.storage.default_class):
+        message = "several nodes are to mount it at once, and the cluster's default StorageClass makes disks"
+    elif name in _DISK_CLASSES[cluster.provider]:
+        message = f"several nodes are to mount it at once, and StorageClass {name} makes disks"
+    else:
+        return
+    fix = (
+        f"name a class that can, {_FILE_STORES[cluster.provider]}: `storageClass: NAME`. For one node at a "
+        "time write `shared: false`."
+    )
+    yield Violation(path, f"{message}, of which each is for one node.", fix)
 
 
 def _members(stack: Stack) -> Iterator[Violation]:

@@ -23,7 +23,8 @@ SUBNET = "aws:ec2/subnet:Subnet"
 MEANT = {
     "gke": re.compile(r"create gcp:compute/firewall:Firewall every-control-plane"),
     "eks": re.compile(
-        r"update aws:eks/addon:Addon every-vpc-cni"
+        r"update aws:eks/addon:Addon every-(vpc-cni|aws-ebs-csi-driver)"
+        r"|create aws:eks/addon:Addon every-eks-node-monitoring-agent"
         r"|update aws:eks/nodeGroup:NodeGroup every-(system|a100|h100)"
         # Pools of two zones, which are two groups now.
         r"|(create|delete) aws:(eks/nodeGroup:NodeGroup|autoscaling/tag:Tag) every-(cpu|a10g|t4)(-.+)?"

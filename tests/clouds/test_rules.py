@@ -205,9 +205,21 @@ BREAKS = [
     ),
     Break("access_policies_are_ekss", eks.ACCESS_POLICY_TYPE, {"accessScope.namespaces": ["team-a"]}),
     Break("policies_need_an_entry", eks.ACCESS_POLICY_TYPE, {"principalArn": f"{ROLE}nobody"}),
-    Break("configuration_is_json", eks.ADDON.token, {"configurationValues": "enableNetworkPolicy: true"}),
-    Break("configuration_is_json", eks.ADDON.token, {"configurationValues": "[]"}),
-    Break("configuration_is_json", eks.ADDON.token, {"configurationValues": '{"enableNetworkPolicy": true}'}),
+    *(
+        Break("configuration_is_of_the_add_on", eks.ADDON.token, {"configurationValues": values})
+        for values in (
+            "enableNetworkPolicy: true",
+            "[]",
+            '{"enableNetworkPolicy": true}',
+            '{"defaultStorageClass": {"enabled": true}}',
+        )
+    ),
+    Break("rights_are_of_the_add_on", eks.ADDON.token, {"addonName": "ebs-csi-driver"}),
+    Break(
+        "rights_are_of_the_add_on",
+        eks.ADDON.token,
+        {"podIdentityAssociations": [{"serviceAccount": "ebs-csi-controller-sa", "roleArn": f"{ROLE}nodes"}]},
+    ),
     Break("pod_roles_trust_pod_identity", eks.POD_IDENTITY_TYPE, {"roleArn": f"{ROLE}nodes"}),
     Break("sizes_are_in_order", GROUP, {"scalingConfig.desiredSize": 5}),
     Break("blocks_need_a_template", GROUP, {"launchTemplate": None}),

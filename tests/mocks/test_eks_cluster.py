@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,12 +21,14 @@ from muster.model.clusters import (
     AccessPolicy,
     EksCluster,
     EksNetwork,
+    EksStorage,
     ExistingVpc,
     NatGateways,
     NodeProvisioner,
+    StorageDriver,
 )
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from tests.mocks.recorder import Program, run, secret
 
@@ -183,6 +186,34 @@ def test_network_policies_are_enforced(program: Program) -> None:
     assert json.loads(addon["configurationValues"]) == {"enableNetworkPolicy": "true"}
 
 
+def test_a_volume_that_names_no_class_gets_a_disk(program: Program) -> None:
+    addon = program.one("aws:eks/addon:Addon", "ml-aws-ebs-csi-driver").inputs
+    assert json.loads(addon["configurationValues"]) == {"defaultStorageClass": {"enabled": True}}
+
+
+def test_faults_of_gpus_are_seen_on_tainted_nodes(program: Program) -> None:
+    addon = program.one("aws:eks/addon:Addon", "ml-eks-node-monitoring-agent").inputs
+    assert json.loads(addon["configurationValues"]) == {
+        "dcgmAgent": {"tolerations": [{"operator": "Exists"}]}
+    }
+
+
+def test_a_driver_has_the_rights_of_its_file_store_and_mountpoint_has_none() -> None:
+    cluster = replace(CLUSTER, storage=EksStorage(drivers=tuple(StorageDriver)))
+    program = made(cluster)
+    for name, account, rights in (
+        ("efs", "efs-csi-controller-sa", "service-role/AmazonEFSCSIDriverPolicy"),
+        ("fsx", "fsx-csi-controller-sa", "AmazonFSxFullAccess"),
+    ):
+        addon = program.one("aws:eks/addon:Addon", f"ml-aws-{name}-csi-driver")
+        assert [each["serviceAccount"] for each in addon.inputs["podIdentityAssociations"]] == [account]
+        grant = program.one("aws:iam/rolePolicyAttachment:RolePolicyAttachment", f"ml-aws-{name}-csi-driver")
+        assert grant.inputs["policyArn"] == f"arn:aws:iam::aws:policy/{rights}"
+        assert program.comes_after(addon, grant)
+    mountpoint = program.one("aws:eks/addon:Addon", "ml-aws-mountpoint-s3-csi-driver").inputs
+    assert "podIdentityAssociations" not in mountpoint
+
+
 def test_a_group_of_reservations_is_named_by_its_arn() -> None:
     arn = "arn:aws:resource-groups:us-east-1:1:group/r"
     program = made(pools=(replace(POOLS[3], reservation=Reservation(name=arn)),))
@@ -224,6 +255,12 @@ def test_nodes_stand_close_together_where_the_pool_says_so(program: Program) -> 
     assert {each.name for each in program.of(TEMPLATE) if "placement" in each.inputs} == {"ml-h200"}
 
 
+def test_a_pool_launches_into_the_existing_group_that_it_names() -> None:
+    program = made(pools=(replace(POOLS[4], placement_group="hpc"),))
+    assert template(program, "h200")["placement"] == {"groupName": "hpc"}
+    assert not program.of("aws:ec2/placementGroup:PlacementGroup")
+
+
 def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) -> None:
     mime = base64.b64decode(template(program, "l4")["userData"]).decode()
     _, part = mime.split("Content-Type: application/node.eks.aws\n\n")
@@ -233,6 +270,19 @@ def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) ->
     toml = base64.b64decode(template(program, "a10g")["userData"]).decode()
     assert '["apiclient", "ephemeral-storage", "init"]' in toml
     assert "userData" not in template(program, "cpu")
+
+
+def test_images_are_pulled_in_parallel_in_the_words_of_each_image() -> None:
+    parallel = [replace(each, image_pull=ImagePull.PARALLEL) for each in POOLS[:3]]
+    program = made(pools=tuple(parallel))
+    for name, disks in (("cpu", {}), ("l4", {"instance": {"localStorage": {"strategy": "RAID0"}}})):
+        mime = base64.b64decode(template(program, name)["userData"]).decode()
+        document = yaml.safe_load(mime.split("node.eks.aws\n\n")[1].split("\n--MUSTER--")[0])
+        assert document["spec"] == {"featureGates": {"FastImagePull": True}, **disks}
+    toml = tomllib.loads(base64.b64decode(template(program, "a10g")["userData"]).decode())["settings"]
+    assert toml["container-runtime"] == {"snapshotter": "soci"}
+    assert toml["container-runtime-plugins"]["soci-snapshotter"] == {"pull-mode": "parallel-pull-unpack"}
+    assert "/var/lib/soci-snapshotter" in toml["bootstrap-commands"]["local-disks"]["commands"][1]
 
 
 def test_counts_are_said_once_and_belong_to_the_autoscaler(program: Program) -> None:

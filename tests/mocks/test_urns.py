@@ -2,7 +2,8 @@
 
 urns.json holds those of the last build in which components were no library yet (commit 182c199): types of the
 parents and names. A resource that is new since then is listed in `NEW`. The node groups of EKS and their
-tags were recorded again when a pool became one group for each of its zones.
+tags were recorded again when a pool became one group for each of its zones. The placement group of eks-prod
+was taken out when its stack no longer had one.
 """
 
 import json
@@ -19,6 +20,10 @@ NEW: Final = frozenset(
     {
         "muster:clusters:GkeGpuCluster$gcp:compute/firewall:Firewall::muster-dev-control-plane",
         "muster:clusters:GkeGpuCluster$gcp:compute/firewall:Firewall::ml-prod-control-plane",
+        *(
+            f"muster:clusters:EksGpuCluster$aws:eks/addon:Addon::{cluster}-eks-node-monitoring-agent"
+            for cluster in ("muster-dev", "ml-prod", "kai-prod")
+        ),
         "muster:index:Platform$muster:index:EfaDevicePlugin::efa",
         "muster:index:EfaDevicePlugin$kubernetes:apps/v1:DaemonSet::efa-aws-efa-k8s-device-plugin-daemonset",
         "muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:ClusterRole::muster-gang-admission-manager-taints-clusterrole",

@@ -1,5 +1,5 @@
-"""EKS's own add-ons: the network, names, the proxy, Pod Identity and disks, as EKS offers them by default for
-the cluster's version.
+"""EKS's own add-ons: the network, names, the proxy, Pod Identity, storage and the monitoring of nodes, as EKS
+offers them by default for the cluster's version.
 
 Those that nodes need to become Ready come before nodes; those that need nodes come after.
 """
@@ -12,21 +12,47 @@ import pulumi
 import pulumi_aws as aws
 
 from muster.components.clusters.eks import roles
-from muster.model.clusters import EksCluster
+from muster.model.clusters import EksCluster, StorageDriver
 
 # add-on -> (ServiceAccount, managed policy) of what needs rights in AWS.
+_AWS: Final = "arn:aws:iam::aws:policy"
 _RIGHTS: Final = {
     "vpc-cni": ("aws-node", roles.CNI_POLICY),
-    "aws-ebs-csi-driver": (
-        "ebs-csi-controller-sa",
-        "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",
-    ),
+    "aws-ebs-csi-driver": ("ebs-csi-controller-sa", f"{_AWS}/service-role/AmazonEBSCSIDriverPolicy"),
+    "aws-efs-csi-driver": ("efs-csi-controller-sa", f"{_AWS}/service-role/AmazonEFSCSIDriverPolicy"),
+    "aws-fsx-csi-driver": ("fsx-csi-controller-sa", f"{_AWS}/AmazonFSxFullAccess"),
 }
-# Without it EKS accepts NetworkPolicies and enforces none of them: tenants would not be isolated.
-# https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html
-_SETTINGS: Final = {"vpc-cni": {"enableNetworkPolicy": "true"}}
+# Mountpoint has no rights of its own: a volume with `authenticationSource: pod` is read with the identity of
+# the pod that mounts it.
+# Source: github.com/awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md at 57c6bed, read 2026-11-27
+_DRIVERS: Final = {
+    StorageDriver.EFS: "aws-efs-csi-driver",
+    StorageDriver.FSX_LUSTRE: "aws-fsx-csi-driver",
+    StorageDriver.MOUNTPOINT_S3: "aws-mountpoint-s3-csi-driver",
+}
 BEFORE_NODES: Final = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
-AFTER_NODES: Final = ("coredns", "aws-ebs-csi-driver")
+
+
+def after_nodes(cluster: EksCluster) -> tuple[str, ...]:
+    """Node repair sees faults of GPUs by the monitoring agent alone. Auto Mode brings all but the drivers."""
+    drivers = (_DRIVERS[driver] for driver in cluster.storage.drivers)
+    return ("coredns", "aws-ebs-csi-driver", "eks-node-monitoring-agent", *drivers)
+
+
+def _settings(cluster: EksCluster) -> dict[str, dict[str, object]]:
+    """Without the first EKS accepts NetworkPolicies and enforces none of them: tenants would not be isolated.
+    Without the second no class of the cluster is the default. Without the third the agent asks GPUs for
+    nothing on nodes that are tainted for them.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html;
+    https://github.com/kubernetes-sigs/aws-ebs-csi-driver, charts at v1.64.0;
+    https://github.com/aws/eks-node-monitoring-agent, charts/configuration.schema.json at 51af549,
+    read 2026-11-27
+    """
+    return {
+        "vpc-cni": {"enableNetworkPolicy": "true"},
+        "aws-ebs-csi-driver": {"defaultStorageClass": {"enabled": cluster.storage.default_class}},
+        "eks-node-monitoring-agent": {"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}},
+    }
 
 
 def addons(
@@ -55,6 +81,7 @@ def _addon(
     opts: pulumi.ResourceOptions,
 ) -> aws.eks.Addon:
     identities, before = None, list(after)
+    settings = _settings(described).get(name)
     if name in _RIGHTS:
         account, policy = _RIGHTS[name]
         role, grants = _pod_role(f"{prefix}-{name}", policy, described, opts)
@@ -65,7 +92,7 @@ def _addon(
         cluster_name=cluster.name,
         addon_name=name,
         pod_identity_associations=identities,
-        configuration_values=json.dumps(_SETTINGS[name]) if name in _SETTINGS else None,
+        configuration_values=None if settings is None else json.dumps(settings),
         # A new cluster has unmanaged copies of some: the add-on takes them over.
         resolve_conflicts_on_create="OVERWRITE",
         resolve_conflicts_on_update="PRESERVE",

@@ -168,7 +168,7 @@ class EksGpuCluster(Component):
         if cluster.answers_requests:
             self.pools = {pool.name: groups.of(pool) for pool in args.pools}
         return addons.addons(
-            addons.AFTER_NODES,
+            addons.after_nodes(cluster),
             prefix=name,
             cluster=made,
             described=cluster,

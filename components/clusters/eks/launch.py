@@ -3,7 +3,6 @@ reservation. One launch template a pool.
 """
 
 import base64
-import json
 from typing import Final
 
 import pulumi
@@ -11,22 +10,12 @@ import pulumi_aws as aws
 
 from muster.model.capacity import Capacity, Reservation
 from muster.model.clusters import EksCluster
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, Placement
 from muster.model.pools import Pool
+from muster.render.user_data import user_data
 
 # Bottlerocket keeps its own disk small and holds images and pods on a second one.
 _DATA_DISK: Final = {Image.AL2023: "/dev/xvda", Image.BOTTLEROCKET: "/dev/xvdb"}
-# https://docs.aws.amazon.com/eks/latest/eksctl/node-bootstrapping.html and
-# https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
-_RAID: Final = {
-    "apiVersion": "node.eks.aws/v1alpha1",
-    "kind": "NodeConfig",
-    "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
-}
-_BOUNDARY: Final = "MUSTER"
-# https://bottlerocket.dev/en/os/latest/#/api/settings/bootstrap-commands/
-_BIND: Final = ["apiclient", "ephemeral-storage", "bind", "--dirs"]
-_DIRECTORIES: Final = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
 
 
 def launch_template(
@@ -35,10 +24,12 @@ def launch_template(
     *,
     name: str,
     groups: list[pulumi.Input[str]],
-    placement: aws.ec2.PlacementGroup | None,
+    placement: pulumi.Input[str] | None,
     opts: pulumi.ResourceOptions,
 ) -> aws.ec2.LaunchTemplate:
-    """`groups`: the security groups of its nodes. The image is the node group's business."""
+    """`groups`: the security groups of its nodes; `placement`: their placement group. The image is the node
+    group's business.
+    """
     return aws.ec2.LaunchTemplate(
         name,
         description=f"Nodes of pool {pool.name} of the EKS cluster {cluster.name}",
@@ -47,13 +38,13 @@ def launch_template(
         instance_market_options=_market(pool),
         capacity_reservation_specification=_reservation(pool.reservation),
         placement=(
-            aws.ec2.LaunchTemplatePlacementArgs(group_name=placement.name) if placement is not None else None
+            aws.ec2.LaunchTemplatePlacementArgs(group_name=placement) if placement is not None else None
         ),
         block_device_mappings=[disk(_DATA_DISK[pool.image or Image.AL2023], pool.boot_disk_gib)],
         metadata_options=metadata(),
         vpc_security_group_ids=None if pool.efa else groups,
         network_interfaces=_interfaces(pool.machine.efa, groups) if pool.efa else None,
-        user_data=user_data(pool.image) if pool.local_disks is LocalDisks.EPHEMERAL else None,
+        user_data=base64.b64encode(data.encode()).decode() if (data := user_data(pool)) else None,
         tag_specifications=tags(cluster, name),
         tags=dict(cluster.tags) or None,
         opts=opts,
@@ -62,10 +53,15 @@ def launch_template(
 
 def placement_group(
     pool: Pool, cluster: EksCluster, *, name: str, opts: pulumi.ResourceOptions
-) -> aws.ec2.PlacementGroup | None:
+) -> pulumi.Input[str] | None:
+    """The name of the group in which its nodes are compact: the existing one, or one made here."""
     if pool.placement is not Placement.COMPACT:
         return None
-    return aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts)
+    if pool.placement_group is not None:
+        return pool.placement_group
+    made = aws.ec2.PlacementGroup(name, strategy="cluster", tags=dict(cluster.tags) or None, opts=opts)
+    group: pulumi.Output[str] = made.name
+    return group
 
 
 def disk(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
@@ -96,42 +92,6 @@ def tags(cluster: EksCluster, name: str) -> list[aws.ec2.LaunchTemplateTagSpecif
         aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**cluster.tags, "Name": name})
         for kind in ("instance", "volume")
     ]
-
-
-def user_data(image: Image | None) -> str:
-    """Local NVMe disks as one striped volume under images, logs and containers' files; base64."""
-    text = _bottlerocket() if image is Image.BOTTLEROCKET else _al2023()
-    return base64.b64encode(text.encode()).decode()
-
-
-def _al2023() -> str:
-    """EKS puts its own part beside this one, so it has to be a part of a MIME document. JSON is YAML."""
-    return "\n".join(
-        (
-            "MIME-Version: 1.0",
-            f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"',
-            "",
-            f"--{_BOUNDARY}",
-            "Content-Type: application/node.eks.aws",
-            "",
-            json.dumps(_RAID, sort_keys=True),
-            f"--{_BOUNDARY}--",
-            "",
-        )
-    )
-
-
-def _bottlerocket() -> str:
-    commands = [["apiclient", "ephemeral-storage", "init"], [*_BIND, *_DIRECTORIES]]
-    return "\n".join(
-        (
-            "[settings.bootstrap-commands.local-disks]",
-            f"commands = {json.dumps(commands)}",
-            'mode = "always"',
-            "essential = true",
-            "",
-        )
-    )
 
 
 def _market(pool: Pool) -> aws.ec2.LaunchTemplateInstanceMarketOptionsArgs | None:

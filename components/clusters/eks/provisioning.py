@@ -40,7 +40,7 @@ def provisioning(
     if any(pool.efa for pool in pools):
         fabric = groups.fabric(described, prefix=prefix, control_plane=control_plane, opts=opts).id
     placement = {
-        pool.name: group.name
+        pool.name: group
         for pool in pools
         if (group := launch.placement_group(pool, described, name=f"{prefix}-{pool.name}", opts=opts))
     }

@@ -10,12 +10,14 @@ from muster.model.clusters import (
     AccessPolicy,
     EksCluster,
     EksNetwork,
+    EksStorage,
     ExistingVpc,
     NatGateways,
     NodeProvisioner,
     Provider,
+    StorageDriver,
 )
-from muster.model.violations import at
+from muster.model.violations import at, suggestion
 
 
 def parse_eks(section: Section) -> EksCluster | None:
@@ -39,6 +41,7 @@ def parse_eks(section: Section) -> EksCluster | None:
         autoscaler=section.choice("autoscaler", NodeProvisioner, default.autoscaler) or default.autoscaler,
         image_release=section.text("imageRelease") or default.image_release,
         network=network,
+        storage=_storage(section.section("storage")),
         public_cidrs=section.words("publicCidrs"),
         access=_access(section.section("access")),
         kms_key=section.text("kmsKey"),
@@ -78,6 +81,21 @@ def _existing(section: Section) -> ExistingVpc | None:
         section.note("privateSubnets", "names no subnet.", "write {us-east-1a: subnet-..., ...}.")
     section.close()
     return None if vpc is None else ExistingVpc(vpc=vpc, private_subnets=subnets)
+
+
+def _storage(section: Section) -> EksStorage:
+    allowed = [driver.value for driver in StorageDriver]
+    written = section.words("drivers")
+    for index, word in enumerate(written):
+        if word not in allowed:
+            fix = suggestion(word, allowed, noun="driver")
+            section.note(f"drivers[{index}]", f"{word!r} is no driver that EKS has as an add-on.", fix)
+    storage = EksStorage(
+        default_class=section.flag("defaultClass", EksStorage().default_class),
+        drivers=tuple(driver for driver in StorageDriver if driver.value in written),
+    )
+    section.close()
+    return storage
 
 
 def _access(section: Section) -> MappingProxyType[str, Access]:

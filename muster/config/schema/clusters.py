@@ -24,6 +24,7 @@ from muster.model.clusters import (
     Day,
     EksCluster,
     EksNetwork,
+    EksStorage,
     GkeAddon,
     GkeCluster,
     GkeNetwork,
@@ -34,6 +35,7 @@ from muster.model.clusters import (
     NodeProvisioner,
     Provider,
     ReleaseChannel,
+    StorageDriver,
     SystemPool,
     UpgradeScope,
 )
@@ -287,6 +289,7 @@ def _eks() -> Schema:
                 default=_EKS.image_release,
             ),
             "network": key("The address range of the network, or an existing network.", _eks_network()),
+            "storage": key("The default StorageClass and further CSI drivers.", _eks_storage()),
             "publicCidrs": key(
                 "Addresses that can reach the control plane over the internet.",
                 words(),
@@ -348,6 +351,25 @@ def _eks_network() -> Schema:
             ),
             "existing": key(
                 "An existing VPC; the other keys then have no effect.", existing, otherwise="Muster makes one"
+            ),
+        }
+    )
+
+
+def _eks_storage() -> Schema:
+    known = EksStorage()
+    return mapping(
+        {
+            "defaultClass": key(
+                "Whether a volume that names no StorageClass becomes a disk of EBS, which one node mounts.",
+                flag(),
+                default=known.default_class,
+            ),
+            "drivers": key(
+                "CSI drivers of stores that several nodes mount at once.",
+                each(choice(StorageDriver)),
+                otherwise="none",
+                example=[StorageDriver.EFS.value],
             ),
         }
     )

@@ -181,7 +181,7 @@ def _access() -> dict[str, Schema]:
             "Volumes of its namespaces, by name.",
             by_name(_volume()),
             otherwise="none",
-            example={"data": {"size": "1Ti"}},
+            example={"data": {"size": "1Ti", "storageClass": "files"}},
         ),
         "defaultPriority": key("The priority of work that names none.", text(), example="dev"),
     }
@@ -195,7 +195,11 @@ def _volume() -> Schema:
                 "Its storage class.", text(), otherwise="that of the cluster", example="filestore"
             ),
             "volume": key("An existing PersistentVolume that it binds.", text(), example="datasets"),
-            "shared": key("Whether several nodes mount it at once.", flag(), default=True),
+            "shared": key(
+                "Whether several nodes mount it at once, which disks do not allow.",
+                flag(),
+                default=True,
+            ),
             "namespace": key(
                 "Which of the team's namespaces it is in; required where `namespaces` has several.",
                 text(),

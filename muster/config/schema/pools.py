@@ -22,7 +22,7 @@ from muster.config.schema.kinds import (
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity, Gangs
 from muster.model.machines import MACHINES, MOST_GPUS
-from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
 _PROFILES: Final = sorted({profile for profiles in MIG_PROFILES.values() for profile in profiles})
@@ -134,9 +134,14 @@ def _pool() -> Schema:
                 otherwise="ephemeral where the machine has such disks",
                 example=LocalDisks.EPHEMERAL.value,
             ),
+            "imagePull": key(
+                "Whether a node pulls the parts of an image in parallel, by SOCI (EKS).",
+                choice(ImagePull),
+                default=ImagePull.STANDARD.value,
+            ),
             "placement": key(
-                "Whether nodes are close together in one zone.",
-                choice(Placement),
+                "Whether nodes are close together in one zone, or the existing placement group (EKS).",
+                either(choice(Placement), _placement()),
                 default=Placement.ANY.value,
             ),
             "efa": key(
@@ -208,6 +213,11 @@ def _reservation() -> Schema:
         },
         required=("name",),
     )
+
+
+def _placement() -> Schema:
+    group = key("The name of a cluster placement group of EC2.", text(), example="h100-2026")
+    return mapping({"group": group}, required=("group",))
 
 
 def _network() -> Schema:

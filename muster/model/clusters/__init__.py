@@ -11,9 +11,11 @@ from muster.model.clusters.eks import (
     AccessPolicy,
     EksCluster,
     EksNetwork,
+    EksStorage,
     ExistingVpc,
     NatGateways,
     NodeProvisioner,
+    StorageDriver,
 )
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import (
@@ -39,6 +41,7 @@ __all__ = [
     "Day",
     "EksCluster",
     "EksNetwork",
+    "EksStorage",
     "ExistingCluster",
     "ExistingNetwork",
     "ExistingVpc",
@@ -53,6 +56,7 @@ __all__ = [
     "NodeProvisioner",
     "Provider",
     "ReleaseChannel",
+    "StorageDriver",
     "SystemPool",
     "UpgradeScope",
 ]

@@ -56,6 +56,27 @@ class NodeProvisioner(StrEnum):
     AUTO_MODE = "auto-mode"
 
 
+class StorageDriver(StrEnum):
+    """AWS's CSI drivers of stores that several nodes mount at once, each an add-on of EKS.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html,
+    read 2026-11-27
+    """
+
+    EFS = "efs"
+    FSX_LUSTRE = "fsx-lustre"
+    MOUNTPOINT_S3 = "mountpoint-s3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksStorage:
+    """`default_class`: whether a volume that names no StorageClass becomes a disk of EBS; without it the
+    cluster has the default class that its owner makes, or none. `drivers`: the further CSI drivers.
+    """
+
+    default_class: bool = True
+    drivers: tuple[StorageDriver, ...] = ()
+
+
 class AccessPolicy(StrEnum):
     """EKS's own access policies, for the whole cluster.
     https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
@@ -118,6 +139,7 @@ class EksCluster:
     autoscaler: NodeProvisioner = NodeProvisioner.CLUSTER_AUTOSCALER
     image_release: str = IMAGE_RELEASE
     network: EksNetwork = EksNetwork()
+    storage: EksStorage = EksStorage()
     public_cidrs: tuple[str, ...] = ()
     access: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
     kms_key: str | None = None

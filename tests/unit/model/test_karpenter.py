@@ -11,11 +11,11 @@ from muster.artifacts.catalogue import catalogue
 from muster.artifacts.upstream import installed
 from muster.model import gpu_operator
 from muster.model.capacity import Capacity, Gangs, Reservation
-from muster.model.clusters import EksCluster, NodeProvisioner, SystemPool
+from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, SystemPool
 from muster.model.karpenter import chart_values
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
-from muster.model.nodes import Image, LocalDisks, Placement
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.promises import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.model.sharing import GpuSharing, Sharing
@@ -178,6 +178,23 @@ def test_efa_has_an_interface_a_card_and_the_group_that_lets_it_pass() -> None:
     assert "networkInterfaces" not in found["EC2NodeClass", "cpu"]["spec"]
 
 
+def test_karpenter_s_nodes_pull_in_parallel_where_the_pool_says_so() -> None:
+    found = made(KARPENTER, CPU, replace(T4, image_pull=ImagePull.PARALLEL))
+    assert "userData" not in found["EC2NodeClass", "cpu"]["spec"]
+    spec = found["EC2NodeClass", "t4"]["spec"]
+    assert '"spec": {"featureGates": {"FastImagePull": true}}' in spec["userData"]
+    assert spec["instanceStorePolicy"] == "RAID0"
+
+
+def test_auto_mode_has_disks_for_volumes_that_name_no_class() -> None:
+    found = made(AUTO, CPU)["StorageClass", "muster-ebs"]
+    assert found["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert (found["provisioner"], found["parameters"]["encrypted"]) == ("ebs.csi.eks.amazonaws.com", "true")
+    own = replace(AUTO, storage=EksStorage(default_class=False))
+    assert ("StorageClass", "muster-ebs") not in made(own, CPU)
+    assert not [key for key in made(KARPENTER, CPU) if key[0] == "StorageClass"]
+
+
 def test_auto_mode_gets_a_system_pool_and_enforces_network_policies() -> None:
     found = made(AUTO, CPU, replace(H100, efa=False))
     assert found["ConfigMap", "amazon-vpc-cni"]["data"] == {"enable-network-policy-controller": "true"}
@@ -252,18 +269,19 @@ def test_what_cannot_be_made_is_refused_at_its_key(
         ({"efa": True}, "efa"),
         ({"placement": Placement.COMPACT}, "placement"),
         ({"local_disks": LocalDisks.EPHEMERAL}, "localDisks"),
+        ({"image_pull": ImagePull.PARALLEL}, "imagePull"),
     ],
 )
 def test_what_auto_mode_chooses_by_itself_is_refused_there_alone(change: dict[str, Any], path: str) -> None:
     plain = replace(H100, efa=False)
     wanted = replace(plain, **change)
     assert found(AUTO, wanted).get(f"muster:pools.h100.{path}") == "error"
-    assert f"muster:pools.h100.{path}" not in found(KARPENTER, wanted)
+    assert found(KARPENTER, wanted).get(f"muster:pools.h100.{path}") != "error"
     assert found(AUTO, plain).get(f"muster:pools.h100.{path}") != "error"
 
 
 def test_a_sound_stack_breaks_no_rule() -> None:
-    assert found(KARPENTER, T4, A100, H100) == {}
+    assert found(KARPENTER, T4, replace(A100, placement_group="hpc"), H100) == {}
     assert found(AUTO) == {}
     assert found(replace(KARPENTER, image_release="latest")) == {"muster:cluster.imageRelease": "error"}
 

@@ -218,6 +218,24 @@ def test_compact_nodes_stand_in_one_zone_on_machines_that_can() -> None:
     assert found(GKE, t4) == {"muster:pools.a100.placement": "error"}
 
 
+def test_a_reservation_is_compact_in_a_group_that_exists() -> None:
+    pool = replace(P5, capacity=Capacity.RESERVATION, placement=Placement.COMPACT)
+    assert found(EKS, pool) == {"muster:pools.p5.placement": "warning"}
+    assert found(EKS, replace(pool, placement_group="hpc")) == {}
+
+
+def test_a_placement_group_is_for_ec2_alone() -> None:
+    l4 = replace(
+        L4,
+        capacity=Capacity.ON_DEMAND,
+        provisioning_class=None,
+        placement=Placement.COMPACT,
+        placement_group="hpc",
+        zones=("us-central1-a",),
+    )
+    assert "muster:pools.l4.placement.group" in found(GKE, l4)
+
+
 def test_a_name_that_a_node_pool_cannot_have_is_refused() -> None:
     assert found(GKE, replace(L4, name="4l")) == {"muster:pools.4l": "error"}
     assert found(EXISTING, replace(L4, name="4l")) == {}

@@ -25,7 +25,7 @@ config:
           namespaces: [vision, vision-ci]
           identity: vision@data.iam.gserviceaccount.com
           serviceAccounts: {trainer: trainer@data.iam.gserviceaccount.com, viewer: }
-          volumes: {data: {size: 1Ti, namespace: vision}}
+          volumes: {data: {storageClass: files, size: 1Ti, namespace: vision}}
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from tests.clouds.standin.refusal import Refusal
 from tests.clouds.standin.rules import alone, among
@@ -18,9 +18,36 @@ from tests.clouds.standin.tables.eks import (
     ROLE_TYPE,
     SUBNET_TYPE,
 )
-from tests.clouds.standin.values import Inputs, each, get
+from tests.clouds.standin.values import Inputs, each, get, leaves
 
 Find = Callable[[str, Any], Inputs | None]
+
+# Add-on -> its ServiceAccounts that take rights.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html and the values
+# of github.com/kubernetes-sigs/aws-efs-csi-driver (a4fc676), .../aws-fsx-csi-driver (5b22712) and
+# github.com/awslabs/mountpoint-s3-csi-driver (57c6bed), read 2026-11-27
+_ACCOUNTS: Final = {
+    "coredns": (),
+    "eks-node-monitoring-agent": (),
+    "eks-pod-identity-agent": (),
+    "kube-proxy": (),
+    "vpc-cni": ("aws-node",),
+    "aws-ebs-csi-driver": ("ebs-csi-controller-sa",),
+    "aws-efs-csi-driver": ("efs-csi-controller-sa", "efs-csi-node-sa"),
+    "aws-fsx-csi-driver": ("fsx-csi-controller-sa", "fsx-csi-node-sa"),
+    "aws-mountpoint-s3-csi-driver": ("s3-csi-driver-sa",),
+}
+# Add-on -> key of its configuration -> whether it takes a value.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html;
+# github.com/kubernetes-sigs/aws-ebs-csi-driver, charts/aws-ebs-csi-driver/values.schema.json at v1.64.0;
+# github.com/aws/eks-node-monitoring-agent, charts/configuration.schema.json at 51af549, read 2026-11-27
+_CONFIGURATION: Final[dict[str, dict[str, Callable[[object], bool]]]] = {
+    "vpc-cni": {"enableNetworkPolicy": lambda value: value in ("true", "false")},
+    "aws-ebs-csi-driver": {"defaultStorageClass.enabled": lambda value: isinstance(value, bool)},
+    "eks-node-monitoring-agent": {
+        "dcgmAgent.tolerations[0].operator": lambda value: value in ("Equal", "Exists")
+    },
+}
 
 
 @alone(CLUSTER_TYPE)
@@ -153,12 +180,11 @@ def policies_need_an_entry(inputs: Inputs, find: Find) -> Iterator[Refusal]:
 
 
 @alone(ADDON.token)
-def configuration_is_json(inputs: Inputs) -> Iterator[Refusal]:
+def configuration_is_of_the_add_on(inputs: Inputs) -> Iterator[Refusal]:
     """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: configurationValues is
-    checked against the add-on's JSON schema; the VPC CNI's has `enableNetworkPolicy` as the text "true" or
-    "false" (https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html).
+    checked against the add-on's JSON schema. Here it has what the add-ons' schemas say of the keys below.
     """
-    given = get(inputs, "configurationValues")
+    given, name = get(inputs, "configurationValues"), str(inputs.get("addonName"))
     if not isinstance(given, str):
         return
     try:
@@ -168,8 +194,26 @@ def configuration_is_json(inputs: Inputs) -> Iterator[Refusal]:
         return
     if not isinstance(values, dict):
         yield Refusal("configurationValues", "is an object")
-    elif values.get("enableNetworkPolicy", "true") not in ("true", "false"):
-        yield Refusal("configurationValues", 'enableNetworkPolicy is "true" or "false", in quotes')
+        return
+    for path, value in leaves(values):
+        if path not in _CONFIGURATION.get(name, {}):
+            yield Refusal("configurationValues", f"{name} has no {path}")
+        elif not _CONFIGURATION[name][path](value):
+            yield Refusal("configurationValues", f"{value!r} is no value of {path}")
+
+
+@alone(ADDON.token)
+def rights_are_of_the_add_on(inputs: Inputs) -> Iterator[Refusal]:
+    """An association of an add-on is with one of its ServiceAccounts: DescribeAddonConfiguration names them
+    in podIdentityConfiguration.
+    """
+    name = str(inputs.get("addonName"))
+    if name not in _ACCOUNTS:
+        yield Refusal("addonName", f"EKS has no add-on {name}")
+    for association in each(inputs, "podIdentityAssociations"):
+        account = association.get("serviceAccount")
+        if account not in _ACCOUNTS.get(name, ()):
+            yield Refusal("podIdentityAssociations", f"{name} has no ServiceAccount {account}")
 
 
 @among(POD_IDENTITY_TYPE)
