@@ -86,7 +86,7 @@ class PodsReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One environment. Pools and priorities are in their canonical order, whatever the order of the file.
+    """One environment. `pools` are sorted by Pool.order; equal ones stay in the order that is given.
 
     `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
     """
