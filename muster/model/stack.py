@@ -109,7 +109,7 @@ class Stack:
     observability: Observability = field(default_factory=Observability)
     recording: RecordingSettings = field(default_factory=RecordingSettings)
     kuberay: ProgramOptions = field(default_factory=ProgramOptions)
-    gpu_operator: ProgramOptions = field(default_factory=ProgramOptions)
+    gpu_operator: ProgramOptions = field(default_factory=lambda: ProgramOptions(install=None))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))
@@ -188,9 +188,9 @@ class Stack:
             case Program.KAI:
                 return self.kai.install
             case Program.KUBERAY:
-                return self.kuberay.install
+                return self.kuberay.install is not False
             case Program.GPU_OPERATOR:
-                return self.gpu_operator.install
+                return self.gpu_operator.install is not False
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)
