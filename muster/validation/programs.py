@@ -44,6 +44,7 @@ def _kueue(stack: Stack) -> Iterator[Violation]:
         "muster:podsReady": stack.pods_ready != PodsReady(),
         at(key, "fairSharing"): stack.kueue.strategies != known.strategies,
         at(key, "admissionFairSharing"): stack.kueue.usage_sharing != known.usage_sharing,
+        at(key, "deviceClasses"): stack.kueue.device_classes != known.device_classes,
         at(key, "excludeResourcePrefixes"): stack.kueue.exclude_resources != known.exclude_resources,
     }
     fix = f"remove it and set it in that Kueue's own configuration, or remove `{key}.install: false`."
