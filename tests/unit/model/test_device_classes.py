@@ -92,3 +92,15 @@ def test_what_kueue_would_not_start_with_or_never_admit_is_refused(
 ) -> None:
     found = mistakes(classes)
     assert [words in message for place, message in found.items() if place.endswith(path)] == [True]
+
+
+@pytest.mark.parametrize("cloud", ["gke", "eks"])
+def test_pods_tolerate_the_taint_that_gke_gives_to_arm64_nodes(cloud: str) -> None:
+    config = yaml.safe_load(text_of({}))
+    config["config"]["muster:cluster"]["cloud"] = cloud
+    flavors = {
+        each["metadata"]["name"]: each["spec"] for each in kueue.flavors(parsed(yaml.safe_dump(config)))
+    }
+    tolerated = [{"key": "kubernetes.io/arch", "operator": "Exists", "effect": "NoSchedule"}]
+    assert flavors["gb200"].get("tolerations", []) == (tolerated if cloud == "gke" else [])
+    assert "tolerations" not in flavors["cpu"]
