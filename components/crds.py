@@ -7,9 +7,10 @@ from typing import Final
 from muster.components.bundle import text
 from muster.components.context import PlatformContext
 from muster.model import queuetree
-from muster.model.clusters import EksCluster, NodeProvisioner, Provider
+from muster.model.clusters import EksCluster, NodeProvisioner
 from muster.model.gangpolicy import crd
 from muster.model.gpu_operator import cloud_of
+from muster.model.providers import NodeCloud
 
 _KARPENTER: Final = ("ec2nodeclasses", "nodeclaims", "nodepools")
 
@@ -20,7 +21,7 @@ def crd_manifests(context: PlatformContext) -> dict[str, str]:
     Set `retain_on_delete` for the Bundle: deleting a CRD deletes all of its objects.
     """
     manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
-    if cloud_of(context.stack.cluster) is not Provider.GKE:
+    if cloud_of(context.stack.cluster) is not NodeCloud.GKE:
         manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
     cluster = context.stack.cluster
     if isinstance(cluster, EksCluster) and cluster.autoscaler is NodeProvisioner.KARPENTER:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from muster.check.claims import claim_findings, claim_templates
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
@@ -56,9 +57,11 @@ class Answer:
 
 
 class Admission:
-    """The admission of one team's namespaces in a stack. An object that names none is for the first."""
+    """The admission of one team's namespaces in a stack. An object that names none is for the first.
+    `beside`: what lies beside the objects that are judged, in which their ResourceClaimTemplates are.
+    """
 
-    def __init__(self, stack: Stack, team: str) -> None:
+    def __init__(self, stack: Stack, team: str, *, beside: Iterable[Json] = ()) -> None:
         known = {each.name: each for _, each in stack.teams()}
         if team not in known:
             raise MusterError(
@@ -82,6 +85,7 @@ class Admission:
         self._rules = tenancy.member_role(stack)["rules"]
         self._namespace_objects = _namespace_objects(stack)
         found = [ray.admission(stack.ray), *tenancy.policies(stack)]
+        self._claimed = claim_templates(beside)
         self._policies = Policies(each for listed in found for each in listed)
 
     def review(self, body: Json) -> Answer:
@@ -113,6 +117,7 @@ class Admission:
             variables=self._variables(now, group, version, resource),
         )
         findings += self._policies.judge(asked)
+        findings += claim_findings(self.stack, now, self._claimed)
         findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))
 

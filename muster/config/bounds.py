@@ -20,6 +20,7 @@ MOST_SYSTEM_NODES: Final = Bounds(least=1, most=1000)
 MAINTENANCE_HOURS: Final = Bounds(least=4, most=24)
 LOG_DAYS: Final = Bounds(least=1, most=3653)
 WEIGHT: Final = Bounds(least=1, most=1_000_000)
+PREFERENCE: Final = Bounds(least=-100, most=100)
 SHARE: Final = Bounds(least=0, most=1_000_000)
 """A weight that may be 0: of a LocalQueue, or beyond all quotas."""
 RETRIES: Final = Bounds(least=0, most=1000)

@@ -33,6 +33,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     nodes = parse_nodes(section, machine, cluster)
     sharing = _sharing(section, machine)
     topology = section.text("topology", example="2x4")
+    preference = section.integer("preference", 0, **bounds.PREFERENCE)
     kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
     if machine is None or capacity is None or most is None:
@@ -63,6 +64,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         labels=nodes.labels,
         sharing=sharing,
         topology=topology or next(iter(machine.topologies), None),
+        preference=preference or 0,
         kueue=kueue,
     )
 

@@ -17,6 +17,8 @@ from muster.config.extends import EXTENDS, base_path, extend
 
 PROJECT_FILE: Final = "Pulumi.yaml"
 _KEY: Final = "stackConfigDir"
+# The one mapping whose order means something: it breaks ties (Pool.order).
+_POOLS: Final = f"{NAMESPACE}pools"
 # The value of all stacks goes before the default; Pulumi refuses a key that has both.
 _WORDS: Final = ("value", "default")
 
@@ -49,11 +51,12 @@ def parse_document(text: str, path: Path) -> Document:
 def load_handed_over(path: Path, values: Mapping[str, object]) -> Document:
     """The stack of which the engine handed over `values`: those of its file and of its project alone.
 
-    The files that it extends are read here, in the same order as by `load_document`.
+    The files that it extends are read here, in the same order as by `load_document`. The engine sorts every
+    mapping, so the order of pools is read from the file; without one it is that of their names.
     """
     if not values.get(EXTENDS):
         marks = load_document(path) if path.is_file() else Document(str(path))
-        return replace(marks, values=values, violations=())
+        return replace(marks, values=_as_ordered(values, marks.values), violations=())
     text = load_file(path)
     own = parse_text(text, source=str(path)) if isinstance(text, str) else Document(str(path))
     project = _project_of(path)
@@ -63,7 +66,18 @@ def load_handed_over(path: Path, values: Mapping[str, object]) -> Document:
         for key, value in values.items()
         if key in own.values or key not in general or value != general[key] or key == EXTENDS
     }
-    return _complete(replace(own, values=stated, violations=()), project)
+    written = {**general, **own.values}
+    return _complete(replace(own, values=_as_ordered(stated, written), violations=()), project)
+
+
+def _as_ordered(values: Mapping[str, object], written: Mapping[str, object]) -> dict[str, object]:
+    """The values with the pools in the order in which they are written, the others after them by name."""
+    pools, names = values.get(_POOLS), written.get(_POOLS)
+    if not isinstance(pools, Mapping):
+        return dict(values)
+    places = {str(name): place for place, name in enumerate(names if isinstance(names, Mapping) else ())}
+    ordered = sorted(pools.items(), key=lambda each: (places.get(str(each[0]), len(places)), str(each[0])))
+    return {**values, _POOLS: dict(ordered)}
 
 
 def extended_file(path: Path) -> Path | None:

@@ -5,6 +5,7 @@ has its own reader.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,6 +31,7 @@ from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.programs import ProgramOptions
+from muster.model.providers import NodeCloud
 from muster.model.queues import Department
 from muster.model.ray import FIRST_WITH_TOKEN, Ray, RayAuth
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
@@ -84,7 +86,9 @@ def _stack(document: Document) -> Stack:
 def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
     versions, kubernetes = parse_versions(root.section("versions"))
+    gpu_operator = _program(root.section("gpuOperator"), ProgramOptions(install=None))
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
+    cluster = _with_cloud(cluster, gpu_operator)
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
@@ -108,8 +112,8 @@ def _read(root: Section) -> tuple[Stack, bool]:
         kueue=parse_kueue(root.section("kueue")),
         observability=parse_observability(root.section("observability")),
         recording=parse_recording(root.section("recording")),
-        kuberay=_program(root.section("kuberay")),
-        gpu_operator=_program(root.section("gpuOperator")),
+        kuberay=_program(root.section("kuberay"), ProgramOptions()),
+        gpu_operator=gpu_operator,
     )
     root.close()
     return stack, cluster is not None and root.has("pools") and len(sound) == len(pools)
@@ -179,10 +183,18 @@ def _release(section: Section, known: Version) -> Version:
     return found
 
 
-def _program(section: Section) -> ProgramOptions:
-    options = ProgramOptions(install=section.flag("install", ProgramOptions().install))
+def _program(section: Section, default: ProgramOptions) -> ProgramOptions:
+    is_written = section.get("install") is not None
+    options = ProgramOptions(install=section.flag("install", True)) if is_written else default
     section.close()
     return options
+
+
+def _with_cloud(cluster: Cluster | None, gpu_operator: ProgramOptions) -> Cluster | None:
+    """Where a stack installs the GPU Operator and names no cloud, the operator brings all of its parts."""
+    if isinstance(cluster, ExistingCluster) and cluster.cloud is None and gpu_operator.install:
+        return replace(cluster, cloud=NodeCloud.OTHER)
+    return cluster
 
 
 def _pods_ready(section: Section) -> PodsReady:

@@ -33,6 +33,21 @@ class Capacity(StrEnum):
         """Whether it takes from a reservation."""
         return self in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
 
+    @property
+    def rank(self) -> int:
+        """Which of two pools with the same accelerator gets work first: the lower. What is paid for in any
+        case comes before what is bought, and what may be taken away comes last.
+        """
+        match self:
+            case Capacity.RESERVATION | Capacity.CAPACITY_BLOCK:
+                return 0
+            case Capacity.QUEUED:
+                return 1
+            case Capacity.ON_DEMAND:
+                return 2
+            case Capacity.SPOT:
+                return 3
+
 
 class Gangs(StrEnum):
     """How a gang gets the nodes of a pool that is not queued.

@@ -15,7 +15,7 @@ from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeClust
 from muster.model.nodes import Image
 from muster.model.pools import Pool
 from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program
-from muster.model.providers import Provider
+from muster.model.providers import NodeCloud
 from muster.model.sharing import GpuSharing, Sharing
 from muster.model.stack import ArtifactSource, Stack
 
@@ -36,12 +36,28 @@ class GpuStack(StrEnum):
 
     gke-managed: GKE installs the driver and its plugin advertises. gke-installer: Google's installer
     DaemonSet brings the driver, the operator's plugin advertises. ami: driver and container toolkit are on
-    EKS's NVIDIA images, the operator's plugin advertises.
+    EKS's NVIDIA images, the operator's plugin advertises. oci-managed: driver and container toolkit are on
+    Oracle's GPU images, and OKE's add-on NvidiaGpuPlugin advertises
+    (Source: https://docs.nvidia.com/aicr/integrator-guide/oke-gpu-setup, read 2026-11-27). operator: the
+    operator brings driver and container toolkit, and its plugin advertises. On AKS this takes node pools
+    without Azure's driver, `--gpu-driver none`
+    (Source: https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, read 2026-11-27).
     """
 
     GKE_MANAGED = "gke-managed"
     GKE_INSTALLER = "gke-installer"
     AMI = "ami"
+    OCI_MANAGED = "oci-managed"
+    OPERATOR = "operator"
+
+
+_KINDS: Final = {
+    NodeCloud.GKE: GpuStack.GKE_MANAGED,
+    NodeCloud.EKS: GpuStack.AMI,
+    NodeCloud.AKS: GpuStack.OPERATOR,
+    NodeCloud.OCI: GpuStack.OCI_MANAGED,
+    NodeCloud.OTHER: GpuStack.OPERATOR,
+}
 
 
 def serves(pool: Pool) -> bool:
@@ -54,9 +70,9 @@ def serves(pool: Pool) -> bool:
     return pool.is_gpu and not pool.is_tpu and pool.image is not Image.BOTTLEROCKET
 
 
-def cloud_of(cluster: Cluster) -> Provider | None:
+def cloud_of(cluster: Cluster) -> NodeCloud | None:
     """The cloud of the nodes; None where the stack does not name it."""
-    return cluster.cloud if isinstance(cluster, ExistingCluster) else cluster.provider
+    return cluster.cloud if isinstance(cluster, ExistingCluster) else NodeCloud(cluster.provider)
 
 
 def gpu_stack(cluster: Cluster) -> GpuStack | None:
@@ -67,9 +83,8 @@ def gpu_stack(cluster: Cluster) -> GpuStack | None:
         return None
     if isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed:
         return GpuStack.GKE_INSTALLER
-    clouds = {Provider.GKE: GpuStack.GKE_MANAGED, Provider.EKS: GpuStack.AMI}
     cloud = cloud_of(cluster)
-    return clouds.get(cloud) if cloud else None
+    return _KINDS[cloud] if cloud else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +96,14 @@ class Installation:
 
     @property
     def is_gke(self) -> bool:
-        return self.kind is not GpuStack.AMI
+        return self.kind in (GpuStack.GKE_MANAGED, GpuStack.GKE_INSTALLER)
 
     @property
     def has_plugin(self) -> bool:
         """Whether the operator's device plugin advertises anywhere. Two advertisers on a node count its GPUs
         twice.
         """
-        return self.kind is not GpuStack.GKE_MANAGED
+        return self.kind not in (GpuStack.GKE_MANAGED, GpuStack.OCI_MANAGED)
 
     @property
     def shared(self) -> tuple[GpuSharing, ...]:
@@ -131,12 +146,14 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
         },
         "daemonsets": {"tolerations": _tolerations(wanted)},
         "dcgmExporter": {"enabled": True},
-        # The operator installs no driver here.
-        "driver": {"enabled": False},
+        "driver": _driver(wanted),
         "devicePlugin": {"enabled": wanted.has_plugin},
         "migManager": {"enabled": wanted.has_mig},
     }
-    found |= _cos() if wanted.is_gke else {"toolkit": {"enabled": False}}
+    if wanted.is_gke:
+        found |= _cos()
+    elif wanted.kind is not GpuStack.OPERATOR:
+        found["toolkit"] = {"enabled": False}
     if wanted.shared:
         found["devicePlugin"]["config"] = _plugin_config(wanted.shared)
     if wanted.has_mig:
@@ -144,6 +161,17 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
         found["mig"] = {"strategy": "single"}
         found["migManager"]["env"] = [{"name": "WITH_REBOOT", "value": "true"}]
     return found
+
+
+def _driver(wanted: Installation) -> dict[str, Any]:
+    """A driver of another version comes to a node when an administrator deletes its driver pod: the
+    operator's own upgrades, the chart's default, end the pods that use the GPUs (Source:
+    https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-driver-upgrades.html,
+    read 2026-11-27).
+    """
+    if wanted.kind is not GpuStack.OPERATOR:
+        return {"enabled": False}
+    return {"enabled": True, "upgradePolicy": {"autoUpgrade": False}}
 
 
 def _cos() -> dict[str, Any]:
@@ -190,7 +218,8 @@ def plugin_entry(sharing: GpuSharing) -> str:
 
 def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
     """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
-    if not pool.is_gpu or pool.is_tpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
+    kind = gpu_stack(cluster)
+    if not pool.is_gpu or pool.is_tpu or kind in (None, GpuStack.GKE_MANAGED, GpuStack.OCI_MANAGED):
         return {}
     if not serves(pool):
         return {OPERANDS_LABEL: "false"}

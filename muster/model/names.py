@@ -173,6 +173,8 @@ GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"
 COMPUTE_CLASS_LABEL: Final = "cloud.google.com/compute-class"
 # How cluster-autoscaler knows a GPU node on AWS (cloudprovider/aws/aws_cloud_provider.go, GPULabel).
 EKS_GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
+# Kueue's name for devices that are claimed without quota: of each queue's there are more than nodes have.
+UNCOUNTED_DEVICES: Final = f"{GROUP}/uncounted-devices"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 EFA_PLUGIN: Final = "aws-efa-k8s-device-plugin"
 # Annotations of a pod whose node must not be taken away to save money: of cluster-autoscaler (GKE's as well),

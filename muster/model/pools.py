@@ -47,6 +47,8 @@ class Pool:
     `sharing`: how many pods one GPU serves, and how.
 
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
+
+    `preference`: a pool with a higher one gets work first, whatever its accelerator and capacity.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None
+    preference: int = 0
     kueue: PoolOptions = field(default_factory=PoolOptions)
 
     @property
@@ -168,12 +171,9 @@ class Pool:
         return found
 
     @property
-    def order(self) -> tuple[int, str]:
-        """CPU pools first, then GPUs from the most common to the scarcest, independent of the order in the
-        file.
-
-        Kueue tries flavors in order, and the engine passes maps sorted by key, so the order has to follow
-        from the pools themselves.
+    def order(self) -> tuple[bool, int, int, int]:
+        """The place of the pool among all pools, for Kueue tries flavors in order: CPU pools, then by
+        preference, from the most common accelerator to the scarcest, and by capacity.
         """
         accelerator = self.accelerator
-        return (accelerator.rank if accelerator else 0, self.name)
+        return (self.is_gpu, -self.preference, accelerator.rank if accelerator else 0, self.capacity.rank)

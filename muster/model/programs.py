@@ -30,9 +30,11 @@ class Program(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOptions:
-    """`install` false: the cluster has the program, and Muster neither installs nor changes it."""
+    """`install` false: the cluster has the program, and Muster neither installs nor changes it. None, of the
+    GPU Operator: it is installed where the stack's nodes are known to need it.
+    """
 
-    install: bool = True
+    install: bool | None = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

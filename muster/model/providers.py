@@ -9,3 +9,16 @@ class Provider(StrEnum):
     GKE = "gke"
     EKS = "eks"
     EXISTING = "existing"
+
+
+class NodeCloud(StrEnum):
+    """Where the nodes of a cluster run, which decides on their drivers. `existing`: not said. `other`: any
+    other cloud, or a data centre.
+    """
+
+    GKE = "gke"
+    EKS = "eks"
+    EXISTING = "existing"
+    AKS = "aks"
+    OCI = "oci"
+    OTHER = "other"

@@ -86,7 +86,7 @@ class PodsReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One environment. Pools and priorities are in their canonical order, whatever the order of the file.
+    """One environment. `pools` are sorted by Pool.order; equal ones stay in the order that is given.
 
     `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
     """
@@ -109,7 +109,7 @@ class Stack:
     observability: Observability = field(default_factory=Observability)
     recording: RecordingSettings = field(default_factory=RecordingSettings)
     kuberay: ProgramOptions = field(default_factory=ProgramOptions)
-    gpu_operator: ProgramOptions = field(default_factory=ProgramOptions)
+    gpu_operator: ProgramOptions = field(default_factory=lambda: ProgramOptions(install=None))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))
@@ -188,9 +188,9 @@ class Stack:
             case Program.KAI:
                 return self.kai.install
             case Program.KUBERAY:
-                return self.kuberay.install
+                return self.kuberay.install is not False
             case Program.GPU_OPERATOR:
-                return self.gpu_operator.install
+                return self.gpu_operator.install is not False
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -19,6 +19,7 @@ from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
 from muster.preview.compare.kai import KaiDiff
+from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
@@ -229,6 +230,10 @@ def _others(changes: Changes, kai: KaiDiff | None) -> Iterator[Text]:
         yield ("preemption could not be compared",)
     if (channel := changes.channel) is not None:
         yield (f"GKE upgrades the cluster by itself, in channel {channel.after} ({channel.before} before)",)
+    if changes.order is not None:
+        yield from _capped(
+            list(_order(changes.order)), "more pool with another place", "more pools with another place"
+        )
     yield from _pools(changes)
     ordered = sum(each.verdict is Verdict.ORDERED for each in changes.versions)
     if ordered:
@@ -352,6 +357,11 @@ def _limit_changes(
         now, then = words[1] if new != 0 else "no", words[0] if old != 0 else "none"
         text = (*own, UntrustedText(change.name), f" {verb} {now} ", *_kind(change.pool))
         yield old is not None and (new is None or new > old), (*text, f" ({then} before)")
+
+
+def _order(order: PoolOrder) -> Iterator[Text]:
+    for first, others in order.swaps.items():
+        yield ("work goes to ", UntrustedText(first), " before ", *join_names(others))
 
 
 def _pools(changes: Changes) -> Iterator[Text]:

@@ -150,6 +150,7 @@ def _changes(diff: StackDiff, changes: Changes) -> Record:
         ],
         "priorities": [asdict(each) for each in changes.priorities],
         "priorityAccess": [asdict(each) for each in changes.access],
+        "poolOrder": None if changes.order is None else asdict(changes.order),
         "settings": [asdict(each) for each in changes.settings],
         "namespaces": [asdict(each) for each in changes.namespaces],
         "volumes": [asdict(each) for each in changes.volumes],

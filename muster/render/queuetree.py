@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import GPU_RESOURCE, UNCOUNTED_DEVICES
 from muster.model.quantities import Quantity, parse_quantity
 from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
 from muster.model.stack import Scheduler, Stack
@@ -179,6 +179,8 @@ def _holder(body: Manifest, pools: Mapping[str, str]) -> _Holder:
         holder.groups.append([])
         for flavor in group["flavors"]:
             for resource in flavor["resources"]:
+                if resource["name"] == UNCOUNTED_DEVICES:
+                    continue
                 key = pools.get(flavor["name"], flavor["name"]), resource["name"]
                 holder.groups[-1].append(key)
                 holder.own[key] = parse_quantity(str(resource["nominalQuota"]))

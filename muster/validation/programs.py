@@ -1,16 +1,15 @@
-"""Rules for programs that a stack does not install (`install: false`).
-
-A setting that only reaches a program through the chart that Muster installs would silently do nothing.
+"""Rules for programs that a stack does not install: a setting that only reaches a program through the chart
+that Muster installs would silently do nothing, and so would `install: true` of a program without use.
 """
 
 from collections.abc import Iterator
 
-from muster.model.gpu_operator import required_installation
+from muster.model.gpu_operator import gpu_stack, required_installation
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.sharing import Sharing
-from muster.model.stack import PodsReady, Scheduler, Stack
+from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
 
 
@@ -23,7 +22,19 @@ def program_rules(stack: Stack) -> list[Violation]:
         found += _kai(stack.kai)
     if not stack.installs(Program.GPU_OPERATOR):
         found += _gpu_operator(stack)
+    elif stack.gpu_operator.install and required_installation(stack) is None:
+        message = f"installs nothing: {_without_operator(stack)}."
+        found.append(Violation(at(PLACEMENTS[Program.GPU_OPERATOR].key, "install"), message, "remove it."))
     return found
+
+
+def _without_operator(stack: Stack) -> str:
+    """Why a stack that asks for the GPU Operator gets none."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return "with `muster:artifacts: local` GPUs are simulated"
+    if gpu_stack(stack.cluster) is None:
+        return "EKS Auto Mode has a driver and a device plugin of its own"
+    return "no pool has NVIDIA GPUs that the operator serves"
 
 
 def _kueue(stack: Stack) -> Iterator[Violation]:
@@ -33,6 +44,7 @@ def _kueue(stack: Stack) -> Iterator[Violation]:
         "muster:podsReady": stack.pods_ready != PodsReady(),
         at(key, "fairSharing"): stack.kueue.strategies != known.strategies,
         at(key, "admissionFairSharing"): stack.kueue.usage_sharing != known.usage_sharing,
+        at(key, "deviceClasses"): stack.kueue.device_classes != known.device_classes,
         at(key, "excludeResourcePrefixes"): stack.kueue.exclude_resources != known.exclude_resources,
     }
     fix = f"remove it and set it in that Kueue's own configuration, or remove `{key}.install: false`."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from muster.model.clusters import Cluster, GkeCluster
+from muster.model.gpu_operator import GpuStack, gpu_stack
 from muster.model.nodes import Image
 from muster.model.pools import Pool
 from muster.model.sharing import MIG_PROFILES, MOST_SHARES, NOT_ISOLATED, Sharing
@@ -66,6 +67,10 @@ def _reachable(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
             "Bottlerocket's own device plugin advertises its GPUs, and is set up in the node's user data."
         )
         yield Violation(f"{path}.sharing", message, "use `image: al2023` for shared GPUs.")
+    if gpu_stack(cluster) is GpuStack.OCI_MANAGED:
+        message = "OKE's add-on NvidiaGpuPlugin advertises these GPUs, and Muster does not configure it."
+        fix = "remove `sharing`, or remove the add-on, use nodes without a driver and write `cloud: other`."
+        yield Violation(f"{path}.sharing", message, fix)
     has_installer = isinstance(cluster, GkeCluster) and not cluster.gpu_driver.is_managed
     if has_installer and pool.sharing.kind is Sharing.MIG:
         message = "on GKE only GKE's own driver cuts GPUs into instances."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import out_of_range
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import ArtifactSource, Scheduler, Stack
@@ -49,6 +50,8 @@ def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
 
 def _is_installed(stack: Stack, program: Program) -> bool:
     other = {Scheduler.KUEUE: Program.KAI, Scheduler.KAI: Program.KUEUE}[stack.scheduler]
+    if program is Program.GPU_OPERATOR and stack.artifacts is ArtifactSource.UPSTREAM:
+        return installation(stack) is not None
     return program is not other and stack.installs(program)
 
 

@@ -50,8 +50,9 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
     if fix and as_json:
         raise MusterError("--fix and --json both write standard output.", fix="leave one of them out.")
     file = existing_stack(stack)
-    admission = Admission(_valid(file), team)
+    described = _valid(file)
     bodies = [body for name in files for body in _read(name)]
+    admission = Admission(described, team, beside=bodies)
     if fix:
         bodies = [admission.fixed(body) for body in bodies]
         put(STDOUT, yaml.safe_dump_all(bodies, sort_keys=False, allow_unicode=True))

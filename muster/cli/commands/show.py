@@ -13,7 +13,9 @@ from muster.config import ConfigError
 from muster.config.document import Document
 from muster.config.merged import origin_records, plain_values, to_text
 from muster.config.project import load_document
+from muster.config.stack import examine
 from muster.errors import ExitCode
+from muster.model.stack import Scheduler
 
 _EXAMPLES = """
 muster show prod
@@ -30,8 +32,8 @@ _CODES = {ExitCode.UNUSABLE: "A file is not there, or cannot be merged with what
 def cli(stack: str, *, origins: bool, as_json: bool) -> None:
     """Print a stack as Muster reads it: its file, what that extends, and what Pulumi.yaml sets.
 
-    The result is a stack file of its own, without `muster:extends`. Its meaning is not checked: use
-    `muster validate` for that.
+    The result is a stack file of its own, without `muster:extends`. A comment at its top names the pools in
+    the order in which Kueue tries them. Its meaning is not checked: use `muster validate` for that.
     """
     document = load_document(existing_stack(stack))
     if document.violations:
@@ -39,9 +41,21 @@ def cli(stack: str, *, origins: bool, as_json: bool) -> None:
     if as_json:
         put_json(_record(document, origins=origins))
     else:
-        put(STDOUT, to_text(document, origins=origins))
+        order = ", ".join(_order(document))
+        head = f"# Work goes to these pools, first to last: {order}\n" if order else ""
+        put(STDOUT, head + to_text(document, origins=origins))
+
+
+def _order(document: Document) -> list[str]:
+    """Pools in the order in which Kueue tries them; none where they cannot be read, or KAI schedules."""
+    stack, _ = examine(document)
+    return [pool.name for pool in stack.pools] if stack and stack.scheduler is Scheduler.KUEUE else []
 
 
 def _record(document: Document, *, origins: bool) -> dict[str, object]:
-    found: dict[str, object] = {"file": Path(document.source).as_posix(), "config": plain_values(document)}
+    found: dict[str, object] = {
+        "file": Path(document.source).as_posix(),
+        "poolOrder": _order(document),
+        "config": plain_values(document),
+    }
     return found | ({"origins": origin_records(document)} if origins else {})

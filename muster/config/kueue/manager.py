@@ -27,6 +27,7 @@ def parse_kueue(section: Section) -> KueueOptions:
         strategies=_strategies(section.section("fairSharing")),
         usage_sharing=_usage(section),
         exclude_resources=section.words("excludeResourcePrefixes"),
+        device_classes=section.texts("deviceClasses"),
     )
     if section.has(_MULTI_KUEUE):
         section.get(_MULTI_KUEUE)

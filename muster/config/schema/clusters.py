@@ -42,6 +42,7 @@ from muster.model.clusters import (
 from muster.model.clusters.eks import LOG_KINDS
 from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.machines import machines_of
+from muster.model.providers import NodeCloud
 
 _GKE: Final = GkeCluster(name="", project="", region="")
 _EKS: Final = EksCluster(name="", region="", zones=())
@@ -404,9 +405,10 @@ def _existing() -> Schema:
                 "The kubeconfig file.", text(), otherwise="kubectl's own", example="~/.kube/lab"
             ),
             "cloud": key(
-                "The cloud of the nodes, which decides on drivers and images.",
-                choice(Provider),
-                default=Provider.EXISTING.value,
+                "The cloud of the nodes, which decides on their drivers; `existing` names none.",
+                choice(NodeCloud),
+                default=NodeCloud.EXISTING.value,
+                example=NodeCloud.AKS.value,
             ),
             "autoscaler": key(
                 "Who makes nodes: an autoscaler that answers ProvisioningRequests, Karpenter, or none.",

@@ -107,6 +107,6 @@ def _keys() -> dict[str, Schema]:
         "kueue": key("Settings of Kueue.", kueue.settings()),
         "observability": key("How Muster is watched.", settings.observability()),
         "recording": key("A recorder of the cluster's jobs, for replays.", settings.recording()),
-        "kuberay": key("The KubeRay operator.", settings.program("KubeRay")),
-        "gpuOperator": key("The GPU Operator.", settings.program("the GPU Operator")),
+        "kuberay": key("The KubeRay operator.", settings.kuberay()),
+        "gpuOperator": key("The GPU Operator.", settings.gpu_operator()),
     }

@@ -23,6 +23,7 @@ from muster.config.schema.kinds import (
     words,
 )
 from muster.model.kueue import (
+    UNCOUNTED,
     AdmissionMode,
     BorrowPreemption,
     BorrowWithinCohort,
@@ -103,6 +104,12 @@ def settings() -> Schema:
                 words(),
                 otherwise="none",
                 example=["example.com/"],
+            ),
+            "deviceClasses": key(
+                "DeviceClass: the resource of which a claimed device takes quota, or `uncounted`.",
+                texts(),
+                otherwise="none, and no work with resourceClaims is admitted",
+                example={"compute-domain-default-channel.nvidia.com": UNCOUNTED},
             ),
         }
     )

@@ -72,6 +72,13 @@ def _pool() -> Schema:
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,
             ),
+            "preference": key(
+                "Work goes first to the pool with the higher preference, after CPU pools.",
+                integer(**bounds.PREFERENCE),
+                otherwise="0; of equal pools the most common accelerator first, then reservation and "
+                "capacity-block, queued, on-demand, spot, then the order of the file",
+                example=1,
+            ),
             "maxNodes": key(
                 "Maximum number of nodes, over all zones. On EKS each zone may grow to it, and quota "
                 "bounds their sum.",

@@ -23,7 +23,7 @@ from muster.config.schema.kinds import (
 )
 from muster.model.gangpolicy import crd
 from muster.model.observability import Observability, Scraping
-from muster.model.programs import PLACEMENTS, ProgramOptions
+from muster.model.programs import PLACEMENTS
 from muster.model.quantities import format_memory
 from muster.model.ray import Ray, RayAuth
 from muster.model.recording import RecordingSettings
@@ -343,6 +343,12 @@ def ray() -> Schema:
     )
 
 
-def program(name: str) -> Schema:
-    sentence = f"Whether Muster installs {name}; false where the cluster has it."
-    return mapping({"install": key(sentence, flag(), default=ProgramOptions().install)})
+def kuberay() -> Schema:
+    sentence = "Whether Muster installs KubeRay; false where the cluster has it."
+    return mapping({"install": key(sentence, flag(), default=True)})
+
+
+def gpu_operator() -> Schema:
+    sentence = "Whether Muster installs the GPU Operator; false where the cluster has it."
+    otherwise = "true where a pool needs it; in an existing cluster only with `cluster.cloud`"
+    return mapping({"install": key(sentence, flag(), otherwise=otherwise, example=True)})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.model.providers import Provider
+from muster.model.providers import NodeCloud, Provider
 
 
 class Autoscaler(StrEnum):
@@ -24,13 +24,13 @@ class ExistingCluster:
     """`kubeconfig` is a file (empty: kubectl's default), `context` one of its contexts (empty: the current
     one, which needs a named file).
 
-    `cloud` is the cloud of the nodes, which decides over drivers and images; empty: nothing is assumed.
+    `cloud` is the cloud of the nodes, which decides on their drivers; None: nothing is installed on them.
     """
 
     name: str
     context: str | None = None
     kubeconfig: str | None = None
-    cloud: Provider | None = None
+    cloud: NodeCloud | None = None
     autoscaler: Autoscaler = Autoscaler.PROVISIONING_REQUESTS
 
     @property

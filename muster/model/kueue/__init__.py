@@ -10,7 +10,7 @@ from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, P
 from muster.model.kueue.cohort import CohortOptions
 from muster.model.kueue.flavor import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
 from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
-from muster.model.kueue.manager import KueueOptions, Strategy, UsageSharing
+from muster.model.kueue.manager import UNCOUNTED, KueueOptions, Strategy, UsageSharing
 from muster.model.kueue.queue import (
     AdmissionMode,
     BorrowPreemption,
@@ -29,6 +29,7 @@ from muster.model.kueue.selector import Expression, Selector, SelectorOperator
 
 __all__ = [
     "POOL_RESOURCES",
+    "UNCOUNTED",
     "AdmissionCheck",
     "AdmissionMode",
     "BorrowPreemption",

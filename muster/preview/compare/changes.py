@@ -11,7 +11,7 @@ from muster.model.clusters import ReleaseChannel
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
-from muster.preview.compare.pools import PoolChange, pool_changes
+from muster.preview.compare.pools import PoolChange, PoolOrder, pool_changes, pool_order
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
 from muster.preview.compare.preemption_rules import PreemptionRules
 from muster.preview.compare.priorities import (
@@ -40,6 +40,7 @@ class Changes:
     settings: tuple[SettingChange, ...]
     before: Tree
     after: Tree
+    order: PoolOrder | None
     rules: tuple[PreemptionRules, PreemptionRules]
     not_compared: tuple[str, ...] = ()
     versions: tuple[Judgement, ...] = ()
@@ -50,9 +51,8 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.quotas or self.sums or self.preemption or self.pools or self.settings or self.versions
-        )
+        figures = self.quotas or self.sums or self.pools or self.order
+        return not (figures or self.preemption or self.settings or self.versions)
 
     @property
     def removed_teams(self) -> tuple[str, ...]:
@@ -94,6 +94,7 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
         settings=setting_changes(base, head),
         before=before,
         after=after,
+        order=pool_order(base, head),
         rules=rules,
         not_compared=not_compared,
         versions=version_changes(base, head),

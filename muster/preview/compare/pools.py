@@ -1,4 +1,4 @@
-"""Compares pools, and what their nodes cost.
+"""Compares pools: their order, and what their nodes cost.
 
 Costs are only compared where both sides have a price in one currency. A cost is a range: from the nodes that
 always exist to all nodes. Not responsible for the prices themselves (muster.model.prices).
@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.differing import differing
 
 
@@ -57,6 +57,34 @@ class TotalCost:
     before: Decimal
     after: Decimal
     unpriced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOrder:
+    """The pools of both sides in the order in which Kueue tries them, where that order changes."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def swaps(self) -> dict[str, tuple[str, ...]]:
+        """Pool -> those that it precedes now and followed before. A pool of one side is left out."""
+        places = {name: place for place, name in enumerate(self.before)}
+        kept = [name for name in self.after if name in places]
+        overtaken = {
+            name: tuple(other for other in kept[place:] if places[other] < places[name])
+            for place, name in enumerate(kept)
+        }
+        return {name: others for name, others in overtaken.items() if others}
+
+
+def pool_order(base: Stack | None, head: Stack | None) -> PoolOrder | None:
+    """None where no two pools change places. KAI does not try pools in an order."""
+    if base is None or head is None or {base.scheduler, head.scheduler} != {Scheduler.KUEUE}:
+        return None
+    before, after = (tuple(pool.name for pool in side.pools) for side in (base, head))
+    order = PoolOrder(before, after)
+    return order if order.swaps else None
 
 
 def pool_changes(before: Mapping[str, Pool], after: Mapping[str, Pool]) -> tuple[PoolChange, ...]:

@@ -1,4 +1,4 @@
-"""Pools: nodes, GPUs, GPU-hours and cost."""
+"""Pools: their order, nodes, GPUs, GPU-hours and cost."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,8 +6,9 @@ from typing import Final
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.pools import PoolCost
-from muster.preview.document import Items, Section, Table, Text, UntrustedText
+from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
 
+_MOST_ORDERED: Final = 40
 _HEAD: Final = (
     "Pool",
     "Nodes",
@@ -20,6 +21,13 @@ _HEAD: Final = (
 
 
 def sections(diff: StackDiff) -> Iterator[Section]:
+    if diff.changes is not None and diff.changes.order is not None:
+        order = diff.changes.order
+        lines = tuple(
+            (f"{word}: ", *join_names(names, most=_MOST_ORDERED), ".")
+            for word, names in (("Before", order.before), ("After", order.after))
+        )
+        yield Section("Which pool gets work first", 91, (Items(lines),))
     if not diff.pools:
         return
     rows = tuple(_row(each) for each in diff.pools)

@@ -8,20 +8,30 @@ pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or 
 `tolerations` must tolerate a flavor's `nodeTaints`. With that toleration in the flavor, a CPU head would be
 assigned to a GPU pool as soon as the CPU pool is full, and would wait there for a node that is never
 requested. So the flavor does not have it, and a GPU pod tolerates `nvidia.com/gpu` in its template. GKE adds
-a second taint to the nodes of a queued pool; it distinguishes nothing, and the flavor tolerates it.
+a second taint to the nodes of a queued pool, and another to arm64 nodes; they distinguish nothing, and the
+flavor tolerates them.
 
 Of TPUs the same holds with `google.com/tpu`, a taint that GKE puts on their nodes. GKE chooses a slice by two
 labels of the pods' node selectors, which come from the flavor.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from muster.model import names
 from muster.model.clusters import GkeCluster
+from muster.model.gpu_operator import cloud_of
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
 from muster.model.pools import Pool
+from muster.model.providers import NodeCloud
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, kueue
+
+# GKE taints arm64 nodes with it, unless the node pool says otherwise. Source: TaintConfig,
+# https://docs.cloud.google.com/dotnet/docs/reference/Google.Cloud.Container.V1/latest, read 2026-11-27.
+_ARCHITECTURE: Final = "kubernetes.io/arch"
+# GPUs that come with a Grace CPU.
+_ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
 
 def topologies(stack: Stack) -> list[Manifest]:
@@ -62,6 +72,8 @@ def _pool(pool: Pool, stack: Stack) -> Manifest:
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
     found += _class_of(pool, stack)
+    if cloud_of(stack.cluster) is NodeCloud.GKE and pool.accelerator and pool.accelerator.name in _ON_ARM:
+        found.append(_ARCHITECTURE)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
 
 

@@ -18,6 +18,7 @@ from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, lending,
 from muster.render.manifest import Manifest
 
 COVERED: Final = POOL_RESOURCES
+_MOST_DEVICES: Final = 10**6
 
 
 def resource_groups(
@@ -44,6 +45,19 @@ def resource_groups(
             flavors.append(_flavor(pool, {"nominalQuota": own or NOTHING, **limits}, covered))
     first = [{"coveredResources": covered, "flavors": flavors}] if flavors else []
     return [*first, *(_group(group) for group in others)]
+
+
+def with_uncounted_devices(groups: list[Manifest]) -> list[Manifest]:
+    """The groups of a queue of which work may claim devices without quota. Kueue counts each device that is
+    claimed, and its excludeResourcePrefixes do not apply to claims (pkg/workload/workload.go of 0.19.2), so
+    every flavor of the first group has more of them than nodes have.
+    """
+    if not groups:
+        return groups
+    device = {"name": names.UNCOUNTED_DEVICES, "nominalQuota": format_count(_MOST_DEVICES)}
+    flavors = [{**each, "resources": [*each["resources"], device]} for each in groups[0]["flavors"]]
+    covered = [*groups[0]["coveredResources"], names.UNCOUNTED_DEVICES]
+    return [{"coveredResources": covered, "flavors": flavors}, *groups[1:]]
 
 
 def _tpus(pools: Iterable[Pool]) -> list[str]:

@@ -5,10 +5,11 @@ The chart takes this as one string that replaces its own, so settings of the cha
 needs (ports, leader election) are repeated here. Compared with apis/config/v1beta2 of Kueue 0.19.2.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import UsageSharing
+from muster.model.kueue import UNCOUNTED, UsageSharing
 from muster.model.stack import PodsReady, Stack
 from muster.render.manifest import Manifest
 
@@ -67,9 +68,22 @@ def manager_config(stack: Stack) -> Manifest:
         config["fairSharing"] = {"preemptionStrategies": [each.value for each in said.strategies]}
     if said.usage_sharing is not None:
         config["admissionFairSharing"] = _usage(said.usage_sharing)
+    resources: Manifest = {}
     if stack.uncounted_resources:
-        config["resources"] = {"excludeResourcePrefixes": list(stack.uncounted_resources)}
+        resources["excludeResourcePrefixes"] = list(stack.uncounted_resources)
+    if said.device_classes:
+        resources["deviceClassMappings"] = _device_classes(said.device_classes)
+    if resources:
+        config["resources"] = resources
     return config
+
+
+def _device_classes(classes: Mapping[str, str]) -> list[Manifest]:
+    """By resource."""
+    found: dict[str, list[str]] = {}
+    for name, resource in sorted(classes.items()):
+        found.setdefault(names.UNCOUNTED_DEVICES if resource == UNCOUNTED else resource, []).append(name)
+    return [{"name": resource, "deviceClassNames": listed} for resource, listed in sorted(found.items())]
 
 
 def _gates(stack: Stack) -> dict[str, bool]:

@@ -23,7 +23,7 @@ from muster.model.queues import Department, Queueing, Reclaim, Team, Within
 from muster.model.quotas import Unnamed, unnamed
 from muster.model.stack import Stack
 from muster.render.kueue.checks import strategy
-from muster.render.kueue.groups import resource_groups
+from muster.render.kueue.groups import resource_groups, with_uncounted_devices
 from muster.render.manifest import Manifest
 
 # The API server gives it to every namespace.
@@ -76,6 +76,8 @@ def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
         can_share=shares,
         others=said.resource_groups,
     )
+    if tree.stack.kueue.has_uncounted_devices:
+        groups = with_uncounted_devices(groups)
     spec: Manifest = {
         "queueingStrategy": _QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into

@@ -8,6 +8,7 @@ Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clu
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
 from muster.validation.kueue.checks import check_rules
+from muster.validation.kueue.claims import claim_rules
 from muster.validation.kueue.counts import count_rules
 from muster.validation.kueue.flavors import flavor_rules
 from muster.validation.kueue.groups import group_rules
@@ -29,5 +30,6 @@ def kueue_rules(stack: Stack) -> list[Violation]:
         check_rules,
         sharing_rules,
         count_rules,
+        claim_rules,
     )
     return [violation for rule in rules for violation in rule(stack)]

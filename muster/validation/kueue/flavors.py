@@ -17,7 +17,7 @@ MOST_LABELS: Final = 8
 MOST_LEVELS: Final = 16
 _HOSTNAME: Final = "kubernetes.io/hostname"
 # A qualified name: an optional DNS prefix, and a name (apimachinery/pkg/util/validation).
-_LABEL: Final = re.compile(
+QUALIFIED_NAME: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z"
 )
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
@@ -100,7 +100,7 @@ def _topology(topology: Topology) -> Iterator[Violation]:
         yield Violation(path, message, "list node labels from the widest level to the narrowest.")
     for index, label in enumerate(topology.levels):
         place = at(path, index)
-        if not _LABEL.match(label):
+        if not QUALIFIED_NAME.match(label):
             yield Violation(place, f"{label!r} cannot be a node label.", "write it like example.com/rack.")
         if label in topology.levels[:index]:
             yield Violation(place, f"level {label!r} is listed twice.", "list it once.")
@@ -110,7 +110,7 @@ def _topology(topology: Topology) -> Iterator[Violation]:
 
 def _labels(place: str, labels: Mapping[str, str], *, taken: Collection[str]) -> Iterator[Violation]:
     for key, value in labels.items():
-        if not _LABEL.match(key) or not _VALUE.match(value):
+        if not QUALIFIED_NAME.match(key) or not _VALUE.match(value):
             yield Violation(
                 at(place, key), f"{key}={value} cannot be a label.", "write it like example.com/a: b."
             )
@@ -132,7 +132,7 @@ def _taints(path: str, taints: tuple[Taint, ...], *, brought: str = "") -> Itera
         message = f"has {len(taints) + len(seen)} taints, the GPU's own included; Kueue takes {MOST_LABELS}."
         yield Violation(place, message, "keep fewer.")
     for index, taint in enumerate(taints):
-        if not _LABEL.match(taint.key) or not _VALUE.match(taint.value):
+        if not QUALIFIED_NAME.match(taint.key) or not _VALUE.match(taint.value):
             yield Violation(at(place, index), f"{taint.key}={taint.value} cannot be a taint.", "correct it.")
         if (taint.key, taint.effect) in seen:
             message = f"the taint {taint.key}:{taint.effect} exists already."

@@ -235,14 +235,16 @@ def test_a_credential_in_clear_text_is_found_in_the_base(
 
 
 def test_show_prints_a_stack_that_means_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, prod=PROD + "  muster:gangAdmission: off\n")
+    path = written(tmp_path, prod=PROD + "  muster:scheduler: kueue\n  muster:gangAdmission: off\n")
     for options in ([], ["--origins"]):
         assert main(["show", str(path), *options]) == 0
         alone = tmp_path / "alone.yaml"
         alone.write_text(capsys.readouterr().out)
         assert config.load(alone) == config.load(path)
     assert main(["show", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["muster:gangAdmission"] == "off"
+    record = json.loads(capsys.readouterr().out)
+    assert record["config"]["muster:gangAdmission"] == "off"
+    assert record["poolOrder"] == ["cpu", "l4"]
 
 
 def test_show_names_the_file_and_the_line_of_every_value(

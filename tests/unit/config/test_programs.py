@@ -40,6 +40,19 @@ def test_a_program_that_is_left_out_is_not_installed(
     assert program not in installed(stack)
 
 
+def test_the_gpu_operator_is_installed_where_a_stack_of_any_cloud_asks_for_it(tmp_path: Path) -> None:
+    cluster = {"provider": "existing", "name": "own", "context": "own"}
+    pools = {
+        "h100": {"node": {"cpu": 94, "memory": "1800Gi", "gpus": 8, "accelerator": "h100"}, "maxNodes": 8}
+    }
+    rest: dict[str, Any] = {"pools": pools, "departments": {"all": {"teams": {"a": {"quota": {"h100": 64}}}}}}
+    for more, is_installed in (({}, False), ({"gpuOperator": {"install": True}}, True)):
+        stack = load(described(tmp_path, "gke-dev", cluster=cluster, **rest, **more))
+        assert (Program.GPU_OPERATOR in installed(stack)) is is_installed
+    named = load(described(tmp_path, "gke-dev", cluster={**cluster, "cloud": "aks"}, **rest))
+    assert Program.GPU_OPERATOR in installed(named)
+
+
 def test_kueue_can_be_left_out_where_its_own_configuration_is_untouched(tmp_path: Path) -> None:
     stack = load(described(tmp_path, "gke-dev", kueue={"install": False}, podsReady={}))
     assert not stack.installs(Program.KUEUE)

@@ -142,6 +142,21 @@ def test_nothing_is_installed_on_nodes_of_an_unknown_cloud() -> None:
     assert theirs.kind is GpuStack.GKE_MANAGED
 
 
+@pytest.mark.parametrize("cloud", ["aks", "other"])
+def test_elsewhere_the_operator_brings_the_driver_and_replaces_none_under_running_work(cloud: str) -> None:
+    found = render(Provider.EXISTING, cluster={"cloud": cloud})
+    assert found["driver"] == {"enabled": True, "upgradePolicy": {"autoUpgrade": False}}
+    assert found["devicePlugin"] == {"enabled": True}
+    assert not found.keys() & {"toolkit", "hostPaths"}
+    assert gpu.objects(wanted(Provider.EXISTING, cluster={"cloud": cloud}), pause_image="p") == []
+
+
+def test_on_oke_driver_toolkit_and_plugin_are_oracles() -> None:
+    found = render(Provider.EXISTING, cluster={"cloud": "oci"})
+    assert [found[part]["enabled"] for part in ("driver", "toolkit", "devicePlugin")] == [False] * 3
+    assert found["dcgmExporter"]["enabled"] is True
+
+
 # ---- sharing -----------------------------------------------------------------
 
 
@@ -230,6 +245,12 @@ def test_sharing_without_isolation_is_a_warning(kind: Sharing) -> None:
         ),
         (Provider.EKS, {"sharing": "mps", "shares": 2, "image": "bottlerocket"}, "sharing", "Bottlerocket"),
         (Provider.EKS, {"sharing": "mig", "shares": 2}, "shares", "follows from"),
+        (
+            Provider.EXISTING,
+            {"cluster": {"cloud": "oci"}, "sharing": "mps", "shares": 2},
+            "sharing",
+            "NvidiaGpuPlugin",
+        ),
     ],
 )
 def test_sharing_that_cannot_be_is_refused(

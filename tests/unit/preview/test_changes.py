@@ -15,9 +15,11 @@ from muster.model.stack import PodsReady, Scheduler, Stack
 from muster.preview.compare.changes import compare
 from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption import PreemptionChange
+from muster.preview.markdown import format_comment
+from muster.preview.report import to_report
 from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
-from tests.unit.preview.preview_world import LOCAL, ROOT
+from tests.unit.preview.preview_world import LOCAL, ROOT, diff
 
 _FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -237,3 +239,14 @@ def test_a_setting_that_is_a_set_is_written_in_the_same_order_in_every_run() -> 
     assert bought.split(", ") == sorted(bought.split(", "))
     assert "frozenset" not in "".join(each for each in found.values() if each)
     assert "" not in found.values(), "an empty set is no setting"
+
+
+def test_a_report_of_a_changed_order_of_pools_says_which_pool_gets_work_first() -> None:
+    """A file whose lines were moved changes no figure, and where work goes."""
+    one, two = (replace(H100, name=name) for name in ("one", "two"))
+    before, after = (stack(pools=pools) for pools in ((CPU, one, two), (CPU, two, one)))
+    comment = format_comment(to_report([diff(before, after)]))
+    assert "work goes to `two` before `one`" in comment
+    assert "After: `cpu`, `two`, `one`." in comment
+    kai = [replace(side, scheduler=Scheduler.KAI) for side in (before, after)]
+    assert compare(*kai).is_empty, "KAI tries pools in no order"

@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import neighbours, placement, pod_security, pod_templates
+from muster.render.tenancy.policies import claims, neighbours, placement, pod_security, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.policy import Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
@@ -147,6 +147,7 @@ def _stuck(stack: Stack) -> str:
     return " + ".join(
         (
             placement.faults(stack),
+            claims.faults(stack),
             "(pod.spec.?priority.orValue(0) == 0 ? [] : "
             "['remove priority, and name a priority in the labels of the job'])",
             f"(pod.spec.?preemptionPolicy.orValue('{_PREEMPTING}') == '{_PREEMPTING}' ? [] : "

@@ -172,6 +172,18 @@ STUCK_TEMPLATES: Final = {
         "name the key of each of tolerations",
         tolerations=[{"operator": "Exists", "effect": "NoSchedule"}],
     ),
+    "a device by a template": _spec(
+        "resourceClaims[].resourceClaimTemplateName",
+        "a GPU that no quota counts",
+        "remove resourceClaims",
+        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+    ),
+    "a device by its claim": _spec(
+        "resourceClaims[].resourceClaimName",
+        "a GPU that no quota counts",
+        "remove resourceClaims",
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}],
+    ),
     "a gate of one's own": _spec(
         "schedulingGates[].name",
         NODES,

@@ -1,0 +1,111 @@
+"""Devices that a job claims by Dynamic Resource Allocation, as Kueue judges them after admission.
+
+Responsible for the ResourceClaimTemplates that lie beside a job, and those that a ComputeDomain makes. Which
+claims no queue admits at all is a policy's (render/tenancy/policies/claims.py).
+
+Source: https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/pkg/dra/claims.go and
+https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/main/api/nvidia.com/resource/v1beta1, read 2026-11-27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from muster.check.manifests import Json
+from muster.check.policies import Finding, Level
+from muster.controller.kueue.default_queue import mapping
+from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import TenancyMode
+
+KUEUE: Final = "Kueue"
+_KEY: Final = "muster:kueue.deviceClasses"
+# The class of the channels of every ComputeDomain.
+_CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
+
+# Of one request: its DeviceClass and how many devices of it, as in the API.
+_Request = Mapping[str, Any]
+
+
+def claim_templates(bodies: Iterable[Json]) -> dict[str, list[_Request]]:
+    """The requests of each ResourceClaimTemplate, by its name."""
+    found: dict[str, list[_Request]] = {}
+    for body in bodies:
+        if body["kind"] == "ResourceClaimTemplate":
+            requests = mapping(body, "spec", "spec", "devices").get("requests")
+            found[str(body["metadata"].get("name"))] = _listed(requests)
+        elif body["kind"] == "ComputeDomain":
+            channel = mapping(body, "spec", "channel")
+            mode = "All" if channel.get("allocationMode") == "All" else "ExactCount"
+            request = {"exactly": {"deviceClassName": _CHANNELS, "allocationMode": mode}}
+            found[str(mapping(channel, "resourceClaimTemplate").get("name"))] = [request]
+    return found
+
+
+def claim_findings(stack: Stack, body: Json, templates: Mapping[str, list[_Request]]) -> Iterator[Finding]:
+    """Why Kueue makes the Workload of a job inadmissible, which its author sees in no Event."""
+    if stack.scheduler is not Scheduler.KUEUE:
+        return
+    claims = {str(each.get("name")): each for each in _claims(body.get("spec"))}
+    if claims and not stack.kueue.install:
+        message = (
+            "Kueue admits no claim of a DeviceClass that its configuration does not map, and this stack does "
+            "not install Kueue; look for resources.deviceClassMappings there"
+        )
+        yield Finding(Level.WARNED, KUEUE, message)
+        return
+    classes = stack.kueue.device_classes
+    if not classes:
+        if claims and stack.tenancy.mode is not TenancyMode.ENFORCE:
+            yield _refused(f"remove resourceClaims, or map their DeviceClass with {_KEY}")
+        return
+    for name, claim in claims.items():
+        template = claim.get("resourceClaimTemplateName")
+        if template is None:
+            continue  # By its own name, which the policy refuses.
+        if template in templates:
+            for request in templates[template]:
+                yield from _judged(name, str(template), request, classes)
+        else:
+            listed = ", ".join(classes)
+            message = (
+                f"resourceClaims {name}: no file has template {template}; Kueue admits the job if it claims "
+                f"devices of {listed} alone"
+            )
+            yield Finding(Level.WARNED, KUEUE, message)
+
+
+def _judged(name: str, template: str, request: _Request, classes: Mapping[str, str]) -> Iterator[Finding]:
+    place, exactly = f"resourceClaims {name}, template {template}", mapping(request, "exactly")
+    of_class = exactly.get("deviceClassName")
+    if request.get("firstAvailable"):
+        yield _refused(
+            f"{place}: Kueue counts no list of alternatives; write exactly in place of firstAvailable"
+        )
+    elif exactly.get("adminAccess"):
+        yield _refused(f"{place}: Kueue admits no adminAccess; remove it")
+    elif exactly.get("allocationMode") == "All":
+        single = "allocationMode: Single" if of_class == _CHANNELS else "ExactCount and count"
+        yield _refused(f"{place}: Kueue cannot count allocationMode All; write {single}")
+    elif of_class not in classes:
+        fix = f"claim one of {', '.join(classes)}, or map it with {_KEY}"
+        yield _refused(f"{place}: DeviceClass {of_class} is mapped to no quota; {fix}")
+
+
+def _refused(message: str) -> Finding:
+    return Finding(Level.REFUSED, KUEUE, message)
+
+
+def _claims(value: Any) -> Iterator[Json]:
+    """The `resourceClaims` of every pod template below."""
+    if isinstance(value, dict):
+        yield from _listed(value.get("resourceClaims"))
+        for below in value.values():
+            yield from _claims(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _claims(below)
+
+
+def _listed(value: Any) -> list[Json]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
