@@ -7,6 +7,7 @@ policies check Ray.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from types import MappingProxyType
 from typing import Final
 
@@ -17,11 +18,14 @@ from muster.model.violations import Violation
 
 @dataclass(frozen=True, slots=True)
 class MinimumVersion:
-    """`version` is the oldest that is allowed; `reason` completes "X is below Y: ..."; `source` is a URL."""
+    """`version` is the oldest that is allowed; `reason` completes "X is below Y: ..."; `source` is a URL,
+    `read` the day on which it was read.
+    """
 
     version: Version
     reason: str
     source: str
+    read: date
 
 
 MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
@@ -30,36 +34,43 @@ MINIMUM_VERSIONS: Final[Mapping[str, MinimumVersion]] = MappingProxyType(
             Version(1, 30),
             "older ones have no ValidatingAdmissionPolicy of v1, in which Muster's policies are written",
             "https://kubernetes.io/blog/2024/04/24/validating-admission-policy-ga/",
+            date(2026, 11, 23),
         ),
         "gpu-operator": MinimumVersion(
             Version(25, 3, 1),
             "up to 25.3.0 a container can take over its node (CVE-2025-23266)",
             "https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
+            date(2026, 11, 21),
         ),
         "nvidia-container-toolkit": MinimumVersion(
             Version(1, 17, 8),
             "up to 1.17.7 a container can take over its node (CVE-2025-23266)",
             "https://nvd.nist.gov/vuln/detail/CVE-2025-23266",
+            date(2026, 11, 21),
         ),
         "ray": MinimumVersion(
             ray.FLOOR,
             "older dashboards delete jobs for any web page that a user opens (CVE-2026-27482)",
             "https://nvd.nist.gov/vuln/detail/CVE-2026-27482",
+            date(2026, 11, 21),
         ),
         "kueue": MinimumVersion(
             Version(0, 19),
             "Muster writes v1beta2 as 0.19 has it, and older ones drop fields that they do not know",
             "https://github.com/kubernetes-sigs/kueue/blob/v0.19.0/CHANGELOG/CHANGELOG-0.19.md",
+            date(2026, 11, 27),
         ),
         "kuberay": MinimumVersion(
             Version(1, 5),
             "older ones know neither KAI nor Ray's token authentication",
             "https://github.com/ray-project/kuberay/releases/tag/v1.5.0",
+            date(2026, 11, 21),
         ),
         "kai": MinimumVersion(
             Version(0, 17),
             "Muster renders what the charts of 0.17 read",
             "https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
+            date(2026, 11, 27),
         ),
     }
 )

@@ -6,6 +6,7 @@ docs/reference/versions.md read it. Which versions there are to choose from is m
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Final
 
@@ -31,10 +32,14 @@ class Step(StrEnum):
     BACK = "an older minor version"
 
 
+_READ: Final = date(2026, 11, 23)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """`steps` of `component`, where the old version is below `below` (None: any). `reason` has the order, or
     why it is refused. `source` is a URL, or the test that takes the step; `is_tested` says which.
+    `read`: the day on which a URL was read.
     """
 
     component: str
@@ -44,6 +49,7 @@ class Transition:
     source: str
     below: Version | None = None
     is_tested: bool = False
+    read: date = _READ
 
     def applies(self, before: Version, step: Step) -> bool:
         return step in self.steps and (self.below is None or before < self.below)
