@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from muster.config.today import today
 from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.prices import BUILT_IN
+from muster.model.readings import READINGS
 from muster.model.support_calendar import CALENDAR
 from muster.model.transitions import TRANSITIONS
 from muster.paths import IMPORT_ROOT
@@ -79,6 +80,11 @@ TABLES: Final = (
         subject="minimum versions",
         rows=MINIMUM_VERSIONS.values(),
         again="compare the page with muster/model/minimum_versions.py",
+    ),
+    Table(
+        subject="versions that were read",
+        rows=READINGS,
+        again="read the notes of newer patches, and add them in muster/model/readings.py",
     ),
     Table(
         subject="steps between versions",

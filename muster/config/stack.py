@@ -64,7 +64,7 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     root = Section(
         {key.removeprefix(NAMESPACE): value for key, value in document.values.items()}, NAMESPACE, found
     )
-    stack, is_sound = _read(root)
+    stack, is_sound = _read(root, name=_name(document.source))
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
         found.extend(as_written(check(stack, adjacent=adjacent, today=today()), root))
@@ -81,9 +81,14 @@ def _stack(document: Document) -> Stack:
     return stack
 
 
-def _read(root: Section) -> tuple[Stack, bool]:
+def _name(source: str) -> str:
+    """The stack's name: of `stacks/Pulumi.NAME.yaml`, or the first word of what stands for a file."""
+    return Path(source).name.removeprefix("Pulumi.").removesuffix(".yaml").partition(" ")[0]
+
+
+def _read(root: Section, *, name: str) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
-    versions, kubernetes = parse_versions(root.section("versions"))
+    versions, kubernetes, level = parse_versions(root.section("versions"), stack_name=name)
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
@@ -102,6 +107,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),
         versions=versions,
+        version_level=level,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
         kai=parse_kai(root.section("kai")),

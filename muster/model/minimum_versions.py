@@ -1,8 +1,9 @@
 """The versions of each component that Muster installs: from which on, before which, and why.
 
-Not responsible for the step from one version to another (transitions.py), nor for where a version is found:
-artifacts/upstream.py checks the catalogue, the policy pack checks registered resources, and the admission
-policies check Ray.
+From the minimum to the first unknown one versions are within what Muster's suites run or were compared with.
+Newer ones are accepted where their notes were read (readings.py). Not responsible for the step from one
+version to another (transitions.py), nor for where a version is found: artifacts/upstream.py checks the
+catalogue, the policy pack checks registered resources, and the admission policies check Ray.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import ray
+from muster.model.readings import read_versions, reading_of
 from muster.model.versions import Version
 from muster.model.violations import Violation
 
@@ -102,11 +104,19 @@ def out_of_range(component: str, text: str) -> OutOfRange | None:
     if minimum is not None and version < minimum.version:
         message = f"{text} is below {minimum.version}: {minimum.reason}."
         return OutOfRange(message, f"use {minimum.version} or newer.", minimum.source)
-    unknown = FIRST_UNKNOWN.get(component)
-    if unknown is not None and version >= unknown:
+    if is_beyond_suites(component, version) and reading_of(component, version) is None:
+        unknown = FIRST_UNKNOWN[component]
         message = f"{text} is newer than what Muster was compared with, which ends before {unknown}."
-        return OutOfRange(message, f"use a version below {unknown}, or a newer Muster.", "")
+        read = read_versions(component)
+        also = f", one whose notes were read ({', '.join(read)})" if read else ""
+        return OutOfRange(message, f"use a version below {unknown}{also}, or a newer Muster.", "")
     return None
+
+
+def is_beyond_suites(component: str, version: Version) -> bool:
+    """Whether the version is newer than what Muster's suites run."""
+    unknown = FIRST_UNKNOWN.get(component)
+    return unknown is not None and version >= unknown
 
 
 def minimum_version_rules(versions: Mapping[str, str]) -> list[Violation]:

@@ -62,6 +62,7 @@ _PRUNING: Final = (
     "#field-pruning"
 )
 _EKS: Final = "https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html"
+_KUEUE_20: Final = "https://github.com/kubernetes-sigs/kueue/blob/v0.20.0/CHANGELOG/CHANGELOG-0.20.md"
 _UPGRADE_TEST: Final = "tests/integration/kueue_api/test_upgraded_and_uninstalled.py"
 _KUBERAY: Final = "https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/upgrade-guide.html"
 _GPU_OPERATOR: Final = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/upgrade.html"
@@ -90,6 +91,18 @@ def _rows() -> Iterator[Transition]:
         reason="gangs wait and run through it",
         source=_UPGRADE_TEST,
         is_tested=True,
+    )
+    yield Transition(
+        component="kueue",
+        steps=_MINORS,
+        verdict=Verdict.ORDERED,
+        reason=(
+            "first the stored objects, by Kueue's own hack/migrate-to-v1beta2.sh, because 0.20 does not "
+            "serve v1beta1; then to 0.20.6 or newer, before which the API server cannot fill its caches of "
+            f"upgraded objects; the step {_UNTESTED}"
+        ),
+        source=_KUEUE_20,
+        read=date(2026, 11, 27),
     )
     yield Transition(
         component="kuberay",

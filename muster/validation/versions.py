@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from muster.model.minimum_versions import out_of_range
+from muster.model.minimum_versions import FIRST_UNKNOWN, is_beyond_suites, out_of_range
 from muster.model.programs import PLACEMENTS, Program
-from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.readings import reading_of
+from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
 from muster.model.versions import Version
 from muster.model.violations import Violation, at
 
 _PATH: Final = "muster:versions"
+_REQUIRE: Final = at(_PATH, "require")
 _KEYS: Final = {Program.GPU_OPERATOR: "gpuOperator"}
 # Images that a chart's version names, by the program of the chart.
 _IMAGES: Final = {Program.KUEUE: "kueue", Program.KUBERAY: "kuberay"}
@@ -24,7 +26,8 @@ def version_rules(stack: Stack) -> list[Violation]:
     """Every rule about `muster:versions`. The cluster's own version is judged with the cluster."""
     named = {Program(name): text for name, text in stack.versions.items()}
     found = [violation for program, text in named.items() for violation in _judge(stack, program, text)]
-    if found or not named or stack.artifacts is not ArtifactSource.LOCAL:
+    has_errors = any(each.level == "error" for each in found)
+    if has_errors or not named or stack.artifacts is not ArtifactSource.LOCAL:
         return found
     message = "has no effect with `muster:artifacts: local`, which takes what was built on this machine."
     return [Violation(_PATH, message, "remove it, or write `muster:artifacts: upstream`.")]
@@ -44,7 +47,32 @@ def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
         yield Violation(path, problem.message, problem.fix)
     elif not _is_installed(stack, program):
         yield Violation(path, f"has no effect: this stack does not install {title}.", "remove it.")
+    elif is_beyond_suites(program.value, Version.of(text)):
+        yield from _only_read(stack, program, text, path)
     yield from _pinned(stack, program, text, path)
+
+
+def _only_read(stack: Stack, program: Program, text: str, path: str) -> Iterator[Violation]:
+    """A version that no suite has run: refused where the stack requires one that was, otherwise a warning of
+    it and of each action of its notes that touches the stack.
+    """
+    version, title, newest = Version.of(text), PLACEMENTS[program].title, FIRST_UNKNOWN[program.value]
+    reading = reading_of(program.value, version)
+    if reading is None:
+        return
+    if stack.version_level is VersionLevel.RUN:
+        message = f"{text} was not run by Muster's suites, and this stack requires that (`{_REQUIRE}`)."
+        yield Violation(path, message, f"use a version below {newest}, or write `{_REQUIRE}: read`.")
+        return
+    touching = list(reading.touching(version, stack))
+    message = (
+        f"{text} was not run by Muster's suites. Its notes were read on {reading.read}: of "
+        f"{len(reading.required(version))} required actions this stack is touched by {len(touching)}."
+    )
+    fix = f"follow those below, if any, and try it without work that counts; or use a version below {newest}."
+    yield Violation(path, message, fix, level="warning")
+    for where, action in touching:
+        yield Violation(where, f"{title} {text}: {action.summary}.", action.fix, level="warning")
 
 
 def _is_installed(stack: Stack, program: Program) -> bool:
