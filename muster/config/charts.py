@@ -13,7 +13,6 @@ from muster.artifacts.catalogue import catalogue
 from muster.config.section import Section
 from muster.model.charts import ChartOrigin, ChartSource, ImageSource
 from muster.model.clusters import Cluster, ExistingCluster
-from muster.model.names import is_production
 from muster.model.programs import Program
 from muster.model.stack import VersionLevel
 from muster.model.violations import Violation, at, suggestion
@@ -32,12 +31,9 @@ VERSION_KEYS: Final[Mapping[str, Program]] = MappingProxyType(
 KUBERNETES: Final = "kubernetes"
 
 
-def parse_versions(
-    section: Section, *, stack_name: str
-) -> tuple[Mapping[str, str], str | None, VersionLevel]:
+def parse_versions(section: Section) -> tuple[Mapping[str, str], str | None, VersionLevel | None]:
     """Program -> version, the version of Kubernetes, and how well they have to be known."""
-    default = VersionLevel.RUN if is_production(stack_name) else VersionLevel.READ
-    level = section.choice("require", VersionLevel, default) or default
+    level = section.choice("require", VersionLevel) if section.has("require") else None
     named = {program.value: section.text(key) for key, program in VERSION_KEYS.items()}
     kubernetes = section.text(KUBERNETES)
     section.close()

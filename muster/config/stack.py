@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from muster import paths
 from muster.config import bounds
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
@@ -64,10 +65,11 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     root = Section(
         {key.removeprefix(NAMESPACE): value for key, value in document.values.items()}, NAMESPACE, found
     )
-    stack, is_sound = _read(root, name=_name(document.source))
+    stack, is_sound = _read(root)
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
-        found.extend(as_written(check(stack, adjacent=adjacent, today=today()), root))
+        name = paths.stack_name(Path(document.source))
+        found.extend(as_written(check(stack, adjacent=adjacent, today=today(), name=name), root))
         return stack, found
     found.extend(as_written(check_incomplete(stack), root))
     return None, found
@@ -81,14 +83,9 @@ def _stack(document: Document) -> Stack:
     return stack
 
 
-def _name(source: str) -> str:
-    """The stack's name: of `stacks/Pulumi.NAME.yaml`, or the first word of what stands for a file."""
-    return Path(source).name.removeprefix("Pulumi.").removesuffix(".yaml").partition(" ")[0]
-
-
-def _read(root: Section, *, name: str) -> tuple[Stack, bool]:
+def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
-    versions, kubernetes, level = parse_versions(root.section("versions"), stack_name=name)
+    versions, kubernetes, level = parse_versions(root.section("versions"))
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})

@@ -104,19 +104,13 @@ def out_of_range(component: str, text: str) -> OutOfRange | None:
     if minimum is not None and version < minimum.version:
         message = f"{text} is below {minimum.version}: {minimum.reason}."
         return OutOfRange(message, f"use {minimum.version} or newer.", minimum.source)
-    if is_beyond_suites(component, version) and reading_of(component, version) is None:
-        unknown = FIRST_UNKNOWN[component]
+    unknown = FIRST_UNKNOWN.get(component)
+    if unknown is not None and version >= unknown and reading_of(component, version) is None:
         message = f"{text} is newer than what Muster was compared with, which ends before {unknown}."
         read = read_versions(component)
         also = f", one whose notes were read ({', '.join(read)})" if read else ""
         return OutOfRange(message, f"use a version below {unknown}{also}, or a newer Muster.", "")
     return None
-
-
-def is_beyond_suites(component: str, version: Version) -> bool:
-    """Whether the version is newer than what Muster's suites run."""
-    unknown = FIRST_UNKNOWN.get(component)
-    return unknown is not None and version >= unknown
 
 
 def minimum_version_rules(versions: Mapping[str, str]) -> list[Violation]:

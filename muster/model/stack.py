@@ -98,7 +98,7 @@ class Stack:
     """One environment. Pools and priorities are in their canonical order, whatever the order of the file.
 
     `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
-    `version_level`: the least that has to be known of them.
+    `version_level`: the least that has to be known of them; None: what the stack's name asks for.
     """
 
     cluster: Cluster
@@ -113,7 +113,7 @@ class Stack:
     ray: Ray = field(default_factory=Ray)
     kueue: KueueOptions = field(default_factory=KueueOptions)
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    version_level: VersionLevel = VersionLevel.READ
+    version_level: VersionLevel | None = None
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)
