@@ -78,8 +78,10 @@ class ClusterAutoscaler(Component):
 
 
 def flags(cluster_name: pulumi.Input[str]) -> list[pulumi.Input[str]]:
-    """Sources: the FAQ of cluster-autoscaler and cloudprovider/aws/README.md beside it. That each exists was
-    read in config/flags/flags.go at 01ea19e5 (2026-11-21); those of the lease and the log are its libraries'.
+    """The flags of the lease and the log are those of its libraries.
+
+    Sources: kubernetes/autoscaler at 01ea19e5, cluster-autoscaler/FAQ.md, cloudprovider/aws/README.md and
+    config/flags/flags.go, read 2026-11-21
     """
     return [
         "--cloud-provider=aws",

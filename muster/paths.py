@@ -38,6 +38,11 @@ def project(start: Path | None = None) -> Path:
     return origin
 
 
+def stack_name(file: Path) -> str:
+    """`stacks/Pulumi.dev.yaml` is stack `dev`."""
+    return file.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
+
+
 def stack_file(name: str, *, start: Path | None = None) -> Path:
     """The file of the stack `name` in the project, whether it exists or not."""
     return project(start) / STACKS / f"Pulumi.{name}.yaml"

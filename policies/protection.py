@@ -6,6 +6,7 @@ from typing import Final
 
 from pulumi_policy import Severity
 
+from muster.model.names import PRODUCTION
 from muster.policies.registered import Resource
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
@@ -45,7 +46,7 @@ RULES: Final = (
         remediation="write `protect: true` under muster:cluster.",
         url="https://www.pulumi.com/docs/iac/concepts/options/protect/",
         thresholds={
-            "stacks": Threshold(["prod", "*-prod"], {"type": "array", "items": {"type": "string"}}),
+            "stacks": Threshold(list(PRODUCTION), {"type": "array", "items": {"type": "string"}}),
         },
     ),
 )

@@ -6,13 +6,15 @@ import argparse
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from muster.cli.version import version as version_of_checkout
+from muster.config.today import today
 from muster.errors import MusterError
+from muster.facts import facts, old_facts
 from release import git, packages
 from release.agreement import Checkout, disagreements
 from release.changelog import UNRELEASED, Section, sections
@@ -34,9 +36,16 @@ def main() -> int:
         help="make it although something disagrees; the notes are of what is unreleased",
     )
     parser.add_argument("--without-image", action="store_true", help="leave out the controller's image")
+    parser.add_argument(
+        "--old-fact",
+        action="append",
+        default=[],
+        metavar="SUBJECT",
+        help="release although these facts are old, as `python -m muster.facts` names them; can be repeated",
+    )
     given = parser.parse_args()
     try:
-        _release(given.out, is_draft=given.draft, has_image=not given.without_image)
+        _release(given.out, is_draft=given.draft, has_image=not given.without_image, accepted=given.old_fact)
     except MusterError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
@@ -46,7 +55,7 @@ def main() -> int:
     return 0
 
 
-def _release(out: Path, *, is_draft: bool, has_image: bool) -> None:
+def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[str]) -> None:
     started, version = datetime.now(UTC), version_of_checkout()
     commit, made_at = git.commit(ROOT), git.committed_at(ROOT)
     known = sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
@@ -56,7 +65,7 @@ def _release(out: Path, *, is_draft: bool, has_image: bool) -> None:
         tagged=git.commit_of_tag(ROOT, f"v{version}"),
         changed=git.changed(ROOT),
     )
-    found = list(disagreements(checkout, known))
+    found = [*disagreements(checkout, known), *old_facts(facts(), day=today(), accepted=accepted)]
     if found and not is_draft:
         raise ReleaseError("\n".join(["not made:", *found, "Or rehearse it with `make release DRAFT=1`."]))
     for line in found:

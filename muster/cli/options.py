@@ -81,12 +81,7 @@ autoscaler_option = click.option(
 def stack_names() -> list[str]:
     """The names of the project's stacks, sorted."""
     files = (paths.project() / paths.STACKS).glob("Pulumi.*.yaml")
-    return sorted(stack_name(file) for file in files)
-
-
-def stack_name(file: Path) -> str:
-    """`stacks/Pulumi.dev.yaml` is stack `dev`."""
-    return file.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
+    return sorted(paths.stack_name(file) for file in files)
 
 
 def stack_path(stack: str) -> Path:

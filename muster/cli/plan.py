@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from muster.cli.assumptions import Written
-from muster.cli.options import stack_name
 from muster.cli.output import note, progress
 from muster.config import load
 from muster.errors import MusterError
 from muster.model.stack import Scheduler
+from muster.paths import stack_name
 from muster.preview.proposal.evaluate import INTERRUPTED, Budget, Subject
 from muster.preview.proposal.goals import Goal, Sample, parse_goal
 from muster.preview.proposal.knobs import Key, Values

@@ -12,10 +12,11 @@ from typing import Final
 
 import click
 
-from muster.cli.options import existing_stack, stack_name, stack_path
+from muster.cli.options import existing_stack, stack_path
 from muster.cli.revision import check_revision, default_revision, file_at
 from muster.config.project import PROJECT_FILE, extended_file
 from muster.errors import MusterError
+from muster.paths import stack_name
 from muster.preview.inputs import NONE, parse_stack_option
 
 _DEFAULT: Final = "Default: the stack's file where this branch left the default branch."

@@ -14,6 +14,7 @@ from muster.config.section import Section
 from muster.model.charts import ChartOrigin, ChartSource, ImageSource
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.programs import Program
+from muster.model.stack import VersionLevel
 from muster.model.violations import Violation, at, suggestion
 
 _ONE: Final = "write one of `mirror:` and `path:`, or neither for each project's own repository."
@@ -30,12 +31,14 @@ VERSION_KEYS: Final[Mapping[str, Program]] = MappingProxyType(
 KUBERNETES: Final = "kubernetes"
 
 
-def parse_versions(section: Section) -> tuple[Mapping[str, str], str | None]:
-    """Program -> version, and the version of Kubernetes."""
+def parse_versions(section: Section) -> tuple[Mapping[str, str], str | None, VersionLevel | None]:
+    """Program -> version, the version of Kubernetes, and how well they have to be known."""
+    level = section.choice("require", VersionLevel) if section.has("require") else None
     named = {program.value: section.text(key) for key, program in VERSION_KEYS.items()}
     kubernetes = section.text(KUBERNETES)
     section.close()
-    return MappingProxyType({name: text for name, text in named.items() if text is not None}), kubernetes
+    versions = MappingProxyType({name: text for name, text in named.items() if text is not None})
+    return versions, kubernetes, level
 
 
 def with_kubernetes(cluster: Cluster | None, version: str | None, *, root: Section) -> Cluster | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from muster import paths
 from muster.config import bounds
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
@@ -69,7 +70,8 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     stack, is_sound = _read(root)
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
-        found.extend(as_written(check(stack, adjacent=adjacent, today=today()), root))
+        name = paths.stack_name(Path(document.source))
+        found.extend(as_written(check(stack, adjacent=adjacent, today=today(), name=name), root))
         return stack, found
     found.extend(as_written(check_incomplete(stack), root))
     return None, found
@@ -85,7 +87,7 @@ def _stack(document: Document) -> Stack:
 
 def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
-    versions, kubernetes = parse_versions(root.section("versions"))
+    versions, kubernetes, level = parse_versions(root.section("versions"))
     gpu_operator = _program(root.section("gpuOperator"), ProgramOptions(install=None))
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
     cluster = _with_cloud(cluster, gpu_operator)
@@ -106,6 +108,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),
         versions=versions,
+        version_level=level,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
         kai=parse_kai(root.section("kai")),

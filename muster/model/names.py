@@ -4,8 +4,17 @@ Contains every name that two of our programs, or one of them and a cluster, have
 a user chooses (pools, teams, departments, priorities) are in the stack file.
 """
 
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
+
+PRODUCTION: Final = ("prod", "*-prod")
+"""Stacks of these names are held to more from the first day: images by digest, protection, run versions."""
+
+
+def is_production(stack_name: str) -> bool:
+    return any(fnmatchcase(stack_name, pattern) for pattern in PRODUCTION)
+
 
 # Our own API group. GangPolicy is cluster-scoped: one policy bounds every team alike.
 GROUP: Final = "muster.dev"

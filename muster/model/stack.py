@@ -45,6 +45,15 @@ class ArtifactSource(StrEnum):
     UPSTREAM = "upstream"
 
 
+class VersionLevel(StrEnum):
+    """How well the named versions are known. `run`: Muster's suites run them. `read`: their release notes
+    were read, too (readings.py).
+    """
+
+    RUN = "run"
+    READ = "read"
+
+
 def retains_crds(artifacts: ArtifactSource) -> bool:
     """Whether CRDs stay when a stack is destroyed. Deleting a CRD deletes all objects of its kind, also those
     of other clients. On a local cluster, which belongs to the stack alone, CRDs are deleted.
@@ -89,6 +98,7 @@ class Stack:
     """One environment. `pools` are sorted by Pool.order; equal ones stay in the order that is given.
 
     `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
+    `version_level`: the least that has to be known of them; None: what the stack's name asks for.
     """
 
     cluster: Cluster
@@ -103,6 +113,7 @@ class Stack:
     ray: Ray = field(default_factory=Ray)
     kueue: KueueOptions = field(default_factory=KueueOptions)
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    version_level: VersionLevel | None = None
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
     kai: KaiSettings = field(default_factory=KaiSettings)

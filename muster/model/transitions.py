@@ -6,6 +6,7 @@ docs/reference/versions.md read it. Which versions there are to choose from is m
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Final
 
@@ -31,10 +32,14 @@ class Step(StrEnum):
     BACK = "an older minor version"
 
 
+_READ: Final = date(2026, 11, 23)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """`steps` of `component`, where the old version is below `below` (None: any). `reason` has the order, or
     why it is refused. `source` is a URL, or the test that takes the step; `is_tested` says which.
+    `read`: the day on which a URL was read.
     """
 
     component: str
@@ -44,6 +49,7 @@ class Transition:
     source: str
     below: Version | None = None
     is_tested: bool = False
+    read: date = _READ
 
     def applies(self, before: Version, step: Step) -> bool:
         return step in self.steps and (self.below is None or before < self.below)
@@ -56,6 +62,7 @@ _PRUNING: Final = (
     "#field-pruning"
 )
 _EKS: Final = "https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html"
+_KUEUE_20: Final = "https://github.com/kubernetes-sigs/kueue/blob/v0.20.0/CHANGELOG/CHANGELOG-0.20.md"
 _UPGRADE_TEST: Final = "tests/integration/kueue_api/test_upgraded_and_uninstalled.py"
 _KUBERAY: Final = "https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/upgrade-guide.html"
 _GPU_OPERATOR: Final = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/upgrade.html"
@@ -84,6 +91,18 @@ def _rows() -> Iterator[Transition]:
         reason="gangs wait and run through it",
         source=_UPGRADE_TEST,
         is_tested=True,
+    )
+    yield Transition(
+        component="kueue",
+        steps=_MINORS,
+        verdict=Verdict.ORDERED,
+        reason=(
+            "first the stored objects, by Kueue's own hack/migrate-to-v1beta2.sh, because 0.20 does not "
+            "serve v1beta1; then to 0.20.6 or newer, before which the API server cannot fill its caches of "
+            f"upgraded objects; the step {_UNTESTED}"
+        ),
+        source=_KUEUE_20,
+        read=date(2026, 11, 27),
     )
     yield Transition(
         component="kuberay",

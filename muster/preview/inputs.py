@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
+from muster import paths
 from muster.config import ConfigError, parse
 from muster.config.document import Document
 from muster.config.project import load_document
@@ -150,8 +151,7 @@ def parse_stack_option(value: str) -> tuple[str, Path]:
 
 
 def _stack_of_file(path: Path, side: LoadedSide) -> str:
-    """`stacks/Pulumi.dev.yaml` is stack `dev`."""
-    return path.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
+    return paths.stack_name(path)
 
 
 def _stack_of_plan(path: Path, found: Plan) -> str:

@@ -4,6 +4,7 @@ from typing import Final
 
 from muster.artifacts.catalogue import catalogue
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
+from muster.model.readings import READINGS, Action, Reading
 from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
 from muster.reference.markdown import WRITTEN, table
@@ -26,6 +27,15 @@ config:
 not Muster's own has no digest in Muster: `muster image pin STACK` writes it.
 
 ## What can be named
+"""
+_READ: Final = """\
+## Versions that were read and not run
+
+Muster's suites run versions from `From` and before `Before`. The following are newer: their release notes
+were read, and each action that the notes require was judged against what a stack can say. `muster validate`
+accepts such a version, warns that no suite has run it, and warns of each action that touches the stack, at
+the key that it concerns. `muster:versions.require: run` refuses them; that is the default of stacks named
+`prod` or `*-prod`. A version that is in neither table is refused.
 """
 _STEPS: Final = """\
 ## Steps from one version to another
@@ -58,6 +68,8 @@ def page() -> str:
     parts = (
         _HEAD,
         _versions(),
+        _READ,
+        *map(_reading, READINGS),
         _STEPS,
         table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)),
         _CALENDAR,
@@ -66,6 +78,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
+_ACTION_HEAD: Final = ("What the notes require", "Which stacks it touches", "Fix")
 _TRANSITION_HEAD: Final = ("Component", "Step", "Verdict", "Why, and in which order", "Source")
 
 
@@ -79,6 +92,18 @@ def _versions() -> str:
             (name, own, str(minimum.version), str(below or ""), minimum.reason, f"<{minimum.source}>")
         )
     return table(("Component", "Muster's own", "From", "Before", "Why not older", "Source"), rows)
+
+
+def _reading(reading: Reading) -> str:
+    source = " and ".join(f"<{place}>" for place in reading.source.split(", "))
+    head = f"{reading.component} {', '.join(reading.versions)}, by {source}, read on {reading.read}:"
+    return f"{head}\n\n{table(_ACTION_HEAD, map(_action, reading.actions))}"
+
+
+def _action(action: Action) -> tuple[str, ...]:
+    span = (f"from {action.first}" if action.first else "", f"before {action.until}" if action.until else "")
+    when = f" ({' and '.join(filter(None, span))})" if any(span) else ""
+    return f"{action.summary}{when}", action.concerns, action.fix
 
 
 def _transition(row: Transition) -> tuple[str, ...]:

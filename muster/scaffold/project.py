@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,12 @@ from muster import paths
 from muster.config.scaffold import template as stack_file
 from muster.config.schema import stack_schema
 from muster.config.schema.project import project_config
+from muster.model.names import is_production
 from muster.model.providers import Provider
 
 FILES: Final = Path(__file__).parent / "files"
 SCHEMA: Final = "schema.json"
 """The schema's file, beside the stack files. Their first line names it, for editors."""
-# The names for which rule protect-prod and images-by-digest hold without exception from the first day.
-_PRODUCTION: Final = ("prod", "*-prod")
 
 
 class Target(StrEnum):
@@ -83,17 +81,13 @@ def examples(project: Project) -> dict[str, str]:
 
 def lenient_policies(name: str) -> dict[str, str]:
     """The levels of the policies for a stack that is not production: path in the project -> text."""
-    return {} if _is_production(name) else {f"policies/{name}.json": _read("policies/lenient.json")}
-
-
-def _is_production(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in _PRODUCTION)
+    return {} if is_production(name) else {f"policies/{name}.json": _read("policies/lenient.json")}
 
 
 def _pack(name: str) -> str:
     """The options of `pulumi preview` for the policies of a stack."""
     return "--policy-pack policies" + (
-        "" if _is_production(name) else f" --policy-pack-config policies/{name}.json"
+        "" if is_production(name) else f" --policy-pack-config policies/{name}.json"
     )
 
 

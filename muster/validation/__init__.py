@@ -1,7 +1,7 @@
 """The rules that a stack has to keep: pure functions from the stack to its violations.
 
-    check(stack, adjacent=...)        every rule of STACK_RULES, duplicate_cluster_rules and, with a day,
-                                      support_rules
+    check(stack, adjacent=...)        every rule of STACK_RULES, duplicate_cluster_rules, read_version_rules
+                                      and, with a day, support_rules
     check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
 Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
@@ -39,7 +39,7 @@ from muster.validation.shared_queues import shared_queue_rules
 from muster.validation.sharing import sharing_rules
 from muster.validation.support import support_rules
 from muster.validation.tenancy import tenancy_rules
-from muster.validation.versions import version_rules
+from muster.validation.versions import read_version_rules, version_rules
 
 __all__ = ["STACK_RULES", "check", "check_incomplete"]
 
@@ -70,13 +70,14 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
 
 
 def check(
-    stack: Stack, *, adjacent: Mapping[str, ClusterIdentity], today: date | None = None
+    stack: Stack, *, adjacent: Mapping[str, ClusterIdentity], today: date | None = None, name: str = ""
 ) -> list[Violation]:
-    """Every violation of the stack. `adjacent` maps the name of every other stack to its cluster; without
-    `today` nothing is said about the support of its Kubernetes version.
+    """Every violation of the stack called `name`. `adjacent` maps the name of every other stack to its
+    cluster; without `today` nothing is said about the support of its Kubernetes version.
     """
     found = [violation for rule in STACK_RULES for violation in rule(stack)]
     support = () if today is None else support_rules(stack, today=today)
+    found += read_version_rules(stack, name=name)
     return [*found, *duplicate_cluster_rules(stack.cluster, adjacent), *support]
 
 

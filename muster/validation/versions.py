@@ -8,13 +8,16 @@ from contextlib import suppress
 from typing import Final
 
 from muster.model.gpu_operator import installation
-from muster.model.minimum_versions import out_of_range
+from muster.model.minimum_versions import FIRST_UNKNOWN, out_of_range
+from muster.model.names import is_production
 from muster.model.programs import PLACEMENTS, Program
-from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.readings import Reading, reading_of
+from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
 from muster.model.versions import Version
 from muster.model.violations import Violation, at
 
 _PATH: Final = "muster:versions"
+_REQUIRE: Final = at(_PATH, "require")
 _KEYS: Final = {Program.GPU_OPERATOR: "gpuOperator"}
 # Images that a chart's version names, by the program of the chart.
 _IMAGES: Final = {Program.KUEUE: "kueue", Program.KUBERAY: "kuberay"}
@@ -31,8 +34,41 @@ def version_rules(stack: Stack) -> list[Violation]:
     return [Violation(_PATH, message, "remove it, or write `muster:artifacts: upstream`.")]
 
 
+def read_version_rules(stack: Stack, *, name: str) -> Iterator[Violation]:
+    """Versions that no suite has run: refused where the stack, or its name, requires one that was run.
+    Otherwise a warning of each, and of each action of its notes that touches the stack.
+    """
+    by_name = VersionLevel.RUN if is_production(name) else VersionLevel.READ
+    level = stack.version_level or by_name
+    for component, text in stack.versions.items():
+        program, version = Program(component), _read(text)
+        reading = None if version is None else reading_of(component, version)
+        if version is not None and reading is not None and _is_installed(stack, program):
+            yield from _only_read(stack, program, version, reading, level)
+
+
+def _only_read(
+    stack: Stack, program: Program, version: Version, reading: Reading, level: VersionLevel
+) -> Iterator[Violation]:
+    path, newest = _path(program), FIRST_UNKNOWN[program.value]
+    if level is VersionLevel.RUN:
+        message = f"{version} was not run by Muster's suites, and this stack requires that (`{_REQUIRE}`)."
+        yield Violation(path, message, f"use a version below {newest}, or write `{_REQUIRE}: read`.")
+        return
+    touching = list(reading.touching(version, stack))
+    message = (
+        f"{version} was not run by Muster's suites. Its notes were read on {reading.read}: of "
+        f"{len(reading.required(version))} required actions this stack is touched by {len(touching)}."
+    )
+    fix = f"follow those below, if any, and try it without work that counts; or use a version below {newest}."
+    yield Violation(path, message, fix, level="warning")
+    for where, action in touching:
+        summary = f"{PLACEMENTS[program].title} {version}: {action.summary}."
+        yield Violation(where, summary, action.fix, level="warning")
+
+
 def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
-    path, title = at(_PATH, _KEYS.get(program, program.value)), PLACEMENTS[program].title
+    path, title = _path(program), PLACEMENTS[program].title
     try:
         Version.of(text)
     except ValueError:
@@ -46,6 +82,10 @@ def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
     elif not _is_installed(stack, program):
         yield Violation(path, f"has no effect: this stack does not install {title}.", "remove it.")
     yield from _pinned(stack, program, text, path)
+
+
+def _path(program: Program) -> str:
+    return at(_PATH, _KEYS.get(program, program.value))
 
 
 def _is_installed(stack: Stack, program: Program) -> bool:

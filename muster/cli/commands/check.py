@@ -11,12 +11,13 @@ import yaml
 from muster.check import manifests, report
 from muster.check.admission import Admission
 from muster.cli.command import command
-from muster.cli.options import STACK, existing_stack, json_option, stack_name
+from muster.cli.options import STACK, existing_stack, json_option
 from muster.cli.output import STDOUT, note, put, put_json
 from muster.config import ConfigError, load
 from muster.errors import ExitCode, MusterError
 from muster.model.plural import many
 from muster.model.stack import Stack
+from muster.paths import stack_name
 from muster.validation.placeholders import placeholder_rules
 
 _EXAMPLES = """

@@ -21,7 +21,6 @@ from muster.cli.options import (
     kubeconfig_option,
     kubeconfig_path,
     stack_argument,
-    stack_name,
 )
 from muster.cli.output import note, put, put_json
 from muster.cli.version import version
@@ -39,6 +38,7 @@ from muster.live.sanitize import sanitize_line
 from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
 from muster.model.stack import Stack
+from muster.paths import stack_name
 from muster.preview.pricing import read_price_file, write_price_file
 
 _SIGNS: Final = {State.OK: "ok     ", State.FAILED: "FAILED ", State.UNKNOWN: "?      "}

@@ -11,7 +11,7 @@ import click
 
 from muster import config
 from muster.cli.command import command
-from muster.cli.options import FILE, context_option, existing_stack, json_option, stack_argument, stack_name
+from muster.cli.options import FILE, context_option, existing_stack, json_option, stack_argument
 from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
@@ -20,6 +20,7 @@ from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.model.durations import parse_duration
 from muster.model.stack import Scheduler, Stack
+from muster.paths import stack_name
 from muster.preview import markdown
 from muster.preview.html import format_html
 from muster.preview.inputs import NONE, InputError, parse_stack_option

@@ -22,12 +22,13 @@ from muster.config.schema.kinds import (
     words,
 )
 from muster.model.gangpolicy import crd
+from muster.model.names import PRODUCTION
 from muster.model.observability import Observability, Scraping
 from muster.model.programs import PLACEMENTS
 from muster.model.quantities import format_memory
 from muster.model.ray import Ray, RayAuth
 from muster.model.recording import RecordingSettings
-from muster.model.stack import GangMode, PodsReady
+from muster.model.stack import GangMode, PodsReady, VersionLevel
 from muster.model.tenancy import (
     MOST_KIBIBYTES,
     MOST_OBJECTS,
@@ -193,8 +194,19 @@ def versions() -> Schema:
         for name, program in VERSION_KEYS.items()
     }
     kubernetes = "The cluster's version, as `cluster.version`; write one of them."
+    production = " or ".join(f"`{name}`" for name in PRODUCTION)
+    require = (
+        "How well versions have to be known. `run`: Muster's suites run them. `read`: their release notes "
+        "were read, too, and what they require of this stack is a warning."
+    )
     return mapping(
-        {**programs, KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`", example="1.36")}
+        {
+            **programs,
+            KUBERNETES: key(kubernetes, text(), otherwise="as in `cluster.version`", example="1.36"),
+            "require": key(
+                require, choice(VersionLevel), otherwise=f"`run` for stacks named {production}, else `read`"
+            ),
+        }
     )
 
 

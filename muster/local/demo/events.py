@@ -153,7 +153,7 @@ def _of_workload(workload: Object, who: str) -> Iterator[Event]:
     if reserved is not None and reserved["status"] == "True":
         since = reserved["lastTransitionTime"]
         yield Event(f"{uid}/quota/{since}", who, f"quota reserved: {_flavors(workload)}", since)
-    elif reserved is not None and reserved.get("reason") in ("Pending", "Inadmissible"):
+    elif reserved is not None:
         yield Event(f"{uid}/pending/{reserved['message']}", who, f"waits: {reserved['message']}")
     evicted = condition(workload, "Evicted")
     if evicted is not None and evicted["status"] == "True":

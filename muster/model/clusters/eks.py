@@ -99,8 +99,8 @@ class Access:
     groups: tuple[str, ...] = ()
 
 
-# Read on 2026-11-23; it has images for Kubernetes 1.31 to 1.37.
-# https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261023
+# It has images for Kubernetes 1.31 to 1.37.
+# Source: https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261023, read 2026-11-23
 IMAGE_RELEASE: Final = "v20261023"
 
 _SYSTEM: Final = SystemPool(machine=MACHINES["m6i.xlarge"])

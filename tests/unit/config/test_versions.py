@@ -99,7 +99,7 @@ def test_a_version_is_reported_at_the_line_where_it_is_written() -> None:
     ("versions", "key", "expected"),
     [
         ({"kueue": "0.18.3"}, "kueue", "below 0.19.0"),
-        ({"kuberay": "1.7.0"}, "kuberay", "use a version below 1.7.0"),
+        ({"kuberay": "1.8.0"}, "kuberay", "use a version below 1.7.0"),
         ({"kuberay": "latest"}, "kuberay", "is no version"),
         ({"kuberay": "1.6"}, "kuberay", 'write its patch, too: "1.6.0"'),
         ({"kuberay": 1.6}, "kuberay", "put the value in quotes"),

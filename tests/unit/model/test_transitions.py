@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
         ("kueue", "0.19.1", "0.19.2", Verdict.SAFE),
         ("kueue", "0.18.3", "0.19.2", Verdict.REFUSED),
         ("kueue", "0.19.2", "0.19.1", Verdict.ORDERED),
-        ("kueue", "0.19.2", "0.20.0", Verdict.REFUSED),
+        ("kueue", "0.19.2", "0.20.6", Verdict.ORDERED),
+        ("kueue", "0.19.2", "0.21.0", Verdict.REFUSED),
         ("kuberay", "1.6.1", "1.6.2", Verdict.SAFE),
         ("kuberay", "1.5.1", "1.6.2", Verdict.ORDERED),
         ("kuberay", "1.6.2", "1.5.1", Verdict.REFUSED),
@@ -33,7 +34,7 @@ def test_a_step_has_its_verdict_with_a_source(
     found = judge(component, before, after)
     assert found is not None
     assert found.verdict is verdict
-    assert found.source or after == "0.20.0"
+    assert found.source or after == "0.21.0"
     assert found.reason
 
 

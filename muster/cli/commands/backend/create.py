@@ -6,8 +6,9 @@ import click
 
 from muster import config
 from muster.cli.command import command
-from muster.cli.options import existing_stack, stack_argument, stack_name
+from muster.cli.options import existing_stack, stack_argument
 from muster.cloud.backend import make
+from muster.paths import stack_name
 
 
 @command(examples="muster backend create gke-prod")

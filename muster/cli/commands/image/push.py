@@ -9,9 +9,10 @@ from muster.artifacts.publish.target import make_repository
 from muster.cli.command import command
 from muster.cli.commands.image.repository import has_player
 from muster.cli.commands.image.repository import repository as repository_for
-from muster.cli.options import existing_stack, stack_argument, stack_name
+from muster.cli.options import existing_stack, stack_argument
 from muster.cli.output import progress
 from muster.errors import ExitCode
+from muster.paths import stack_name
 
 _EXAMPLES = """
 muster image push gke-prod

@@ -1,0 +1,105 @@
+"""Versions whose notes were read: accepted with what they require, refused where a run is required."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.config.document import parse_text
+from muster.config.scaffold import template
+from muster.config.stack import examine
+from muster.model.minimum_versions import FIRST_UNKNOWN
+from muster.model.providers import Provider
+from muster.model.readings import READINGS
+from muster.model.versions import Version
+from muster.model.violations import Violation
+
+KUEUE = "muster:versions.kueue"
+
+
+def violations(versions: Mapping[str, str], *, name: str = "dev", **more: Any) -> list[Violation]:
+    config: dict[str, Any] = yaml.safe_load(template("here", Provider.EXISTING))["config"]
+    text = yaml.safe_dump({"config": config | {"muster:versions": dict(versions)} | more})
+    return examine(parse_text(text, source=f"stacks/Pulumi.{name}.yaml"))[1]
+
+
+def at(path: str, found: list[Violation]) -> list[Violation]:
+    return [each for each in found if each.path == path]
+
+
+@pytest.mark.parametrize(("program", "version"), [("kueue", "0.20.4"), ("kuberay", "1.7.1")])
+def test_a_read_version_is_accepted_and_says_so(program: str, version: str) -> None:
+    found = violations({program: version})
+    assert [each for each in found if each.level == "error"] == []
+    first = at(f"muster:versions.{program}", found)[0]
+    assert f"{version} was not run by Muster's suites" in first.message
+    assert "read on 2026-11-27" in first.message
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.20.99", "0.21.0"])
+def test_a_version_that_nobody_read_is_refused(version: str) -> None:
+    (found,) = at(KUEUE, violations({"kueue": version}))
+    assert found.level == "error"
+    assert "0.20.7" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "require", "level"),
+    [
+        ("dev", None, "warning"),
+        ("dev", "run", "error"),
+        ("gke-prod", None, "error"),
+        ("gke-prod", "read", "warning"),
+        ("product", None, "warning"),
+    ],
+)
+def test_production_requires_a_version_that_was_run(name: str, require: str | None, level: str) -> None:
+    said = {"kueue": "0.20.6"} | ({"require": require} if require else {})
+    (found,) = at(KUEUE, violations(said, name=name))
+    assert found.level == level
+    assert at(KUEUE, violations({"kueue": "0.19.2", "require": "run"}, name=name)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("muster:priorities.default", {"muster:priorities": {"default": 10}}),
+        (
+            "muster:kueue.admissionFairSharing",
+            {"muster:kueue": {"admissionFairSharing": {"halfLife": "1h"}}},
+        ),
+        ("muster:tenancy.mode", {"muster:tenancy": "off"}),
+    ],
+)
+def test_an_action_is_told_where_it_touches_the_stack(path: str, said: dict[str, Any]) -> None:
+    without, touched = violations({"kueue": "0.20.6"}), violations({"kueue": "0.20.6"}, **said)
+    assert at(path, without) == []
+    assert any("Kueue 0.20.6: " in each.message for each in at(path, touched))
+    assert "this stack is touched by 1." in at(KUEUE, touched)[0].message
+
+
+def test_an_action_ends_with_the_version_that_mended_it() -> None:
+    assert len(at(KUEUE, violations({"kueue": "0.20.5"}))) == 2
+    assert len(at(KUEUE, violations({"kueue": "0.20.6"}))) == 1
+
+
+def test_each_action_touches_a_stack_or_says_why_it_touches_none() -> None:
+    for reading in READINGS:
+        assert all(Version.of(text) >= FIRST_UNKNOWN[reading.component] for text in reading.versions)
+        for action in reading.actions:
+            assert action.concerns.startswith("none: ") is (action.touches is None)
+            assert bool(action.fix) is (action.touches is not None)
+
+
+def test_nothing_asks_for_what_kueue_0_20_no_longer_serves() -> None:
+    package = Path(__file__).resolve().parents[3] / "muster"
+    files = [
+        file
+        for folder in (package, package / "components", package / "policies")
+        for file in folder.rglob("*")
+        if file.suffix in {".py", ".yaml", ".template"} and "programs" not in file.parts
+    ]
+    assert len(files) > 300
+    assert [str(file) for file in files if "kueue.x-k8s.io/v1beta1" in file.read_text(encoding="utf-8")] == []
