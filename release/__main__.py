@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.cli.version import version as version_of_checkout
+from muster.distribution import version as version_of_checkout
 from muster.errors import MusterError
 from release import git, packages
 from release.agreement import Checkout, disagreements
