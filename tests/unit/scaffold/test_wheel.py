@@ -181,6 +181,15 @@ def test_wheel_of_the_installation_replaces_another_build_where_files_are_replac
     assert f"#sha256={digest}\n" in (project / "requirements.txt").read_text(encoding="utf-8")
 
 
+def test_wheel_of_a_project_is_found_from_its_environment(
+    project: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What pip 23 to 26 record of `file:./wheels/FILE`.
+    recorded.write_text(json.dumps({"archive_info": {}, "url": f"file:///./wheels/{FILE}"}), encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(project / ".venv"))
+    assert installed_wheel(version()) == project / "wheels" / FILE
+
+
 def test_another_version_is_not_taken(wheel: Path) -> None:
     assert installed_wheel("99.0.0") is None
 
