@@ -43,7 +43,7 @@ def installed_wheel(version: str) -> Path | None:
     except metadata.PackageNotFoundError:
         return None
     url = urlsplit(json.loads(recorded).get("url", "")) if recorded else urlsplit("")
-    # pip records `file:./wheels/X` of a project's requirements with a root. The environment lies in the project.
+    # pip records a project's relative path with a root. The environment lies in the project.
     is_relative = url.path.startswith("/./")
     wheel = Path(sys.prefix).parent / url.path[3:] if is_relative else Path(url2pathname(url.path))
     is_ours = url.scheme == "file" and wheel.name == wheel_name(version)
