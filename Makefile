@@ -16,10 +16,11 @@ BASE ?= HEAD
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(STAMP): requirements/dev.txt
+$(STAMP): requirements/dev.txt pyproject.toml
 	@./.ci/python $(PYTHON) $(VENV)
 	@echo "installing Python packages into $(VENV)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip uninstall --quiet --quiet --yes muster # the package's name before muster-gpu: two would both put `muster` on the path
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

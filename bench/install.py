@@ -47,11 +47,11 @@ def main() -> None:
         wheel = build_wheel(Path(folder))
         print(f"{wheel.name}: {wheel.stat().st_size / _MEGABYTE:.1f} MB")
         print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.0f} before the first run\n")
-        print("| install | MB | packages | seconds | seconds of CPU | runs |")
+        print("| extra | MB | packages | seconds | seconds of CPU | runs |")
         print("|---|---:|---:|---:|---:|---:|")
         for extra in options.extras:
             costs = [_measure(Path(folder), wheel, extra) for _ in range(options.runs + 1)][1:]
-            print(f"| `{_requirement(wheel, extra)}` | {_row(costs)} |", flush=True)
+            print(f"| `{extra}` | {_row(costs)} |", flush=True)
 
 
 def _measure(folder: Path, wheel: Path, extra: str) -> Cost:
@@ -59,21 +59,11 @@ def _measure(folder: Path, wheel: Path, extra: str) -> Cost:
         python = make_environment(Path(environment))
         before, installed = _bytes(Path(environment)), _packages(python)
         begun, used = time.monotonic(), _processor()
-        install(
-            python,
-            _requirement(wheel, extra),
-            wheels=wheel.parent,
-            constraints=REQUIREMENTS / "constraints.txt",
-        )
+        requirement = f"{wheel}[{extra}]" if extra else str(wheel)
+        install(python, requirement, constraints=REQUIREMENTS / "constraints.txt")
         seconds, cpu = time.monotonic() - begun, _processor() - used
         size = (_bytes(Path(environment)) - before) / _MEGABYTE
         return Cost(size, _packages(python) - installed, seconds, cpu)
-
-
-def _requirement(wheel: Path, extra: str) -> str:
-    """This version: on PyPI the name belongs to another project."""
-    version = wheel.name.split("-")[1]
-    return f"muster[{extra}]=={version}" if extra else f"muster=={version}"
 
 
 def _processor() -> float:

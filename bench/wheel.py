@@ -42,10 +42,10 @@ def make_environment(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def install(python: Path, *requirements: str, wheels: Path, constraints: Path) -> None:
+def install(python: Path, *requirements: str, constraints: Path) -> None:
     """Install with pip and its cache, where it has one."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--find-links", str(wheels), "--constraint", str(constraints), *requirements]
+    command += ["--constraint", str(constraints), *requirements]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

@@ -9,18 +9,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pulumi_policy import Severity
 
 from muster import paths
+from muster.bounded_yaml import load_all
 from muster.config.project import extended_file
 from muster.policies.registered import BUNDLE
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
-# The forms in which credentials come: private keys, AWS key ids, tokens of GitHub, GitLab and Slack, JWTs.
+# The forms in which credentials come: private keys, AWS key ids, tokens of GitHub, GitLab and Slack, JWTs,
+# tokens of GitHub with few rights, of Google's APIs, Hugging Face, Pulumi and NVIDIA.
+# Source: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml, read 2026-11-27.
+# NVIDIA publishes the prefix alone; the length is unsourced.
+# Source: https://docs.nvidia.com/nemo/retriever/latest/extraction/api-keys/, read 2026-11-27.
 _CREDENTIAL: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
     r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abpr]-[A-Za-z0-9-]{10}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\."
+    r"|\bgithub_pat_[A-Za-z0-9_]{82}|\bAIza[A-Za-z0-9_-]{35}|\bhf_[A-Za-z]{34}|\bpul-[0-9a-f]{40}"
+    r"|\bnvapi-[A-Za-z0-9_-]{20}"
 )
 _NAME: Final = re.compile(
     r"(password|passwd|secret|token|apikey|api_key|credential|privatekey)$", re.IGNORECASE
@@ -35,7 +41,8 @@ def plain_config(case: Case) -> Iterator[Finding]:
     seen: set[Path] = set()
     while file is not None and file.is_file() and file not in seen:
         seen.add(file)
-        config = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {}
+        document: Any = next(load_all(file.read_text(encoding="utf-8")), None)
+        config = (document or {}).get("config") or {}
         for path in _plain(config, ""):
             yield Finding(f"{file.name}: {path} looks like a credential and is in clear text.")
         file = extended_file(file)

@@ -4,20 +4,18 @@ Responsible for turning inputs into plain values and for finding Kubernetes obje
 among the resources of the Kubernetes provider. Not responsible for checks (the other modules).
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import yaml
 from pulumi_policy import PolicyResource
 from pulumi_policy.proxy import UnknownValueError
 
+from muster.manifests import documents
+
 BUNDLE: Final = "muster:k8s:Bundle"
 RELEASES: Final = ("kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart")
-# A CRD is a hundred times the size of what the policies ask of it, which is nothing.
-_SKIPPED: Final = "\nkind: CustomResourceDefinition"
 
 
 class Unknown:
@@ -141,14 +139,5 @@ def _bodies(resource: Resource) -> Iterator[Mapping[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def _objects(text: str) -> tuple[Mapping[str, Any], ...]:
-    """The objects of one text: JSON, one object or several by name, as our program writes it; or YAML."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        documents = [each for each in f"\n{text}".split("\n---") if _SKIPPED not in each]
-        read = (yaml.load(each, Loader=yaml.CSafeLoader) for each in documents)
-        return tuple(each for each in read if isinstance(each, dict))
-    if not isinstance(found, dict):
-        return ()
-    several = [found] if isinstance(found.get("kind"), str) else found.values()
-    return tuple(each for each in several if isinstance(each, dict))
+    """The objects of one text, as the Bundle's provider reads them. ValueError for a text that it refuses."""
+    return tuple(documents(text))

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.cli.version import version as version_of_checkout
 from muster.config.today import today
+from muster.distribution import version as version_of_checkout
 from muster.errors import MusterError
 from muster.facts import facts, old_facts
 from release import git, packages

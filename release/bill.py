@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.artifacts.publish.bom import Package, document, pypi
+from muster.distribution import NAME
 
 # A line as `uv pip compile` writes it: `name==1.2.3`, perhaps with a marker.
 _PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)")
@@ -17,7 +18,7 @@ _PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)")
 
 def bill_of_wheel(version: str, constraints: str, *, created: str) -> bytes:
     """`constraints`: the text of muster/artifacts/data/requirements/constraints.txt."""
-    subject = {**pypi("muster", version, "Apache-2.0").component(), "type": "application"}
+    subject = {**pypi(NAME, version, "Apache-2.0").component(), "type": "application"}
     return document(subject, sorted(_pinned(constraints)), created=created)
 
 

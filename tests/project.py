@@ -70,14 +70,14 @@ def new_project(folder: Path) -> Project:
     (folder / "dist").mkdir(parents=True)
     wheel = build_wheel(folder / "dist")
     python = make_environment(folder / "base")
-    install(python, str(wheel), wheels=wheel.parent, constraints=REQUIREMENTS / "constraints.txt")
+    install(python, str(wheel), constraints=REQUIREMENTS / "constraints.txt")
     made = Project(folder / "project", wheel, python.with_name("muster"))
     run(made.base, "init", made.folder, "--provider", "local", folder=folder)
     return made
 
 
 def install_requirements(project: Project) -> None:
-    """The first command of the project's README. `muster init` put the wheel where pip looks for it."""
+    """The first command of the project's README. `muster init` put the wheel into the project."""
     python = make_environment(project.folder / ".venv")
     run(python, "-m", "pip", "install", "--quiet", "-r", "requirements.txt", folder=project.folder)
 

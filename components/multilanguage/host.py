@@ -1,7 +1,6 @@
 """Starts the plugin `muster-components` with the Pulumi SDK's own component provider host."""
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 import pulumi
 from pulumi.provider import ConstructResult
@@ -12,6 +11,7 @@ from pulumi.provider.server import ComponentInitError
 from muster.components.multilanguage.platform import Platform
 from muster.components.multilanguage.queues import Queues
 from muster.components.multilanguage.stack import PACKAGE
+from muster.distribution import version
 
 
 class Provider(ComponentProvider):
@@ -22,7 +22,7 @@ class Provider(ComponentProvider):
     """
 
     def __init__(self) -> None:
-        super().__init__([Platform, Queues], PACKAGE, None, _version())
+        super().__init__([Platform, Queues], PACKAGE, None, version())
 
     def construct(
         self,
@@ -42,13 +42,6 @@ class Provider(ComponentProvider):
 def main() -> None:
     """Serve the engine until it closes the plugin. The engine's address is the first argument."""
     serve(Provider(), sys.argv[1:])
-
-
-def _version() -> str:
-    try:
-        return version("muster")
-    except PackageNotFoundError:
-        return "0.0.0"  # a checkout that is not installed: a schema needs a version
 
 
 if __name__ == "__main__":

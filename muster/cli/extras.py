@@ -40,10 +40,13 @@ def missing_extra(error: ModuleNotFoundError, extras: Sequence[str]) -> MusterEr
     module = (error.name or "").partition(".")[0]
     if module not in _EXTRAS:
         return None
+    # Reads what pip recorded; most commands need none of it.
+    from muster.distribution import install_command
+
     needed = ",".join(extras) or _EXTRAS[module]
     return MusterError(
         f"this command needs the Python package {module}, which is not installed.",
-        fix=f"install what the command needs: pip install 'muster[{needed}]'.",
+        fix=f"install what the command needs: {install_command(needed)}",
     )
 
 

@@ -121,7 +121,7 @@ def _sanitized(line: str) -> str:
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from muster.cli.version import version
+        from muster.distribution import version
 
         click.echo(f"{PROGRAM} {version()}")
         context.exit()

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from yaml.composer import Composer
-from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
 
+from muster import bounded_yaml
 from muster.model.violations import Violation, at
 
 NAMESPACE: Final = "muster:"
@@ -25,23 +23,8 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_VALUES: Final = 500_000
 
 
-# libyaml's parser, where PyYAML was built with it: ten times as fast as PyYAML's own.
-_PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class Loader(Composer, SafeConstructor, Resolver):
-    """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` are strings.
-
-    The nodes are composed here and not by libyaml's binding, which ends the process where they are too deep.
-    """
-
-    def __init__(self, text: str) -> None:
-        Composer.__init__(self)
-        SafeConstructor.__init__(self)
-        Resolver.__init__(self)
-        parser = _PARSER(text)
-        self.check_event, self.peek_event = parser.check_event, parser.peek_event
-        self.get_event, self.dispose = parser.get_event, parser.dispose
+class Loader(bounded_yaml.Loader):
+    """YAML as the Pulumi engine reads it: only true and false are booleans, so `off` and `no` are strings."""
 
 
 Loader.yaml_implicit_resolvers = {
@@ -137,10 +120,16 @@ def parse_text(text: str, *, source: str) -> Document:
     except yaml.MarkedYAMLError as error:
         line, column = _place(error.problem_mark, text)
         message = f"is not YAML in line {line}, column {column}: {error.problem}."
-        problem = Violation(source, message, "correct the line; two spaces indent a level, and no tab.")
+        is_alias = isinstance(error, bounded_yaml.AliasError)
+        fix = (
+            "write the values out."
+            if is_alias
+            else "correct the line; two spaces indent a level, and no tab."
+        )
+        problem = Violation(source, message, fix)
         return Document(source, lines={source: line}, violations=(problem,))
     except RecursionError:
-        problem = Violation(source, "is not YAML with an end: an alias contains itself.", "remove the alias.")
+        problem = Violation(source, "nests too deeply.", "name a stack file.")
         return Document(source, violations=(problem,))
     except (yaml.YAMLError, ValueError) as error:
         return Document(

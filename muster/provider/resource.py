@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.manifests import rewrite
 from muster.provider.api import Cluster
 from muster.provider.converge import Identity, converge, remove
 from muster.provider.deadline import Deadline
 from muster.provider.drift import project
-from muster.provider.manifests import Item, ManifestError, Ref, read, ref_of, rewrite
+from muster.provider.manifests import Item, ManifestError, Ref, read, ref_of
 from muster.provider.readiness import MANAGER, LogStatus
 
 

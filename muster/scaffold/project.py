@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from muster import paths
+from muster import distribution, paths
 from muster.config.scaffold import template as stack_file
 from muster.config.schema import stack_schema
 from muster.config.schema.project import project_config
@@ -44,6 +44,8 @@ class Project:
     target: Target
     stacks: tuple[str, ...]
     version: str
+    wheel_digest: str = ""
+    """SHA-256 in hex of the wheel of that version; empty where the project has none yet."""
 
 
 def files(project: Project) -> dict[str, str]:
@@ -119,7 +121,9 @@ class _Filler:
         first = project.stacks[0]
         self._values = {
             "EXTRA": project.target.extra,
-            "VERSION": project.version,
+            "DISTRIBUTION": distribution.NAME,
+            "WHEEL": _wheel(project),
+            "NEW_WHEEL": distribution.wheel_name("NEW"),
             "CONFIG": project_config(),
             "STACKS": " ".join(project.stacks),
             "STACK_LIST": ", ".join(project.stacks),
@@ -155,6 +159,12 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
             line = line.replace(f"@{name}@", value)
         filled.append(line)
     return "\n".join(filled) + "\n"
+
+
+def _wheel(project: Project) -> str:
+    """As pip's requirements name it. The option `--hash` would oblige every other requirement to have one."""
+    name = distribution.wheel_name(project.version)
+    return f"{name}#sha256={project.wheel_digest}" if project.wheel_digest else name
 
 
 def _pinned(package: str) -> str:

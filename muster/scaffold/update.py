@@ -58,10 +58,10 @@ class Update:
         write_file(self.folder / FILE, format_record(self.record))
 
 
-def compare(folder: Path, *, version: str) -> Update:
+def compare(folder: Path, *, version: str, wheel_digest: str = "") -> Update:
     """Compare the project in `folder` with the templates; MusterError where none is there."""
     record = read_record(folder)
-    project = replace(record.project, version=version)
+    project = replace(record.project, version=version, wheel_digest=wheel_digest)
     proposed = files(project)
     changes = [
         change

@@ -1,40 +1,40 @@
-"""The wheel that Muster was installed from: a project takes it along where no package index has it."""
+"""Muster's wheel in a project: requirements.txt names the file and its digest, so that pip asks no index."""
 
-import json
+import hashlib
 import shutil
-from importlib import metadata
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
+from muster.distribution import installed_wheel, wheel_name
 from muster.errors import MusterError
 
 FOLDER: Final = "wheels"
-"""In a project: where its requirements.txt lets pip look first."""
 
 
-def installed_wheel(version: str) -> Path | None:
-    """The file that `pip install FILE` recorded (PEP 610), if it is still there and of this version."""
-    try:
-        recorded = metadata.distribution("muster").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        return None
-    url = urlsplit(json.loads(recorded).get("url", "")) if recorded else urlsplit("")
-    wheel = Path(url2pathname(url.path))
-    is_ours = wheel.name.startswith(f"muster-{version}-") and wheel.suffix == ".whl"
-    return wheel if url.scheme == "file" and is_ours and wheel.is_file() else None
+def wheel_of(folder: Path, version: str, *, prefer_installed: bool) -> Path | None:
+    """The wheel for the project in `folder`: its copy, or what Muster was installed from."""
+    copy = folder / FOLDER / wheel_name(version)
+    places = [copy if copy.is_file() else None, installed_wheel(version)]
+    if prefer_installed:
+        places.reverse()
+    return next((each for each in places if each is not None), None)
 
 
-def take_along(wheel: Path, folder: Path) -> tuple[Path, bool]:
-    """Copy the wheel into the project. Returns its place, and False if it was there already."""
+def digest_of(wheel: Path) -> str:
+    """SHA-256 in hex."""
+    with wheel.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def take_along(wheel: Path, folder: Path) -> Path | None:
+    """Copy the wheel into the project. Returns the copy; None if the project has the same file already."""
     copy = folder / FOLDER / wheel.name
-    if copy.exists():
-        return copy, False
     try:
+        if copy.is_file() and digest_of(copy) == digest_of(wheel):
+            return None
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(wheel, copy)
     except OSError as error:
         fix = f"copy {wheel} into {copy.parent} yourself."
         raise MusterError(f"{copy} cannot be written: {error.strerror}.", fix=fix) from None
-    return copy, True
+    return copy

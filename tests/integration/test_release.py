@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from muster.cli.version import version
+from muster.distribution import version, wheel_name
 from release.__main__ import CHECKSUMS, ROOT
 
 
@@ -26,7 +26,7 @@ def test_a_draft_holds_what_its_checksums_and_its_statement_name(tmp_path: Path)
     provenance = out / f"muster-{version()}.provenance.json"
     named = {each["name"] for each in json.loads(provenance.read_text(encoding="utf-8"))["subject"]}
     assert named == {each.name for each in out.iterdir()} - {CHECKSUMS, provenance.name}
-    with zipfile.ZipFile(out / f"muster-{version()}-py3-none-any.whl") as wheel:
+    with zipfile.ZipFile(out / wheel_name(version())) as wheel:
         assert "muster/cli/__init__.py" in wheel.namelist()
         assert not [name for name in wheel.namelist() if name.startswith(("release/", "tests/", "bench/"))]
     with tarfile.open(out / f"muster-{version()}-site.tar.gz") as site:

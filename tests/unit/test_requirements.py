@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from muster.cli.extras import missing_extra
+from muster.distribution import install_command
 from muster.paths import REQUIREMENTS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ HEAVY: Final = (
     "aiohttp",
     "packaging",
 )
-# What `pip install muster` without an extra has to run.
+# What the wheel without an extra has to run.
 BASE_COMMANDS: Final = (
     *("validate", "diff", "snapshot", "why", "new", "init", "ci.pins", "ci.comment"),
     *("record.start", "record.show"),
@@ -125,7 +126,7 @@ def test_a_command_without_its_packages_names_all_extras_that_it_needs(
     done = without(HEAVY, f"from muster.cli import main; sys.exit(main({arguments!r}))")
     assert done.returncode == 2
     assert "Error: this command needs the Python package" in done.stderr
-    assert f"Fix: install what the command needs: pip install 'muster[{extras}]'." in done.stderr
+    assert f"Fix: install what the command needs: {install_command(extras)}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from muster.cli.options import (
     stack_argument,
 )
 from muster.cli.output import note, put, put_json
-from muster.cli.version import version
 from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.history import updates
@@ -31,6 +30,7 @@ from muster.cloud.doctor.prices import check_prices
 from muster.cloud.doctor.record import record
 from muster.config.project import load_document
 from muster.config.today import today
+from muster.distribution import version
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect

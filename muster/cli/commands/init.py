@@ -10,12 +10,11 @@ import click
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY
 from muster.cli.output import note
-from muster.cli.version import version
+from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
 from muster.scaffold.project import Project, Target
 from muster.scaffold.update import BESIDE, compare
-from muster.scaffold.wheel import FOLDER as WHEELS
-from muster.scaffold.wheel import installed_wheel, take_along
+from muster.scaffold.wheel import FOLDER, digest_of, take_along, wheel_of
 from muster.scaffold.write import write_project
 
 _EXAMPLES = """
@@ -68,21 +67,33 @@ def cli(
 
 def _init(folder: Path, target: Target, names: tuple[str, ...], *, force: bool) -> None:
     stacks = names or ("local" if target is Target.LOCAL else "dev",)
-    outcome = write_project(Project(target=target, stacks=stacks, version=version()), folder, force=force)
+    wheel = wheel_of(folder, version(), prefer_installed=force)
+    project = Project(
+        target=target, stacks=stacks, version=version(), wheel_digest=digest_of(wheel) if wheel else ""
+    )
+    outcome = write_project(project, folder, force=force)
     for name in outcome.written:
         click.echo(f"wrote {folder / name}")
     for name in outcome.kept:
         click.echo(f"kept  {folder / name} (it exists; --force replaces it)")
-    if wheel := installed_wheel(version()):
-        copy, is_new = take_along(wheel, folder)
-        click.echo(f"wrote {copy}" if is_new else f"kept  {copy} (it exists)")
-    else:
-        note(f"Put Muster's wheel into {folder / WHEELS}, unless your package index has muster {version()}.")
+    _take_along(wheel, folder)
     note(f"Next: the three commands of {folder / 'README.md'}.")
 
 
+def _take_along(wheel: Path | None, folder: Path) -> None:
+    if wheel is None:
+        place = folder / FOLDER / wheel_name(version())
+        note(
+            f"Put Muster's wheel where pip will look for it, {place}, and record its digest: "
+            f"`muster init --update --write {folder}`."
+        )
+    elif copy := take_along(wheel, folder):
+        click.echo(f"wrote {copy}")
+
+
 def _update(folder: Path, *, write: bool) -> ExitCode | None:
-    found = compare(folder, version=version())
+    wheel = wheel_of(folder, version(), prefer_installed=True)
+    found = compare(folder, version=version(), wheel_digest=digest_of(wheel) if wheel else "")
     for change in found.changes:
         sys.stdout.writelines(change.diff())
         if change.is_edited:
@@ -93,5 +104,6 @@ def _update(folder: Path, *, write: bool) -> ExitCode | None:
         found.apply()
         for change in found.changes:
             click.echo(f"wrote {folder / change.target}")
+        _take_along(wheel, folder)
         return None
     return ExitCode.FOUND if found.changes else None

@@ -6,7 +6,7 @@ import urllib.error
 from typing import Any, Final
 
 from muster.local.envtest import ControlPlane, path_of
-from muster.provider.manifests import lean
+from muster.manifests import lean
 
 _STRICT: Final = "?fieldManager=test&force=true&fieldValidation=Strict"
 

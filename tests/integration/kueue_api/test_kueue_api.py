@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 
 from muster.config import load
 from muster.local.envtest import ControlPlane, path_of
+from muster.manifests import lean
 from muster.model.kueue.defaults import DEFAULTED
 from muster.model.stack import Scheduler, Stack
-from muster.provider.manifests import lean
 from tests.integration.kueue_api.objects import Refused, apply
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks

@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.provider.manifests import ManifestError, Ref, documents, read, rewrite, same
+from muster.manifests import documents, rewrite
+from muster.provider.manifests import ManifestError, Ref, read, same
 
 NAMES = st.text("abcdefghij-", min_size=1, max_size=8)
 
@@ -77,6 +78,38 @@ def test_a_text_that_cannot_be_read_is_not_quoted() -> None:
         read({"k": "data: {password: hunter2\n  - ["})
     assert "hunter2" not in str(caught.value)
     assert "line" in str(caught.value)
+
+
+def nines(merge: bool) -> str:
+    """Nine values in nine in nine ...: 9^12 of them in some hundred bytes."""
+    before, after = ("\n  <<: [", "]") if merge else (" [", "]")
+    lines = [f"a{i}: &a{i}{before}{','.join([f'*a{i - 1}'] * 9)}{after}\n" for i in range(1, 13)]
+    return "a0: &a0 {x: y}\n" + "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (nines(merge=False), "aliases make more than 1000000 characters of it"),
+        (nines(merge=True), "aliases make more than 1000000 characters of it"),
+        (f"- &a {'x' * 10_000}\n" + "- *a\n" * 3_000, "aliases make more than 1000000 characters of it"),
+        ("a: &a [*a]", "an alias contains itself"),
+        ("[" * 5_000 + "]" * 5_000, "nests too deeply"),
+        ("- " * 5_000, "nests too deeply"),
+        ("{a: " * 100_000, "nests too deeply"),
+    ],
+    ids=["lists", "merge keys", "a long text", "a circle", "deep JSON", "deep YAML", "deep and broken YAML"],
+)
+def test_a_text_that_expands_without_bound_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        documents(text)
+
+
+def test_aliases_within_bounds_are_values() -> None:
+    text = "- &a {kind: A, spec: {x: 1}}\n- {<<: *a, kind: B}\n- *a\n"
+    assert [(each["kind"], each["spec"]) for each in documents(text)] == [
+        (kind, {"x": 1}) for kind in ("A", "B", "A")
+    ]
 
 
 def test_another_spelling_of_the_same_objects_is_the_same() -> None:

@@ -14,7 +14,7 @@ MOMENT = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 
 
 def made() -> Any:
-    digests = {"muster-0.2.0-py3-none-any.whl": "1" * 64, "NOTES.md": "2" * 64}
+    digests = {"muster_gpu-0.2.0-py3-none-any.whl": "1" * 64, "NOTES.md": "2" * 64}
     return json.loads(
         statement(
             digests,
@@ -30,7 +30,7 @@ def made() -> Any:
 def test_subjects_and_source_are_named_by_digest() -> None:
     written = made()
     assert {each["name"]: each["digest"]["sha256"] for each in written["subject"]} == {
-        "muster-0.2.0-py3-none-any.whl": "1" * 64,
+        "muster_gpu-0.2.0-py3-none-any.whl": "1" * 64,
         "NOTES.md": "2" * 64,
     }
     source, lock = written["predicate"]["buildDefinition"]["resolvedDependencies"]

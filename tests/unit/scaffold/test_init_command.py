@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli import main
-from muster.cli.version import version
+from muster.distribution import version, wheel_name
 
 
 def test_new_project_is_listed_file_by_file_and_has_the_installed_version(
@@ -17,7 +17,7 @@ def test_new_project_is_listed_file_by_file_and_has_the_installed_version(
     assert main(["init", str(folder), "--provider", "eks", "--name", "ml", "--name", "ml-prod"]) == 0
     listed = {line.removeprefix("wrote ") for line in capsys.readouterr().out.splitlines()}
     assert listed == {str(path) for path in folder.rglob("*") if path.is_file()}
-    assert f"muster[eks]=={version()}\n" in (folder / "requirements.txt").read_text(encoding="utf-8")
+    assert wheel_name(version()) in (folder / "requirements.txt").read_text(encoding="utf-8")
     assert (folder / "stacks" / "Pulumi.ml-prod.yaml").is_file()
 
 
@@ -43,8 +43,8 @@ def test_update_exits_with_1_for_a_difference_and_with_0_once_it_is_written(
     monkeypatch.setattr("muster.cli.commands.init.version", lambda: "99.0.0")
     capsys.readouterr()
     assert main(["init", "--update", str(tmp_path)]) == 1
-    assert "\n+muster[gke]==99.0.0\n" in capsys.readouterr().out
-    assert "==99.0.0" not in (tmp_path / "requirements.txt").read_text(encoding="utf-8")
+    assert f"\n+file:./wheels/{wheel_name('99.0.0')}\n" in capsys.readouterr().out
+    assert "99.0.0" not in (tmp_path / "requirements.txt").read_text(encoding="utf-8")
     assert main(["init", "--update", "--write", str(tmp_path)]) == 0
     assert main(["init", "--update", str(tmp_path)]) == 0
 

@@ -17,6 +17,7 @@ from muster.cli import main
 from muster.config.project import load_document
 from muster.config.schema.keys import stack_keys
 from muster.config.stack import examine
+from muster.distribution import NAME
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.scaffold.checkout import PART, part_text
@@ -145,7 +146,7 @@ def test_the_comments_of_a_new_stack_are_those_of_the_declaration(target: Target
 def test_requirements_name_an_extra_that_the_wheel_has(target: Target) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     assert target.extra in settings["dynamic"]["optional-dependencies"]
-    assert f"muster[{target.extra}]==1.2.3" in files(project(target))["requirements.txt"].splitlines()
+    assert f"{NAME}[{target.extra}]" in files(project(target))["requirements.txt"].splitlines()
 
 
 def test_no_ci_file_watches_a_folder_that_a_project_does_not_have() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.distribution import wheel_name
 from muster.errors import MusterError
 from muster.scaffold import project as templates
 from muster.scaffold import update
@@ -46,7 +47,9 @@ def test_new_version_is_a_change_of_one_line_in_the_requirements(folder: Path) -
     (change,) = compare(folder, version="2.0.0").changes
     assert (change.path, change.is_edited) == ("requirements.txt", False)
     lines = [line for line in change.diff() if line[0] in "+-"]
-    assert lines[2:] == ["-muster[eks]==1.0.0\n", "+muster[eks]==2.0.0\n"]
+    assert lines[2:] == [
+        f"{sign}file:./wheels/{wheel_name(version)}\n" for sign, version in (("-", "1.0.0"), ("+", "2.0.0"))
+    ]
 
 
 def test_version_that_the_user_raised_by_hand_is_no_difference(folder: Path) -> None:
@@ -57,7 +60,7 @@ def test_version_that_the_user_raised_by_hand_is_no_difference(folder: Path) -> 
 
 def test_applied_update_is_complete_and_remembers_the_choices(folder: Path) -> None:
     compare(folder, version="2.0.0").apply()
-    assert "muster[eks]==2.0.0" in (folder / "requirements.txt").read_text(encoding="utf-8")
+    assert wheel_name("2.0.0") in (folder / "requirements.txt").read_text(encoding="utf-8")
     assert not compare(folder, version="2.0.0").changes
     assert read_record(folder).project == Project(target=Target.EKS, stacks=("dev", "prod"), version="2.0.0")
 

@@ -1,0 +1,76 @@
+"""A YAML reader with bounds: what aliases may add to a text, and how deep it may nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import yaml
+from yaml.composer import Composer, ComposerError
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+# libyaml's parser, where PyYAML was built with it: ten times as fast as PyYAML's own.
+_PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Characters that aliases and merge keys may add. Without a bound 351 bytes became values for 16 seconds.
+_MOST_ADDED: Final = 1_000_000
+
+
+class AliasError(ComposerError):
+    """Aliases or merge keys that expand a text too far, or without end."""
+
+
+class Loader(Composer, SafeConstructor, Resolver):
+    """Plain values of a text.
+
+    The nodes are composed here and not by libyaml's binding, which ends the process where they are too deep;
+    here that is a RecursionError.
+    """
+
+    def __init__(self, text: str) -> None:
+        Composer.__init__(self)
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+        parser = _PARSER(text)
+        self.check_event, self.peek_event = parser.check_event, parser.peek_event
+        self.get_event, self.dispose = parser.get_event, parser.dispose
+        # A value that is written once has at most two characters of counted size for each of the text's.
+        self._most = 2 * len(text) + _MOST_ADDED
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        node = super().compose_node(parent, index)
+        # Without a parent it is the whole document. Merge keys, which are expanded later, are aliases here.
+        if parent is None and node is not None and self.anchors and _size(node, {}) > self._most:
+            raise AliasError(
+                None, None, f"aliases make more than {_MOST_ADDED} characters of it", node.start_mark
+            )
+        return node
+
+
+def load_all(text: str) -> Iterator[object]:
+    """The documents of a text. Raises yaml.YAMLError, or RecursionError where it nests too deeply."""
+    loader = Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.construct_document(loader.get_node())
+    finally:
+        loader.dispose()
+
+
+def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
+    """Nodes and characters of what a node expands to. `sizes` has None for those that are being counted."""
+    if id(node) in sizes:
+        size = sizes[id(node)]
+        if size is None:
+            raise AliasError(None, None, "an alias contains itself", node.start_mark)
+        return size
+    sizes[id(node)] = None
+    match node:
+        case yaml.MappingNode():
+            size = 1 + sum(_size(key, sizes) + _size(value, sizes) for key, value in node.value)
+        case yaml.SequenceNode():
+            size = 1 + sum(_size(each, sizes) for each in node.value)
+        case _:
+            size = 1 + len(node.value)
+    sizes[id(node)] = size
+    return size
