@@ -69,7 +69,8 @@ class Attack:
     of Muster or one of `_OTHERS`; `words` are what its message holds besides: what is wrong and what to write
     instead. `by_rbac`: a team's members have no right to the request, so only a tenant with too many rights
     meets the policy. `before` is what exists, where that is not an ordinary object of the kind.
-    `also` are policies that refuse it too: the API server names one of them, as it chooses.
+    `made_by`: the controller that made it, where no member did. `also` are policies that refuse it as well:
+    the API server names one of them, as it chooses.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Attack:
     by_rbac: bool = False
     ways: tuple[Way, ...] = ()
     before: Object | None = None
+    made_by: str = ""
     subresource: str = ""
     also: tuple[str, ...] = ()
 
@@ -127,6 +129,7 @@ class Attack:
             answer = world.admin.get(path)
             if not answer.is_allowed:
                 maker = world.trusted if self.by_rbac else world.member
+                maker = world.controllers[self.made_by] if self.made_by else maker
                 answer = maker.create(self._before, dry_run=False)
                 assert answer.is_allowed, f"{self.name}: what exists before: {answer.message}"
             found = _STANDING.setdefault(world.server.url + path, answer.body)
@@ -136,7 +139,7 @@ class Attack:
         if way is Way.CREATE:
             return caller.create(self.body)
         if way is Way.DELETE:
-            return caller.delete(self.body)
+            return caller.delete(self.before or self.body)
         assert standing is not None
         change = difference(self._before, named(self.body, self._before["metadata"]["name"]))
         path = path_of(standing) + (f"/{self.subresource}" if self.subresource else "") + "?dryRun=All"

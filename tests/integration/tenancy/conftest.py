@@ -184,7 +184,8 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     ]
     # Of KubeRay's own role (config/rbac/role.yaml), and of the cluster's controllers of endpoints.
     doors = {"apiGroups": [""], "resources": ["services", "services/status", "endpoints"], "verbs": ["*"]}
-    objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors])]
+    kept = {"apiGroups": [""], "resources": ["secrets", "serviceaccounts"], "verbs": ["*"]}
+    objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors, kept])]
     ours = {
         "ours": gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE),
         "webhooks": gang_authority.webhook_cluster_rules(),

@@ -56,6 +56,7 @@ _REST: Final = (
 )
 _POLICIES: Final = {
     "muster-work": "Queue, priority and admission are those of the team.",
+    "muster-owners": "What a controller made is changed by that controller alone.",
     "muster-ray-size": "A Ray cluster never has more than its queue counted.",
     "muster-growth": "Work that runs stays as large as its queue counted it.",
     "muster-finished": "A RayJob that has finished gives back its nodes with its quota.",

@@ -10,6 +10,8 @@ import pytest
 from muster.model.names import POD_SET_LABEL
 from tests.integration.tenancy import works
 from tests.integration.tenancy.accounts import kubelet, scheduler
+from tests.integration.tenancy.attacks.owners import made_by_kuberay
+from tests.integration.tenancy.attacks.owners import of as owned
 from tests.integration.tenancy.cluster import Answer, Caller, Object, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import NAMESPACE, annotated, changed, named, owner, pod
@@ -480,6 +482,42 @@ def test_controllers_change_the_pods_of_work(world: World, worker: Object, who: 
     _, change = CONTROLLERS_CHANGE[who]
     answer = world.controllers[who].patch(worker, change)
     assert answer.is_allowed, answer.message
+
+
+# What controllers made.
+
+
+def test_controllers_go_on_with_what_they_made(world: World) -> None:
+    """KubeRay and the collector of garbage, and a program of the whole cluster such as a backup."""
+    cluster = existing(
+        world, made_by_kuberay(named(_cluster(), "owned-by-a-job")), world.controllers["kuberay"]
+    )
+    secret = made_by_kuberay(works.existing("v1", "Secret", "owned-by-a-job", data={"auth_token": "eA=="}))
+    existing(world, secret, world.controllers["kuberay"])
+    for who, body, change in (
+        ("kuberay", cluster, {"spec": {"suspend": True}}),
+        ("kueue", cluster, {"metadata": {"annotations": {"note": "x"}}}),
+        ("collector", cluster, {"metadata": {"ownerReferences": None}}),
+        ("kuberay", secret, {"data": {"auth_token": "eQ=="}}),
+        ("autoscaler", cluster, {"metadata": {"annotations": {"note": "x"}}}),
+    ):
+        answer = world.controllers[who].patch(body, change)
+        assert answer.is_allowed, f"{who}: {answer.message}"
+    for who, body in (("kuberay", secret), ("collector", cluster), ("autoscaler", cluster)):
+        answer = world.controllers[who].delete(body)
+        assert answer.is_allowed, f"{who}: {answer.message}"
+
+
+def test_a_tenant_changes_and_ends_the_jobs_of_its_cron_job(world: World) -> None:
+    """They are queued by themselves. An owner that is no controller is the tenant's own."""
+    run = owned(named(running_job("owned-nightly"), "owned-nightly"), owner("CronJob", "batch/v1", "nightly"))
+    mine = owned(named(works.ray_job(), "owned-loosely"), owner("Job", "batch/v1") | {"controller": False})
+    existing(world, run, world.controllers["cronjobs"])
+    existing(world, mine)
+    for caller in world.tenants:
+        assert caller.patch(run, {"spec": {"backoffLimit": 1}}).is_allowed
+        assert caller.delete(run).is_allowed
+        assert caller.patch(mine, {"metadata": {"ownerReferences": None}}).is_allowed
 
 
 # Sizes.

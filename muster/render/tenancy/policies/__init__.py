@@ -14,6 +14,7 @@ from muster.render.tenancy.policies.ending import ending
 from muster.render.tenancy.policies.fabrics import fabrics
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
+from muster.render.tenancy.policies.owners import owners
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.policy import Policy
 from muster.render.tenancy.policies.protected import namespaces, protected
@@ -48,7 +49,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
             *(templates(stack), ending(stack)),
             *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
-            *(pods(stack), changes(stack), accounts(), scalers(), reserved(), sizes(stack)),
+            *(owners(stack), pods(stack), changes(stack), accounts(), scalers(), reserved(), sizes(stack)),
             *(protected(), namespaces()),
         )
         found += [(policy, stack.tenancy.mode) for policy in ours]

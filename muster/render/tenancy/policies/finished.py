@@ -1,8 +1,9 @@
-"""A RayJob that has finished gives back its nodes with its quota.
+"""A RayJob that has finished, or is deleted, gives back its nodes with its quota.
 
 Kueue takes the quota of a RayJob back when the job has finished (rayjob_controller.go of 0.19.2, Finished).
 KubeRay deletes its cluster afterwards: after `ttlSecondsAfterFinished`, in part, or never, as the RayJob asks
-for. With KAI every pod is counted for as long as it runs.
+for. It ends a deleted one by the token of its cluster (1.6.2, rayjob_controller.go), and waits for a Secret
+that its author has emptied. With KAI every pod is counted for as long as it runs.
 """
 
 from typing import Final
@@ -52,5 +53,7 @@ def _faults(of: str, most: int) -> str:
         f"({kept} <= {most} ? [] : "
         f"['set spec.ttlSecondsAfterFinished to {most} or less, not ' + string({kept})])",
         f"({of}.spec.?deletionStrategy.hasValue() ? ['remove spec.deletionStrategy'] : [])",
+        f"({of}.spec.?rayClusterSpec.?authOptions.?secretName.orValue('') == '' ? [] : "
+        "['remove spec.rayClusterSpec.authOptions.secretName, and KubeRay makes a Secret'])",
     )
     return f"({_HAS_CLUSTER.format(of=of)} ? {' + '.join(found)} : [])"

@@ -43,7 +43,7 @@ def growth() -> Policy:
             " is counted again."
         ),
         kinds=_KINDS,
-        # A cluster that was made for another Ray object is not changed by a tenant at all (ray.py).
+        # A cluster that was made for another Ray object is not changed by a tenant at all (owners.py).
         unless=(*UNLESS, ("made-for-another", owned_by_ray("oldObject"))),
         words=(
             pod_templates.JOB_PATH,

@@ -9,7 +9,6 @@ from muster.model import names, ray_groups, ray_scaling, ray_submission, ray_upg
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies.pod_templates import BEFORE, ray_spec
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR
 from muster.render.tenancy.policies.work import UNLESS
 
 
@@ -29,7 +28,7 @@ def ray(stack: Stack) -> Policy:
             ("groupsBefore", "variables.clusterBefore.?workerGroupSpecs.orValue([])"),
         ),
         rules=(
-            *((_added(), _made()) if stack.scheduler is Scheduler.KUEUE else (_selector(),)),
+            *((_added(),) if stack.scheduler is Scheduler.KUEUE else (_selector(),)),
             *never_counted(stack),
         ),
     )
@@ -58,20 +57,6 @@ def _added() -> Rule:
         "variables.groups.size() <= variables.groupsBefore.size()",
         message="'a worker group added to running work would start before its queue has counted it; "
         "create a new ' + object.kind + ' with it'",
-    )
-
-
-def _made() -> Rule:
-    """Of a RayCluster that KubeRay made for a RayJob or RayService, Kueue counts only the owner."""
-    made = (
-        "object.metadata.?ownerReferences.orValue([]).filter(owner, owner.apiVersion.startsWith('ray.io/'))"
-    )
-    return Rule(
-        holds="request.operation != 'UPDATE' || request.resource.resource != 'rayclusters' || "
-        f"{made}.size() == 0 || object.spec == oldObject.spec || {ADMINISTRATOR}",
-        message=f"'this cluster was created for ' + {made}[0].kind + ' ' + {made}[0].name + ', which is what "
-        "its "
-        "queue counted; change that'",
     )
 
 

@@ -12,7 +12,7 @@ from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_meta
 from muster.render.tenancy.policies.who import quoted
 
 # An account of the namespace that may change Ray clusters and may not create any. Members may do both.
-_SCALER: Final = (
+IS_SCALER: Final = (
     "('system:serviceaccounts:' + request.namespace) in request.userInfo.groups && "
     "!authorizer.group('ray.io').resource('rayclusters').namespace(request.namespace).check('create').allowed()"
 )
@@ -34,7 +34,7 @@ def scalers() -> Policy:
                 group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)
             ),
         ),
-        unless=(("not-an-autoscaler", f"!({_SCALER})"),),
+        unless=(("not-an-autoscaler", f"!({IS_SCALER})"),),
         words=(
             ("now", "dyn(object)"),
             ("before", "dyn(oldObject)"),

@@ -173,7 +173,7 @@ def _priority(stack: Stack) -> tuple[Rule, ...]:
 
 
 def _admission(stack: Stack) -> tuple[Rule, ...]:
-    """No tenant admits its own work: not by a prebuilt Workload, another gang's request, or an owner."""
+    """No tenant admits its own work: not by a prebuilt Workload or another gang's request."""
     return (
         *(_prebuilt(field) for field in ("label", "annotation")),
         *_parameters(stack.tenancy.parameters),
@@ -183,20 +183,6 @@ def _admission(stack: Stack) -> tuple[Rule, ...]:
             f"remove those of {', '.join(_CONSUMING)} from the pod templates'",
         ),
         *(_starting() if stack.scheduler is Scheduler.KUEUE else _grouping()),
-        _owners("object", "variables.before", at="'metadata"),
-        # The Jobs of a CronJob; for other kinds this is the object again.
-        _owners("variables.job", "variables.jobBefore", at="variables.jobPath + 'metadata"),
-    )
-
-
-def _owners(now: str, before: str, *, at: str) -> Rule:
-    return Rule(
-        holds=f"{now}.?metadata.?ownerReferences.orValue([]).all(owner, "
-        "!owner.?controller.orValue(false) || "
-        f"{before}.?metadata.?ownerReferences.orValue([]).exists(old, old.uid == owner.uid)) || "
-        f"{SYSTEM} || {ADMINISTRATOR}",
-        message="'an object with a controller as its owner is not queued on its own; remove ' + "
-        f"{at}.ownerReferences with controller: true'",
     )
 
 

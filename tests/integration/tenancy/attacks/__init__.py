@@ -8,6 +8,7 @@ from tests.integration.tenancy.attacks import (
     elastic,
     labels,
     neighbours,
+    owners,
     pods,
     queues,
     reserved,
@@ -25,6 +26,7 @@ ALL: Final[tuple[Attack, ...]] = (
     *credentials.ATTACKS,
     *labels.ATTACKS,
     *neighbours.ATTACKS,
+    *owners.ATTACKS,
     *reserved.ATTACKS,
     *templates.ATTACKS,
 )

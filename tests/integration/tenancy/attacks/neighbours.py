@@ -166,4 +166,11 @@ ATTACKS: Final = (
         _FOR_GOOD,
         deletionStrategy=_RULES,
     ),
+    _finished(
+        "a Secret of its own, which is emptied later",
+        "rayClusterSpec.authOptions.secretName",
+        "remove spec.rayClusterSpec.authOptions.secretName, and KubeRay makes a Secret",
+        "GPUs without quota for good: KubeRay cannot end the job",
+        rayClusterSpec=works.cluster_spec(authOptions={"mode": "token", "secretName": "mine"}),
+    ),
 )

@@ -87,16 +87,6 @@ def _around_the_queue(kind: str) -> Iterator[Attack]:
         path=_path(kind, "annotations{provreq.kueue.x-k8s.io/*}"),
         words=("ValidUntilSeconds", "Allowed: maxRunDurationSeconds"),
     )
-    yield Attack(
-        name=f"{kind} with a controller as its owner",
-        body=changed(
-            ORDINARY[kind], "metadata", "ownerReferences", value=[owner("RayJob", "ray.io/v1", "train")]
-        ),
-        gains="GPUs without quota: Kueue counts the owner alone",
-        policy=_WORK,
-        path=f"{kind}.metadata.ownerReferences[].controller",
-        words=("is not queued on its own", "remove metadata.ownerReferences"),
-    )
     if kind != "CronJob":
         yield Attack(
             name=f"{kind} started by hand",

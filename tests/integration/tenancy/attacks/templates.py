@@ -265,15 +265,6 @@ def _scheduled() -> Iterator[Attack]:
         path="CronJob.spec.jobTemplate.metadata.finalizers[]",
         words=(f"remove {FINALIZER} from spec.jobTemplate.metadata.finalizers",),
     )
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "mine", "uid": "1", "controller": True}
-    yield Attack(
-        name="CronJob that names a controller as the owner of its Jobs",
-        body=changed(works.cron_job(), *at, "ownerReferences", value=[owner]),
-        gains="GPUs without quota: Kueue counts the owner alone",
-        policy="muster-work",
-        path="CronJob.spec.jobTemplate.metadata.ownerReferences[].controller",
-        words=("is not queued on its own", "remove spec.jobTemplate.metadata.ownerReferences"),
-    )
 
 
 def _stored() -> Iterator[Attack]:
