@@ -22,17 +22,6 @@ _SLICE: Final = "cloud.google.com/gke-gpu-partition-size"
 # The same of NVIDIA's product names, and of GPUs that several containers share.
 _PART: Final = re.compile(r"-(mig-|shared$)")
 _MEMORY: Final = "nvidia.com/gpu.memory"
-# NVIDIA's product names, as its feature discovery writes them, and the accelerators of a stack.
-_PRODUCTS: Final = (
-    (r"tesla-t4", "nvidia-tesla-t4"),
-    (r"(nvidia-)?l4", "nvidia-l4"),
-    (r"(nvidia-)?a10g", "nvidia-a10g"),
-    (r"(nvidia-)?a100.*80gb.*", "nvidia-a100-80gb"),
-    (r"(nvidia-)?a100.*40gb.*", "nvidia-tesla-a100"),
-    (r"(nvidia-)?h100.*80gb.*", "nvidia-h100-80gb"),
-    (r"(nvidia-)?h200.*", "nvidia-h200-141gb"),
-    (r"(nvidia-)?b200.*", "nvidia-b200"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +87,9 @@ def _accelerator(labels: dict[str, str]) -> str:
         if labels.get(label) and not is_part:
             size = labels.get(_SLICE, "").replace(".", "-")
             return f"{labels[label]}-mig-{size}" if size else labels[label]
-    for pattern, name in _PRODUCTS:
-        if re.fullmatch(pattern, product) and not is_part:
-            return name
+    for entry in ACCELERATORS.values():
+        if entry.product and re.fullmatch(entry.product, product) and not is_part:
+            return entry.name
     return product if not product or product.startswith("nvidia-") else f"nvidia-{product}"
 
 

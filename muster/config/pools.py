@@ -73,8 +73,9 @@ def _machine(section: Section, provider: Provider) -> tuple[Machine | None, int]
     """The pool's machine, None if it is malformed and was reported, and the GPUs of one node."""
     described = section.section("node")
     if section.has("node"):
-        machine = parse_own_node(described)
-        found = beside_node(section.path, provider, {key for key in OF_A_MACHINE if section.has(key)})
+        name = section.text("machine", example="g2-standard-8") if section.has("machine") else None
+        machine = parse_own_node(described, provider, name or "")
+        found = beside_node(section.path, provider, name, {key for key in OF_A_MACHINE if section.has(key)})
         section.found.extend(found)
         for key in OF_A_MACHINE:
             section.get(key)

@@ -76,8 +76,13 @@ MEMBER_ROLE: Final = "muster-team-member"
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 TPU_RESOURCE: Final = "google.com/tpu"
-# What the nodes of a pool have beside CPU and memory: a pool has one of them or none.
-DEVICE_RESOURCES: Final = (GPU_RESOURCE, TPU_RESOURCE)
+# Of AMD's device plugin, https://github.com/ROCm/k8s-device-plugin, and of AWS's, which counts whole devices:
+# https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html
+AMD_RESOURCE: Final = "amd.com/gpu"
+NEURON_RESOURCE: Final = "aws.amazon.com/neuron"
+# What the nodes of a pool have beside CPU and memory: a pool has one of them or none. The taint of such nodes
+# has the resource's name as its key.
+DEVICE_RESOURCES: Final = (GPU_RESOURCE, TPU_RESOURCE, AMD_RESOURCE, NEURON_RESOURCE)
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 # GKE puts it on every node with TPUs: https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
 TPU_TAINT_KEY: Final = "google.com/tpu"

@@ -1,7 +1,7 @@
 """The zones in which the nodes of a GKE pool are made."""
 
 from muster.model.clusters import GkeCluster
-from muster.model.machines.gke_zones import zones_selling
+from muster.model.machines.clouds import zones_selling
 from muster.model.pools import Pool
 
 

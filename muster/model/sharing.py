@@ -10,6 +10,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.accelerators import ACCELERATORS
+
 
 class Sharing(StrEnum):
     """none: a GPU is one pod's. time-slicing: pods take turns; each can use all of the GPU's memory and end
@@ -53,24 +55,6 @@ NOT_ISOLATED: Final[Mapping[Sharing, str]] = MappingProxyType(
 )
 
 # accelerator -> profile -> instances of one GPU, all equal.
-# https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 MIG_PROFILES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
-    {
-        "nvidia-tesla-a100": MappingProxyType({"1g.5gb": 7, "2g.10gb": 3, "3g.20gb": 2, "7g.40gb": 1}),
-        "nvidia-a100-80gb": MappingProxyType(
-            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
-        ),
-        "nvidia-h100-80gb": MappingProxyType(
-            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
-        ),
-        "nvidia-h100-mega-80gb": MappingProxyType(
-            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "7g.80gb": 1}
-        ),
-        "nvidia-h200-141gb": MappingProxyType(
-            {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "7g.141gb": 1}
-        ),
-        "nvidia-b200": MappingProxyType(
-            {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2, "7g.180gb": 1}
-        ),
-    }
+    {name: entry.mig for name, entry in ACCELERATORS.items() if entry.mig}
 )

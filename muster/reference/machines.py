@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, Machine, eks, gke, gke_zones, tpus
+from muster.model.machines import MACHINES, Machine, clouds, tpus
 from muster.model.prices import BUILT_IN
 from muster.model.providers import Provider
 from muster.model.quantities import GIB
@@ -26,23 +26,26 @@ cloud, or describe its own nodes.
 
 The rank orders accelerators from the most common to the scarcest: a gang over several pools requests the one
 with the highest rank first. Memory is that of one GPU or TPU chip: of the H100 and the
-H200 as their driver reports it, of the others from the vendor's data sheets.
+H200 as their driver reports it, of the others from the vendor's data sheets. MIG profiles: those that were
+read; `sharing: mig` takes no others. A GPU that is not here is written in `node`, with its memory.
 """
 _MACHINES: Final = """\
 Pods can request what the cloud's formula leaves of a node. DaemonSets take from it. *No source*: no page of
-the cloud confirms or denies that it sells the machine with this capacity.
+the cloud confirms or denies that it sells the machine with this capacity. Machines without accelerators are
+listed by family. Another machine of the cloud is written with its figures:
+`machine: NAME` and `node: {cpu: ..., memory: ...}`.
 """
 _TITLES: Final = {
     Provider.GKE: "Machines on GKE",
     Provider.EKS: "Machines on EKS",
     Provider.EXISTING: "Machines of the local cluster",
 }
-# The docstrings of their tables name the sources.
-_TABLES: Final = {Provider.GKE: (gke, tpus), Provider.EKS: (eks,), Provider.EXISTING: ()}
+_MODULES: Final = {Provider.GKE: (tpus,), Provider.EKS: (), Provider.EXISTING: ()}
+"""The tables whose docstrings name sources."""
 _ZONES: Final = f"""\
 ## Zones that sell GPU machines on GKE
 
-Read on {gke_zones.READ} in SkyPilot's catalog (<https://github.com/skypilot-org/skypilot-catalog>), which is
+Read on {clouds.ZONES_READ} in SkyPilot's catalog (<{clouds.ZONES_SOURCE}>), which is
 written from the answers of Google's API. A pool without `zones` gets those of its region. TPUs and T4s are
 not in the catalog. `muster doctor` asks your project.
 """
@@ -57,15 +60,20 @@ without a source. Give yours: `muster diff STACK --prices FILE`, and the setting
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD, table(("Accelerator", "Memory, GiB", "Rank", "Other names"), _accelerators()), _MACHINES]
+    parts = [_HEAD, table(_COLUMNS, _accelerators()), _MACHINES]
     for provider, title in _TITLES.items():
-        rows = [_machine(each) for each in MACHINES.values() if each.provider is provider]
+        here = [each for each in MACHINES.values() if each.provider is provider]
+        is_cloud = provider is not Provider.EXISTING
+        rows = [_machine(each) for each in here if each.accelerator or not is_cloud]
         parts += [f"## {title}\n", *_sources(provider), table(_HEADS, rows)]
+        if is_cloud:
+            parts += [table(("Family", "Machines without accelerators"), _families(here))]
     parts += [_ZONES, table(("Machines", "Zones"), _zones())]
     parts += [_PRICES, table(("Machine", "Region", "Capacity", "An hour", "Read on", "Source"), _prices())]
     return "\n".join(parts)
 
 
+_COLUMNS: Final = ("Accelerator", "Memory, GiB", "Rank", "Resource", "Other names", "MIG profiles")
 _HEADS: Final = (
     *("Machine", "vCPU", "Memory, GiB", "Accelerators", "Pods can request"),
     *("Local disks", "Network", "Capacity"),
@@ -78,7 +86,9 @@ def _accelerators() -> list[tuple[str, ...]]:
             code(each.name),
             f"{each.memory_mib / 1024:.4g}",
             str(each.rank),
+            code(each.resource),
             ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant),
+            ", ".join(map(code, each.mig)),
         )
         for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank)
     ]
@@ -103,9 +113,21 @@ def _machine(machine: Machine) -> tuple[str, ...]:
     )
 
 
+def _families(machines: list[Machine]) -> list[tuple[str, str]]:
+    """`m6i`: large, xlarge ..., in the order of the table."""
+    families: dict[str, list[str]] = {}
+    for each in machines:
+        if each.accelerator is None:
+            mark = "." if each.provider is Provider.EKS else "-"
+            family, _, size = each.name.rpartition(mark)
+            families.setdefault(family, []).append(size)
+    return [(code(family), ", ".join(sizes)) for family, sizes in families.items()]
+
+
 def _sources(provider: Provider) -> Iterator[str]:
-    texts = (module.__doc__ or "" for module in _TABLES[provider])
+    texts = (module.__doc__ or "" for module in _MODULES[provider])
     found = [address.rstrip(".,;:") for text in texts for address in re.findall(r"https://[^\s)]+", text)]
+    found = [*clouds.SOURCES.get(provider, ()), *found]
     if found:
         yield f"Sources: {', '.join(f'<{each}>' for each in dict.fromkeys(found))}.\n"
 
@@ -114,7 +136,7 @@ def _zones() -> Iterator[tuple[str, str]]:
     """Machines that the same zones sell, in one row."""
     machines: dict[frozenset[str], list[str]] = {}
     for each in MACHINES.values():
-        if zones := gke_zones.zones_selling(each.name):
+        if zones := clouds.zones_selling(each.name):
             machines.setdefault(zones, []).append(each.name)
     for zones, listed in machines.items():
         yield ", ".join(map(code, listed)), ", ".join(sorted(zones))

@@ -29,6 +29,8 @@ prints the JSON Schema for editors. `muster validate` also checks which values f
 """
 # A longer list of words is below its table.
 _MOST_WORDS: Final = 10
+# As many words are the machines of a cloud, which have a page of their own.
+_MACHINES: Final = 100
 
 
 def page() -> str:
@@ -74,7 +76,7 @@ def _mapping(keys: list[Key]) -> Iterator[str]:
     ]
     yield table(("Key", "Value", "Default", "Meaning", "Example"), rows)
     for key in keys:
-        if len(key.allowed) > _MOST_WORDS:
+        if _MOST_WORDS < len(key.allowed) < _MACHINES:
             yield f"Words of `{key.name}`: {', '.join(f'`{word}`' for word in key.allowed)}.\n"
 
 
@@ -85,7 +87,8 @@ def _anchor(key: Key) -> str:
 def _value(key: Key) -> str:
     words = ", ".join(f"`{word}`" for word in key.allowed)
     if len(key.allowed) > _MOST_WORDS:
-        words = f"{len(key.allowed)} words, listed below"
+        below = "in [machines](machines.md)" if len(key.allowed) >= _MACHINES else "listed below"
+        words = f"{len(key.allowed)} words, {below}"
     kind = key.kind if not words else f"{key.kind} ({words})"
     return (
         f"{kind}: [{key.below}](#{slug(_heading(key.below, key.provider))})"

@@ -2,6 +2,7 @@
 
     choice_rules(choice, path)  every illegal combination of provider, machine, accelerator, GPUs and capacity
     beside_node(...)            keys of a machine in a pool whose nodes are described
+    described_rules(...)        a warning for figures that no table confirms
 
 Based on the machine tables and on what each provider has. The other keys of a pool are in pools.py.
 """
@@ -13,11 +14,14 @@ from typing import Final
 from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
 from muster.model.machines import MACHINES, Machine, machines_of
+from muster.model.nearest import meant
 from muster.model.providers import Provider
+from muster.model.quantities import GIB
 from muster.model.violations import Violation, suggestion
 
 # The keys of a pool that choose a machine of a table.
 OF_A_MACHINE: Final = ("machine", "accelerator", "gpusPerNode")
+_MOST_NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +40,37 @@ def choice_rules(choice: Choice, path: str) -> list[Violation]:
     return [*made_of(choice, path), *bought(choice, path)]
 
 
-def beside_node(path: str, provider: Provider, keys: Collection[str]) -> list[Violation]:
-    """A pool whose nodes are described by `node`; `keys` are those of OF_A_MACHINE that it has."""
-    if provider is not Provider.EXISTING:
-        message = f"provider {provider} makes nodes of its own machine types."
-        return [Violation(f"{path}.node", message, "write `machine:` in its place.")]
+def beside_node(path: str, provider: Provider, name: str | None, keys: Collection[str]) -> list[Violation]:
+    """A pool whose nodes are described by `node`; `keys` are those of OF_A_MACHINE that it has, `name` its
+    machine type. A cloud makes nodes of a machine type, whose figures `node` gives where no table does.
+    """
     inside = {"machine": "", "accelerator": "accelerator", "gpusPerNode": "gpus"}
+    if provider is not Provider.EXISTING:
+        if "machine" not in keys:
+            message = f"is missing: provider {provider} makes nodes of its own machine types."
+            return [Violation(f"{path}.machine", message, "write its name; `node` gives its figures.")]
+        if name in machines_of(provider):
+            message = f"the table has the figures of machine {name}."
+            return [Violation(f"{path}.node", message, "remove it.")]
+        del inside["machine"]
     fixes = {
         key: f"write `{inside[key]}` in `node`." if inside[key] else "keep one of the two."
-        for key in OF_A_MACHINE
+        for key in inside
         if key in keys
     }
     return [
         Violation(f"{path}.{key}", "the nodes are described by `node`.", fix) for key, fix in fixes.items()
     ]
+
+
+def described_rules(machine: Machine, path: str) -> Iterator[Violation]:
+    """A cloud's machine that the stack describes: nothing here knows whether it is as described."""
+    if machine.is_own and machine.provider is not Provider.EXISTING:
+        message = (
+            f"{machine.name} is not in the machine table: its figures are yours, and so is how it is sold."
+        )
+        fix = "nothing, if they are right; `muster doctor` compares them with the cloud's own."
+        yield Violation(f"{path}.node", message, fix, level="warning")
 
 
 def made_of(choice: Choice, path: str) -> list[Violation]:
@@ -71,22 +92,39 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
         message = f"{choice.machine} has TPUs, which Google sells and no other cloud."
         return Violation(f"{path}.machine", message, "use provider gke, or a machine with GPUs.")
     if other is None:
-        fix = suggestion(choice.machine, known, noun="machine")
-        if choice.provider is Provider.EXISTING:
-            fix = f"describe other nodes by `node: {{cpu: ..., memory: ...}}` in place of `machine`; or {fix}"
+        place = "in place of" if choice.provider is Provider.EXISTING else "beside"
+        fix = f"describe it by `node: {{cpu: ..., memory: ...}}` {place} `machine`"
+        near = similar_machines(choice.machine, known)
+        fix = f"{fix}; or {suggestion(choice.machine, near, noun='machine')}" if near else f"{fix}."
         return Violation(f"{path}.machine", f"{message}.", fix)
     same = [
         each.name
         for each in known.values()
-        if each.accelerator == other.accelerator and (other.accelerator or each.cpu == other.cpu)
-    ]
+        if each.accelerator == other.accelerator
+        and (other.accelerator or (each.cpu, each.memory // GIB) == (other.cpu, other.memory // GIB))
+    ][:_MOST_NAMED]
     what = f"with {other.accelerator}" if other.accelerator else "of that size"
     fix = (
         f"choose one {what}: {', '.join(same)}."
         if same
-        else suggestion(choice.machine, known, noun="machine")
+        else f"choose another: provider {choice.provider} has none {what}."
     )
     return Violation(f"{path}.machine", f"{message}, it is one of {other.provider}.", fix)
+
+
+def similar_machines(word: str, known: Mapping[str, Machine]) -> list[str]:
+    """The machines that a mistyped name may mean: those of its own series where they all carry the same
+    accelerator, otherwise the CPU machines that are nearly written so. Another series is other hardware,
+    however alike its letters are.
+    """
+    mark = "." if "." in word else "-"
+    series = word.partition(mark)[0] if mark == "." else word.rpartition(mark)[0]
+    for start in (series, word.partition(mark)[0]):
+        same = [name for name in known if start and name.startswith(f"{start}{mark}")]
+        if same and len({known[name].accelerator for name in same}) == 1:
+            return same
+    plain = [name for name, machine in known.items() if machine.accelerator is None]
+    return plain if meant(word, plain, noun="machine")[0] is not None else []
 
 
 def bought(choice: Choice, path: str) -> list[Violation]:
@@ -97,7 +135,7 @@ def bought(choice: Choice, path: str) -> list[Violation]:
         fix = suggestion(choice.capacity, legal, noun="capacity")
         return [Violation(f"{path}.capacity", message, fix)]
     machine = MACHINES.get(choice.machine)
-    if machine is None or choice.provider is Provider.EXISTING:
+    if machine is None or machine.provider is not choice.provider or choice.provider is Provider.EXISTING:
         # Muster does not buy the nodes of an existing cluster.
         return []
     return list(_sold(choice.capacity, machine, path))

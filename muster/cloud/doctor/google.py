@@ -4,8 +4,7 @@ Responsible for which quota a pool uses. Raising a quota is up to the user: Goog
 days.
 """
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any, Final
 
 from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
@@ -23,17 +22,6 @@ APIS: Final = (
     "container.googleapis.com",
     "iam.googleapis.com",
     "storage.googleapis.com",
-)
-# Compute Engine's regional quota of each GPU. Newer GPUs are granted by family and have no such quota:
-# https://cloud.google.com/compute/resource-usage#gpu_quota
-QUOTAS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "nvidia-tesla-t4": "NVIDIA_T4_GPUS",
-        "nvidia-l4": "NVIDIA_L4_GPUS",
-        "nvidia-tesla-a100": "NVIDIA_A100_GPUS",
-        "nvidia-a100-80gb": "NVIDIA_A100_80GB_GPUS",
-        "nvidia-h100-80gb": "NVIDIA_H100_GPUS",
-    }
 )
 # Spot and flex-start nodes use the quota of preemptible GPUs.
 _PREEMPTIBLE: Final = (Capacity.SPOT, Capacity.QUEUED)
@@ -76,7 +64,7 @@ def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google
     for metric, wanted in wanted_gpus(pools).items():
         yield _compare_quota(metric, wanted, known.get(metric), cluster)
     for pool in pools:
-        if pool.accelerator is not None and pool.accelerator.name not in QUOTAS:
+        if pool.accelerator is not None and not pool.accelerator.gke_quota:
             message = (
                 f"{pool.name}: {pool.accelerator.name} is granted by "
                 f"{'TPU' if pool.is_tpu else 'GPU'} family, whose quota cannot be read"
@@ -113,8 +101,8 @@ def wanted_gpus(pools: tuple[Pool, ...]) -> dict[str, int]:
     """Quota -> GPUs that all of its pools can use at the same time. Google counts reserved GPUs as well."""
     found: dict[str, int] = {}
     for pool in pools:
-        metric = QUOTAS.get(pool.accelerator.name) if pool.accelerator else None
-        if metric is not None:
+        metric = pool.accelerator.gke_quota if pool.accelerator else ""
+        if metric:
             name = f"PREEMPTIBLE_{metric}" if pool.capacity in _PREEMPTIBLE else metric
             found[name] = found.get(name, 0) + pool.max_nodes * pool.gpus_per_node
     return dict(sorted(found.items()))

@@ -14,7 +14,6 @@ from typing import Any, Final
 from muster.cloud.google import Google, answered
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster
-from muster.model.machines.machine import Machine
 from muster.model.pools import Pool
 from muster.model.prices import Price, bought_as
 
@@ -34,19 +33,6 @@ _USAGE: Final = {
 }
 _SERIES: Final = {"n1": "N1 Predefined", "a3-megagpu": "A3Plus", "a3-ultragpu": "A3Ultra"}
 """How the names of SKUs begin, where that is not the series in capitals."""
-# Mega is sold as "Plus": https://github.com/dstackai/gpuhunt/pull/132
-_GPUS: Final = {
-    "nvidia-tesla-t4": "Nvidia Tesla T4 GPU",
-    "nvidia-l4": "Nvidia L4 GPU",
-    "nvidia-tesla-a100": "Nvidia Tesla A100 GPU",
-    "nvidia-a100-80gb": "Nvidia Tesla A100 80GB GPU",
-    "nvidia-h100-80gb": "Nvidia H100 80GB GPU",
-    "nvidia-h100-mega-80gb": "Nvidia H100 80GB Plus GPU",
-    "nvidia-h200-141gb": "H200 141GB GPU",
-    "nvidia-b200": "A4 Nvidia B200 (1 gpu slice)",
-}
-_WHOLE_MACHINE: Final = frozenset({"nvidia-b200"})
-"""Whose slices are priced with their share of vCPUs and memory."""
 
 
 def prices(pools: Sequence[Pool], cluster: GkeCluster, *, google: Google, day: date) -> Iterator[Price]:
@@ -56,7 +42,7 @@ def prices(pools: Sequence[Pool], cluster: GkeCluster, *, google: Google, day: d
         capacity = bought_as(pool, cluster)
         usage = _USAGE.get(capacity)
         here = [each for each in skus if usage and _is_sold(each, usage=usage, region=cluster.region)]
-        parts = [(_sku(name, here), amount) for name, amount in _parts(pool.machine, pool.gpus_per_node)]
+        parts = [(_sku(name, here), amount) for name, amount in _parts(pool)]
         known = [(sku, amount) for sku, amount in parts if sku is not None]
         if parts and len(known) == len(parts):
             yield Price(
@@ -88,20 +74,20 @@ def _is_sold(sku: Sku, *, usage: str, region: str) -> bool:
     return sku["category"].get("usageType") == usage and region in sku.get("serviceRegions", [])
 
 
-def _parts(machine: Machine, gpus: int) -> Iterator[tuple[str, Decimal]]:
+def _parts(pool: Pool) -> Iterator[tuple[str, Decimal]]:
     """What a node is billed as: the name of each part, and how many of its units.
 
-    A GPU that is not in the table, such as a TPU, gives no part that could be found.
+    An accelerator whose SKU was not read gives a part that cannot be found.
     """
-    accelerator = machine.accelerator
-    if accelerator not in _WHOLE_MACHINE:
+    machine, accelerator = pool.machine, pool.accelerator
+    if accelerator is None or not accelerator.gke_whole:
         family = machine.name.rpartition("-")[0]
         letter = family.partition("-")[0]
         series = _SERIES.get(family) or _SERIES.get(letter) or letter.upper()
         yield f"{series} Instance Core", Decimal(machine.cpu) / 1000
         yield f"{series} Instance Ram", Decimal(machine.memory) / _GIB
     if accelerator is not None:
-        yield _GPUS.get(accelerator, ""), Decimal(gpus)
+        yield accelerator.gke_sku, Decimal(pool.gpus_per_node)
 
 
 def _sku(name: str, skus: Sequence[Sku]) -> Sku | None:

@@ -21,7 +21,7 @@ from muster.config.schema.kinds import (
 )
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity, Gangs
-from muster.model.machines import MACHINES, MOST_GPUS
+from muster.model.machines import AMD64, ARM64, MACHINES, MOST_GPUS
 from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
@@ -38,13 +38,14 @@ def _pool() -> Schema:
     keys = mapping(
         {
             "machine": key(
-                "The machine type of all nodes; `node` describes nodes of your own.",
-                choice(sorted(MACHINES)),
-                otherwise="required, unless `node` is written",
+                "The machine type of all nodes: one of the table, or another one with `node`.",
+                either(choice(sorted(MACHINES)), text()),
+                otherwise="required, unless an existing cluster has `node`",
                 example="g2-standard-8",
             ),
             "node": key(
-                "What one node has, in place of `machine`, in an existing cluster.",
+                "What one node has: in place of `machine` in an existing cluster, beside one that no table "
+                "has on GKE and EKS.",
                 _node(),
                 example={"cpu": 96, "memory": "1Ti", "gpus": 8, "accelerator": "nvidia-h100-80gb"},
             ),
@@ -172,19 +173,31 @@ def _pool() -> Schema:
         },
         required=("maxNodes",),
     )
-    return {**keys, "oneOf": [{"required": ["machine"]}, {"required": ["node"]}]}
+    alone = {"required": ["node"], "not": {"required": ["machine"]}}
+    return {**keys, "oneOf": [{"required": ["machine"]}, alone]}
 
 
 def _node() -> Schema:
     return mapping(
         {
-            "cpu": key("The CPUs that pods can request on one node.", quantity(), example=96),
-            "memory": key("The memory that pods can request on one node.", quantity(), example="1Ti"),
+            "cpu": key(
+                "The CPUs that pods can request on one node; on GKE and EKS the machine's vCPUs.",
+                quantity(),
+                example=96,
+            ),
+            "memory": key(
+                "The memory that pods can request on one node; on GKE and EKS the machine's memory.",
+                quantity(),
+                example="1Ti",
+            ),
             "gpus": key(
-                "The GPUs of one node (nvidia.com/gpu).", integer(most=MOST_GPUS), default=0, example=8
+                "The GPUs of one node, or its Neuron devices.",
+                integer(most=MOST_GPUS),
+                default=0,
+                example=8,
             ),
             "accelerator": key(
-                "The GPU: one that Muster knows, or nvidia-NAME with `gpuMemory`.",
+                "The GPU: one that Muster knows, or nvidia-NAME or amd-NAME with `gpuMemory`.",
                 text(),
                 otherwise="no GPU",
                 example="nvidia-h100-80gb",
@@ -194,6 +207,19 @@ def _node() -> Schema:
                 quantity(),
                 otherwise="that of the accelerator",
                 example="80Gi",
+            ),
+            "localDisks": key(
+                "The machine's local disks (GKE, EKS); on EKS 1 for any number.",
+                integer(most=64),
+                default=0,
+                example=8,
+            ),
+            "efa": key("The machine's EFA interfaces (EKS).", integer(most=64), default=0, example=8),
+            "architecture": key(
+                "The architecture of the machine's CPU (GKE, EKS).",
+                choice((AMD64, ARM64)),
+                default=AMD64,
+                example=ARM64,
             ),
             "labels": key(
                 "Labels that the nodes have already, besides muster.dev/pool; the pool's ResourceFlavor "

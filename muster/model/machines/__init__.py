@@ -1,8 +1,9 @@
-"""The machine types of pools: one table for each cloud, each with its sources.
+"""The machine types of pools: tables of the clouds' machines (*.csv, *.toml), with their sources.
 
     MACHINES               name -> Machine
     machines_of(provider)  those that a pool of this provider may name
-    own_machine(...)       one that its owner describes
+    own_machine(...)       a node that its owner describes
+    cloud_machine(...)     a cloud's machine that no table has
     chips_of(topology)     the TPU chips of a slice
 
 Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not responsible for how a pool
@@ -12,15 +13,24 @@ uses it (pools.py, validation/machines.py).
 from types import MappingProxyType
 from typing import Final
 
-from muster.model.machines.eks import eks_machines
-from muster.model.machines.gke import gke_machines
+from muster.model.machines.clouds import eks_machines, gke_machines
 from muster.model.machines.local import local_machines
-from muster.model.machines.machine import Machine
-from muster.model.machines.own import MOST_GPUS, own_machine
+from muster.model.machines.machine import AMD64, ARM64, Machine
+from muster.model.machines.own import MOST_GPUS, cloud_machine, own_machine
 from muster.model.machines.tpus import chips_of, tpu_machines
 from muster.model.providers import Provider
 
-__all__ = ["MACHINES", "MOST_GPUS", "Machine", "chips_of", "machines_of", "own_machine"]
+__all__ = [
+    "AMD64",
+    "ARM64",
+    "MACHINES",
+    "MOST_GPUS",
+    "Machine",
+    "chips_of",
+    "cloud_machine",
+    "machines_of",
+    "own_machine",
+]
 
 MACHINES: Final = MappingProxyType(
     {

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from muster.model.accelerators import Accelerator
 from muster.model.capacity import Capacity
@@ -10,6 +11,9 @@ from muster.model.machines.fabric import Fabric
 from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
 from muster.model.providers import Provider
 from muster.model.quantities import Bytes, Millicores
+
+AMD64: Final = "amd64"
+ARM64: Final = "arm64"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +23,14 @@ class Machine:
     `bought`: the capacity types in which the cloud sells it; `unsourced`: those that no page of the cloud
     confirms or denies.
 
-    `local_disks`: NVMe disks of its own. `efa`: EFA interfaces that it can have (EC2). `fabric`: its network
-    between GPUs (GKE). `compact`: it supports compact placement. `disk`: the kind of boot disk (GKE).
+    `local_disks`: NVMe disks of its own; on EC2, where nothing counts them, 1 for any number. `efa`: EFA
+    interfaces that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it supports
+    compact placement. `disk`: the kind of boot disk (GKE); None: GKE's default for the machine.
 
-    `topologies`: of its TPUs, the one of a single node first; () for all other machines.
+    `topologies`: of its TPUs, the one of a single node first; () for all other machines. `architecture`: of
+    its CPU, as Kubernetes names it.
 
-    `is_own`: its owner describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
+    `is_own`: the stack describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
     what its nodes carry besides the pool's label.
 
     `allocatable_cpu` and `allocatable_memory` are what pods can request on one such node.
@@ -44,6 +50,7 @@ class Machine:
     compact: bool = False
     disk: str | None = None
     topologies: tuple[str, ...] = ()
+    architecture: str = AMD64
     is_own: bool = False
     gpu: Accelerator | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)

@@ -1,4 +1,4 @@
-"""Nodes that their owner describes: a data centre, or a cloud whose machines no table has."""
+"""Machines that a stack describes: nodes of a data centre, or a cloud's machine that no table has."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,10 +12,43 @@ from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
 MOST_GPUS: Final = 64
 
 
+def cloud_machine(
+    name: str,
+    provider: Provider,
+    *,
+    cpu: Millicores,
+    memory: Bytes,
+    gpus: int,
+    gpu: Accelerator | None,
+    local_disks: int,
+    efa: int,
+    architecture: str,
+) -> Machine:
+    """A machine type of a cloud with the figures that the stack gives. `cpu` and `memory` are the machine's:
+    what its node keeps for itself comes off them as for a machine of the table. How it is sold is not judged.
+    """
+    return Machine(
+        name=name,
+        provider=provider,
+        cpu=cpu,
+        memory=memory,
+        accelerator=gpu.name if gpu else None,
+        gpu_counts=(gpus,) if gpu else (),
+        bought=frozenset(LEGAL_CAPACITY[provider]),
+        local_disks=local_disks,
+        efa=efa,
+        compact=True,
+        architecture=architecture,
+        is_own=True,
+        gpu=gpu,
+    )
+
+
 def own_machine(
     *, cpu: Millicores, memory: Bytes, gpus: int, gpu: Accelerator | None, labels: Mapping[str, str]
 ) -> Machine:
-    """`cpu` and `memory` are what pods can request on one node. `gpu` is set exactly where `gpus` is not 0.
+    """A node of an existing cluster. `cpu` and `memory` are what pods can request on it. `gpu` is set exactly
+    where `gpus` is not 0.
 
     Its name is the description that reports show in place of a machine type.
     """

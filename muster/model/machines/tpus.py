@@ -2,11 +2,12 @@
 
 Slices, and which machine makes them: https://docs.cloud.google.com/tpu/docs/v6e and, for v5e,
 https://cloud.google.com/tpu/docs/supported-versions; on GKE
-https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. CPU and memory of v5e are in Google's list
-of machine types, by github.com/Cyclenerd/google-cloud-pricing-cost-calculator, issue 89.
+https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. CPU and memory are in Google's list of
+machine types, by https://github.com/Cyclenerd/google-cloud-pricing-cost-calculator at dac31281
+(tools/machinetypes.csv), read 2026-11-27.
 
-Unsourced, because no page of Google's was found that shows them: CPU and memory of v5p and v6e, and the
-slices of v5p. The first topology of a machine is the one that a single node has.
+Unsourced, because no page of Google's was found that shows them: the slices of v5p and of tpu7x. The first
+topology of a machine is the one that a single node has.
 """
 
 from collections.abc import Iterator
@@ -61,13 +62,21 @@ _V6E: Final = _Series(
     rows={
         "ct6e-standard-1t": (44, 176, 1, ("1x1",)),
         "ct6e-standard-4t": (180, 720, 4, _2D),
-        "ct6e-standard-8t": (180, 1440, 8, ("2x4",)),
+        "ct6e-standard-8t": (360, 1440, 8, ("2x4",)),
     },
+)
+_V7X: Final = _Series(
+    accelerator="tpu7x",
+    # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-tpu-7x
+    disk="hyperdisk-balanced",
+    # Its blueprint with queued provisioning and xpk, pull request 900, contradict each other.
+    unsourced=frozenset({Capacity.QUEUED}),
+    rows={"tpu7x-standard-1t": (56, 240, 1, ("1x1x1",)), "tpu7x-standard-4t": (224, 960, 4, _3D)},
 )
 
 
 def tpu_machines() -> Iterator[Machine]:
-    for series in (_V5E, _V5P, _V6E):
+    for series in (_V5E, _V5P, _V6E, _V7X):
         for name, (cpu, gib, chips, topologies) in series.rows.items():
             yield Machine(
                 name=name,

@@ -62,7 +62,7 @@ def test_a_gpu_that_no_table_has_is_between_those_of_less_and_of_more_memory() -
         pool.accelerator.rank
         for pool in (
             _pool("accelerator: a100"),
-            _pool("accelerator: nvidia-l40s, gpuMemory: 48Gi"),
+            _pool("accelerator: nvidia-a40, gpuMemory: 48Gi"),
             _pool("accelerator: a100-80gb"),
         )
         if pool.accelerator

@@ -6,7 +6,7 @@ import pytest
 
 from muster.model.clusters import GkeCluster
 from muster.model.machines import MACHINES
-from muster.model.machines.gke_zones import zones_selling
+from muster.model.machines.clouds import zones_selling
 from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 from muster.model.providers import Provider

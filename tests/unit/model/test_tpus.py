@@ -81,6 +81,7 @@ def test_short_names_are_those_of_google() -> None:
         *accelerators_of("v5e"),
         *accelerators_of("v5p"),
         *accelerators_of("v6e"),
+        *accelerators_of("v7x"),
     }
 
 
