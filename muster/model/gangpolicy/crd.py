@@ -157,7 +157,11 @@ def _kai() -> Schema:
                 "description": "Whether preemptible gangs pass above their queue's quota, up to its limit.",
                 "enum": [choice.value for choice in OverQuota],
                 "default": KaiPolicy().over_quota.value,
-            }
+            },
+            "preemptAfter": _duration(
+                KaiPolicy().preempt_after,
+                "How long a gang waits for new nodes before it takes room that KAI may give it.",
+            ),
         },
     }
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from muster.model.gangpolicy.durations import format_duration
-from muster.model.gangpolicy.policy import FlavorPolicy, GangPolicy
+from muster.model.gangpolicy.policy import FlavorPolicy, GangPolicy, KaiPolicy
 from muster.model.names import API_VERSION, GANG_POLICY, GANG_POLICY_KIND
 
 Manifest = dict[str, Any]
@@ -35,9 +35,13 @@ def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> Manifest:
             "unreachableGrace": format_duration(policy.unreachable_grace),
             "leaseNotice": format_duration(policy.lease_notice),
             "flavors": [_flavor_to_spec(flavor) for flavor in policy.flavors],
-            **({"kai": {"overQuota": policy.kai.over_quota.value}} if policy.kai else {}),
+            **({"kai": _kai_to_spec(policy.kai)} if policy.kai else {}),
         },
     }
+
+
+def _kai_to_spec(kai: KaiPolicy) -> Manifest:
+    return {"overQuota": kai.over_quota.value, "preemptAfter": format_duration(kai.preempt_after)}
 
 
 def _flavor_to_spec(flavor: FlavorPolicy) -> Manifest:

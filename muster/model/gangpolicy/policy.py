@@ -43,6 +43,10 @@ class KaiPolicy:
     """
 
     over_quota: OverQuota = OverQuota.DENY
+    preempt_after: timedelta = timedelta(minutes=1)
+    """How long a gang waits for new nodes before it takes the room that KAI may give it: a policy of ours, no
+    figure of a cloud.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

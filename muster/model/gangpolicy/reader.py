@@ -76,8 +76,12 @@ class _Reader:
         )
 
     def _kai(self, spec: object, path: str) -> KaiPolicy:
-        values = self._mapping(spec, path, allowed=("overQuota",))
-        return KaiPolicy(over_quota=self._word(values, "overQuota", KaiPolicy().over_quota, path))
+        known = KaiPolicy()
+        values = self._mapping(spec, path, allowed=("overQuota", "preemptAfter"))
+        return KaiPolicy(
+            over_quota=self._word(values, "overQuota", known.over_quota, path),
+            preempt_after=self._duration(values, "preemptAfter", path, known.preempt_after),
+        )
 
     def _retry(self, spec: object, path: str) -> RetryPolicy:
         known = RetryPolicy()
