@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from muster.controller.gangs.actions import Delete, EmitEvent, deletions
+from muster.controller.gangs.actions import Delete, EmitEvent, HoldNode, deletions
 from muster.controller.gangs.assembly import (
     TURN_RECHECK,
     AttemptFailed,
@@ -376,6 +376,8 @@ def _late_at(snapshot: BatchSnapshot, policy: GangPolicy, step: Step) -> datetim
     match step:
         case AttemptFailed():
             return snapshot.now
+        case CreateNext(actions=actions) if any(isinstance(each, HoldNode) for each in actions):
+            return None  # Its nodes are there.
         case Wait() | CreateNext():
             return snapshot.nodes_late_at(policy, for_turn=isinstance(step, Wait) and step.for_turn)
     return None

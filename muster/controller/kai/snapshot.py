@@ -306,6 +306,14 @@ class BatchSnapshot(Attempt):
         return priority_of(self.batch.leader, snapshot.cluster, snapshot.priorities)
 
     @property
+    def is_within_quota(self) -> bool:
+        """Whether its own queues stay within their quotas with it, whatever lies above. Raises ValueError."""
+        ledger, holder = self.cluster_snapshot.ledger, self.batch.attempt
+        return all(
+            ledger.is_within_quota(demand, holder=holder, turn=self.turn) for demand in self.queue_demands
+        )
+
+    @property
     def pools(self) -> frozenset[str]:
         return frozenset(spec.pool for spec in self.gang.request_specs)
 

@@ -5,6 +5,7 @@ nothing, decides nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -24,7 +25,15 @@ from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
 from muster.controller.kai.gathering import Gathering, preemption_position
 from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED, ray_cluster_of
-from muster.controller.kai.labels import CLUSTERS, is_finished, is_gated, pool_of
+from muster.controller.kai.labels import (
+    CLUSTERS,
+    is_finished,
+    is_gated,
+    is_preemptible,
+    pool_of,
+    priority_of,
+    queue_of,
+)
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
 from muster.controller.kai.preemption import Rivals, RunningGang
@@ -134,16 +143,18 @@ class View(GangView[RayCluster]):
         """What KAI might take for it: read only where its priority or its quota may entitle it to any."""
         try:
             batches = [each for each in snapshot.batch_snapshots if each.is_readable and not each.batch.unit]
+            # What KAI starts with is one batch.
+            return self._rivals_of(batches[0]) if batches else Rivals()
         except ValueError:
-            return Rivals()
-        if not batches:
-            return Rivals()
-        batch = batches[0]  # What KAI starts with is one batch.
+            return Rivals()  # Of what cannot be read nothing is taken.
+
+    def _rivals_of(self, batch: BatchSnapshot) -> Rivals:
         own = {demand.queue for demand in batch.queue_demands}
         is_lowest = all(each.value >= batch.priority for each in self.priorities.store)
-        queues = {name for name in snapshot.ledger.over_quota if name not in own}
-        queues |= set() if is_lowest else own
-        gangs = tuple(self._running(queues, besides=snapshot.cluster.key))
+        queues = set() if is_lowest else own
+        if batch.is_within_quota:
+            queues |= {name for name in batch.cluster_snapshot.ledger.over_quota if name not in own}
+        gangs = tuple(self._takeable(queues, batch))
         if not gangs:
             return Rivals()
         names = {pod.spec.node_name for gang in gangs for part in gang.parts for pod in part.pods}
@@ -153,23 +164,28 @@ class View(GangView[RayCluster]):
             nodes=nodes,
             used=self.usage.of(nodes),
             in_use={pool: self._in_use(pool) for pool in batch.pools},
-            takers=frozenset(self.gathering.takers_before(snapshot.cluster.key, preemption_position(batch))),
+            takers=frozenset(self.gathering.takers_before(batch.cluster.key, preemption_position(batch))),
         )
 
-    def _running(self, queues: Iterable[str], *, besides: Key) -> Iterator[RunningGang]:
+    def _takeable(self, queues: Iterable[str], batch: BatchSnapshot) -> Iterator[RunningGang]:
+        """Preemptible gangs of these queues, in its own those of a lower priority. Of all others only one pod
+        is looked at.
+        """
         pods: dict[Key, list[GatedPod]] = {}
         for queue in sorted(queues):
             for pod in self.pods.store.by_index(BOUND_IN, queue):
                 (key,) = ray_cluster_of(pod)
                 pods.setdefault(key, []).append(pod)
+        own = {demand.queue for demand in batch.queue_demands}
         classes, policy = self._classes(), self.policy() or GangPolicy()
         for key, placed in pods.items():
-            cluster = self.clusters.get(key)
-            if key != besides and cluster is not None:
-                try:
-                    yield running_gang(cluster, placed, policy, classes)
-                except ValueError:
-                    continue  # KAI cannot group it, or not read it.
+            cluster, first = self.clusters.get(key), placed[0]
+            if key == batch.cluster.key or cluster is None or not is_preemptible(first, cluster, classes):
+                continue
+            if queue_of(first, cluster) in own and priority_of(first, cluster, classes) >= batch.priority:
+                continue
+            with suppress(ValueError):  # One that KAI cannot group is nobody's.
+                yield running_gang(cluster, placed, policy, classes)
 
     def _in_use(self, pool: str) -> int:
         names = [node.metadata.name for node in self.nodes.store.by_index(BY_POOL, pool)]

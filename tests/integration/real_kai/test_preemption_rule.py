@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -153,7 +154,7 @@ def _gang(dice: random.Random, name: str, queue: str, free: dict[str, int]) -> P
 def _allowed(drawn: Drawn) -> Preemption | None:
     queues = [msgspec.convert(each, Queue) for each in drawn.queues]
     running = [_running(gang) for gang in drawn.gangs]
-    usage = {
+    usage: dict[Hashable, Sequence[QueueUsage]] = {
         pod.metadata.name: [QueueUsage(demand=demand, is_bound=True)]
         for gang in running
         for part in gang.parts
