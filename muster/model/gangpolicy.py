@@ -59,6 +59,11 @@ class KaiPolicy:
     over_quota: OverQuota = declared(
         OverQuota.DENY, "Whether preemptible gangs pass above their queue's quota, up to its limit."
     )
+    # A policy of ours, no figure of a cloud.
+    preempt_after: timedelta = declared(
+        timedelta(minutes=1),
+        "How long a gang waits for new nodes before it takes room that KAI may give it.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

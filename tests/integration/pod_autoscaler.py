@@ -32,7 +32,7 @@ class Autoscaler:
         free = self._empty()
         for pod in self._items("/api/v1/pods"):
             pool = (pod["spec"].get("nodeSelector") or {}).get(names.POOL_LABEL, "")
-            if not _is_unschedulable(pod) or pool not in self.stock:
+            if not _is_unschedulable(pod) or pool not in self.stock or _wants_old_node(pod):
                 continue
             if free.get(pool, 0):
                 free[pool] -= 1  # The scheduler has not looked again yet.
@@ -79,6 +79,14 @@ def _is_unschedulable(pod: Object) -> bool:
     conditions = pod["status"].get("conditions", [])
     scheduled: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
     return not pod["spec"].get("nodeName") and scheduled.get("reason") == "Unschedulable"
+
+
+def _wants_old_node(pod: Object) -> bool:
+    """It demands nodes by their names: no new one helps it."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    rules = [rule for term in terms for rule in term.get("matchExpressions", [])]
+    return any(rule["key"] == "kubernetes.io/hostname" and rule["operator"] == "In" for rule in rules)
 
 
 def taint_of(node: Object) -> str:

@@ -31,6 +31,10 @@ class Ungate:
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...] = ()
     """To be added to the pod's own."""
+    hosts: tuple[str, ...] = ()
+    """The only nodes where it may go, by their label; empty: wherever its selector lets it."""
+    is_undisturbed: bool = False
+    """Its autoscaler is asked to leave it alone, as on nodes of placeholders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class Decision:
     """Queues without room that it waits for."""
     in_line: tuple[TurnPosition, ...] = ()
     """Batches that wait for their turn to make their first request."""
+    to_preempt: BatchSnapshot | None = None
+    """The batch that KAI is to make room for, now or in its turn."""
 
     @property
     def is_final(self) -> bool:

@@ -7,6 +7,8 @@ same decision. Each batch of gated pods either passes whole or holds no capacity
       -> the leaf queue and all above it have room   (queue_capacity.py)
       -> its requests are Provisioned and verified   (muster.controller.gangs.assembly)
       -> every pod is annotated and ungated, the leader last
+    Where nodes are refused, late or more than the pool may have, and KAI would make room for all of the batch
+    (preemption.py), its requests go and it passes without nodes of its own.
     A failure, a passed deadline or lost room on the way releases every request. A batch that has begun to
     pass is completed, unless its capacity is lost: then its pods without a node are deleted, and KubeRay
     creates them again, gated.
@@ -20,15 +22,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
-from muster.controller.gangs.actions import Delete, EmitEvent, deletions
+from muster.controller.gangs.actions import Delete, EmitEvent, HoldNode, deletions
 from muster.controller.gangs.assembly import (
+    TURN_RECHECK,
     AttemptFailed,
     CreateNext,
     HoldNodes,
     Ready,
     ReleaseEarly,
+    Step,
     Unsatisfiable,
     Wait,
     delete_all,
@@ -47,15 +52,25 @@ from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
 from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
 from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
-from muster.controller.kai.labels import HANDED_OVER, SIZE, STATUS, handed_over_at, is_gated
+from muster.controller.kai.labels import (
+    HANDED_OVER,
+    PREEMPTS,
+    SIZE,
+    STATUS,
+    handed_over_at,
+    is_gated,
+    preempts_since,
+)
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kai.pod_groups import missing_tolerations
+from muster.controller.kai.preemption import HOSTNAME, Preemption
 from muster.controller.kai.progress import (
     BELOW_MINIMUM,
     RESTARTED,
     format_backoff,
     format_ending_pods,
     format_incomplete,
+    format_preempting,
     format_queue_wait,
     format_refusal,
     format_ungated,
@@ -71,6 +86,11 @@ from muster.model.plural import many
 SETTLED_AFTER: Final = timedelta(seconds=10)
 """A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
 deleted the others, too, if it evicts the gang (its client makes 50 calls a second).
+"""
+
+PREEMPTED_WITHIN: Final = timedelta(minutes=5)
+"""How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
+gate: a bound of ours. KAI decides in seconds, and what it evicts has its own time to end.
 """
 
 
@@ -101,6 +121,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     return Decision(
         actions=(
             *_delete_unbound(cluster_snapshot, kept),
+            *_recall_preempting(cluster_snapshot, kept),
             *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
@@ -108,6 +129,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
             (
                 *(decision.requeue_at for decision in decisions if decision.requeue_at),
                 *_handover_ends(cluster_snapshot),
+                *_preemption_ends(cluster_snapshot),
             ),
             default=None,
         ),
@@ -115,6 +137,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         begins=next((decision.begins for decision in decisions if decision.begins), None),
         shortfalls=tuple(each for decision in decisions for each in decision.shortfalls),
         in_line=tuple(each for decision in decisions for each in decision.in_line),
+        to_preempt=next((decision.to_preempt for decision in decisions if decision.to_preempt), None),
     )
 
 
@@ -188,6 +211,39 @@ def _handover_end(stranded: Iterable[GatedPod]) -> datetime:
     return max(handed_over_at(pod) for pod in stranded) + HANDOVER
 
 
+def _recall_preempting(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
+    """Pods for which KAI has made no room in time: it sees more than the rule does, or others came first."""
+    pods = cluster_snapshot.preempting
+    if any(pod.metadata.annotations.get(ATTEMPT) in kept for pod in pods):
+        return  # The rest of them passes first.
+    if not pods or _preemption_end(cluster_snapshot) > cluster_snapshot.now:
+        return
+    yield from (DeleteUnbound(pod=pod, request="") for pod in pods)
+    within = format_duration(PREEMPTED_WITHIN)
+    yield EmitEvent(
+        kind="Warning",
+        reason="GangRecalled",
+        message=f"KAI has made no room for it within {within}. Behind the gate again: "
+        f"{many(len(pods), 'pod')} without a node.",
+    )
+
+
+def _preemption_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    if cluster_snapshot.preempting:
+        yield max(_preemption_end(cluster_snapshot), cluster_snapshot.now)
+
+
+def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
+    """Until when KAI may take to place it; not before what it has evicted has ended."""
+    pods, now = cluster_snapshot.preempting, cluster_snapshot.now
+    hosts = {host for pod in pods for host in _hosts_of(pod)}
+    in_the_way = [
+        pod for pod in cluster_snapshot.ending if pod.spec.node_name in hosts and is_due(pod, now=now)
+    ]
+    end = max(since for pod in pods if (since := preempts_since(pod))) + PREEMPTED_WITHIN
+    return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
+
+
 # What waits
 
 
@@ -230,12 +286,15 @@ def _step(snapshot: BatchSnapshot) -> Decision:
     if (clamped := snapshot.clamped_history) != history:
         return Decision(actions=(_note(snapshot, clamped, format_backoff(clamped)),))
     if history.retry_at and snapshot.now < history.retry_at:
-        return _hold_back(snapshot, format_backoff(history), requeue_at=history.retry_at)
+        held = _hold_back(
+            snapshot, format_backoff(history), requeue_at=_next_look(snapshot, history.retry_at)
+        )
+        return _preempt_instead_of(snapshot, held)
     if snapshot.wants_retry and (delay := snapshot.cluster_snapshot.retry_delay):
         return _hold_back(snapshot, format_backoff(history), requeue_at=snapshot.now + delay)
     sized, shortfall = _fit_to_quota(snapshot, snapshot.policy)
     if shortfall is not None:
-        return _await_room(snapshot, shortfall)
+        return _preempt_instead_of(snapshot, _await_room(snapshot, shortfall))
     if not sized.gang.request_specs:
         return _pass(sized, {}, deletes=delete_all(snapshot))
     return _provision(sized, snapshot.policy)
@@ -283,7 +342,15 @@ def _await_room(snapshot: BatchSnapshot, shortfall: Shortfall) -> Decision:
 
 def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     turn = snapshot.turn
-    match next_step(snapshot.in_line(), policy, since=turn[0] if turn else snapshot.now):
+    step = next_step(snapshot.in_line(), policy, since=turn[0] if turn else snapshot.now)
+    late_at = _late_at(snapshot, policy, step)
+    decision = _follow(snapshot, policy, step, late_at)
+    is_late = late_at is not None and late_at <= snapshot.now
+    return _preempt_instead_of(snapshot, decision) if is_late else decision
+
+
+def _follow(snapshot: BatchSnapshot, policy: GangPolicy, step: Step, late_at: datetime | None) -> Decision:
+    match step:
         case Unsatisfiable(reason=reason):
             return _refuse(snapshot, reason)
         case AttemptFailed(failure=failure):
@@ -297,10 +364,57 @@ def _provision(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
             return Decision(actions=(note, *delete_outdated(snapshot), *releases, event), requeue_at=limit.at)
         case HoldNodes(limit=limit):  # The policy's rules refuse it for KAI.
             return Decision(requeue_at=limit.at)
-        case Wait() as step:
-            return _wait(snapshot, step)
+        case Wait():
+            waiting = _wait(snapshot, step)
+            looks = [each for each in (waiting.requeue_at, _next_look(snapshot, late_at)) if each]
+            return replace(waiting, requeue_at=min(looks, default=None))
         case Ready(claims=claims):
             return _pass(snapshot, claims, deletes=delete_outdated(snapshot))
+
+
+def _late_at(snapshot: BatchSnapshot, policy: GangPolicy, step: Step) -> datetime | None:
+    """From when it may take room from others: nodes come first, and none that can still come is passed by."""
+    match step:
+        case AttemptFailed():
+            return snapshot.now
+        case CreateNext(actions=actions) if any(isinstance(each, HoldNode) for each in actions):
+            return None  # Its nodes are there.
+        case Wait() | CreateNext():
+            return snapshot.nodes_late_at(policy, for_turn=isinstance(step, Wait) and step.for_turn)
+    return None
+
+
+def _next_look(snapshot: BatchSnapshot, at: datetime | None) -> datetime | None:
+    """At this moment, and from then on every minute while KAI might take something: no change of what others
+    run brings it back.
+    """
+    if not snapshot.cluster_snapshot.rivals.gangs:
+        return at if at is not None and at > snapshot.now else None
+    return min(
+        (each for each in (at, snapshot.now + TURN_RECHECK) if each and each > snapshot.now), default=None
+    )
+
+
+def _preempt_instead_of(snapshot: BatchSnapshot, decision: Decision) -> Decision:
+    """It passes for KAI to make room, with nothing bought for it. Where KAI would make none, or does so for
+    another gang first, the other decision stands.
+    """
+    if (preemption := snapshot.preemption) is None:
+        return decision
+    if snapshot.must_wait_to_preempt:
+        looks = (decision.requeue_at, snapshot.now + TURN_RECHECK)
+        return replace(decision, to_preempt=snapshot, requeue_at=min(each for each in looks if each))
+    begun = replace(snapshot, preempts=True)
+    actions = (*delete_all(snapshot), *_ungate_preempting(snapshot, preemption.hosts, preemption))
+    return Decision(actions=actions, begins=begun, to_preempt=snapshot)
+
+
+def _ungate_preempting(
+    snapshot: BatchSnapshot, hosts: tuple[str, ...], preemption: Preemption | None = None
+) -> Iterator[Action]:
+    since = {PREEMPTS: format_time(truncate_seconds(snapshot.now))}
+    status = format_preempting(preemption.taking if preemption else None)
+    yield from _ungate_all(snapshot, {}, status=status, annotations=since, hosts=hosts)
 
 
 def _pass(
@@ -329,6 +443,12 @@ def _without_placeholders(snapshot: BatchSnapshot) -> tuple[Delete, ...]:
 def finish(snapshot: BatchSnapshot, policy: GangPolicy) -> Decision:
     """It has begun to pass: room and nodes were checked. The rest follows, unless its capacity is lost."""
     request_specs = snapshot.gang.request_specs
+    if preempting := [pod for pod in snapshot.batch.ungated if preempts_since(pod)]:
+        # Pods that may go anywhere say nothing of it; the head alone may have passed.
+        hosts = next((hosts for pod in preempting if (hosts := _hosts_of(pod))), ())
+        if hosts or not request_specs:
+            return Decision(actions=tuple(_ungate_preempting(snapshot, hosts)))
+        return Decision(actions=tuple(DeleteUnbound(pod=pod, request="") for pod in preempting))
     failed = [found for request in snapshot.attempted if (found := loss(request, admitted=False))]
     if not request_specs:
         return Decision(actions=tuple(_ungate_all(snapshot, {})))
@@ -349,28 +469,49 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
     return replace(back, actions=(*deletions_unbound, *back.actions))
 
 
-def _ungate_all(snapshot: BatchSnapshot, claims: Mapping[str, PodClaim]) -> Iterator[Action]:
+def _hosts_of(pod: GatedPod) -> tuple[str, ...]:
+    """The nodes that it was let go to."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = required.node_selector_terms if required else ()
+    rules = (rule for term in terms for rule in term.match_expressions)
+    return next((rule.values for rule in rules if rule.key == HOSTNAME and rule.operator == "In"), ())
+
+
+def _ungate_all(
+    snapshot: BatchSnapshot,
+    claims: Mapping[str, PodClaim],
+    *,
+    status: str = "",
+    annotations: Mapping[str, str] = MappingProxyType({}),
+    hosts: tuple[str, ...] = (),
+) -> Iterator[Action]:
     """Every pod stamped and ungated; the leader last, because the batch is known by its gate."""
+    requested = {demand.pod_set for spec in snapshot.gang.request_specs for demand in spec.demands}
     demands = {
         pod.metadata.uid: group_demand.demand
         for group_demand in snapshot.pod_group_demands
         for pod in group_demand.pods
     }
     leader, *others = snapshot.batch.gated
+    status = status or format_ungated(snapshot.gang)
     for pod in (*others, leader):
         demand = demands.get(pod.metadata.uid)
         # A former leader still has the status of what it waited for.
         has_status = pod is leader or STATUS in pod.metadata.annotations
-        annotations = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods))}
-        annotations |= {STATUS: format_ungated(snapshot.gang)} if has_status else {}
+        notes = {ATTEMPT: snapshot.batch.attempt, SIZE: str(len(snapshot.batch.pods)), **annotations}
+        notes |= {STATUS: status} if has_status else {}
         claim = claims.get(demand.pod_set) if demand else None
         if claim and PLACED_ANNOTATION in claim.annotations:
-            annotations |= {HANDED_OVER: format_time(truncate_seconds(snapshot.now))}
-        yield _ungate(pod, demand, claim, annotations)
+            notes |= {HANDED_OVER: format_time(truncate_seconds(snapshot.now))}
+        ungate = _ungate(pod, demand, claim, notes)
+        if hosts and demand is not None and demand.pod_set in requested:
+            ungate = replace(ungate, hosts=hosts, is_undisturbed=demand.flavor.by_placeholders)
+        yield ungate
     yield EmitEvent(
         kind="Normal",
         reason="GangReady",
-        message=f"{many(len(snapshot.batch.pods), 'pod')} {format_ungated(snapshot.gang)}",
+        message=f"{many(len(snapshot.batch.pods), 'pod')} {status}",
     )
 
 

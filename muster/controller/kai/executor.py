@@ -29,15 +29,16 @@ from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import CLUSTERS, STATUS
-from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster
+from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand
+from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.templates import template_of
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.events import EventRecorder
-from muster.model.names import GANG_GATE
+from muster.model.names import GANG_GATE, UNDISTURBED
 
 
 class Executor:
@@ -99,21 +100,21 @@ class Executor:
         }
         if action.node_selector:
             body["spec"]["nodeSelector"] = dict(action.node_selector)
-        if action.tolerations:
-            body["spec"]["tolerations"] = await self._tolerations(action)
+        if action.tolerations or action.hosts:
+            try:
+                live = await self._client.get(WHOLE_POD, pod.key)
+            except NotFound:
+                return
+            if action.tolerations:
+                body["spec"]["tolerations"] = _tolerations(live, action)
+            if action.hosts:
+                body["spec"]["affinity"] = {"nodeAffinity": _bounded(live, action.hosts)}
+                body["metadata"]["annotations"] |= {
+                    key: value
+                    for key, value in UNDISTURBED.items()
+                    if action.is_undisturbed and key not in live.metadata.annotations
+                }
         await self._patch(pod, body)
-
-    async def _tolerations(self, action: Ungate) -> list[dict[str, Any]]:
-        """The whole list, which a patch replaces: the pod's own as they are (the cache keeps not all of a
-        toleration), and what is to be added.
-        """
-        try:
-            live = await self._client.get(WHOLE_POD, action.pod.key)
-        except NotFound:
-            return []
-        own: list[dict[str, Any]] = live.spec.get("tolerations", [])
-        added = [msgspec.to_builtins(each) for each in action.tolerations]
-        return [*own, *(each for each in added if each not in own)]
 
     async def _patch_annotations(self, action: PatchAnnotations) -> None:
         annotations = {**to_annotations(action.history), STATUS: action.status}
@@ -166,6 +167,27 @@ class Executor:
                 whole = await self._client.get(WHOLE_POD, group_demand.pods[0].key)
                 templates[group_demand.demand.pod_set] = template_of(whole, group_demand)
         await self._requests.create_templates(CLUSTERS.of(cluster), action, templates)
+
+
+def _tolerations(live: WholePod, action: Ungate) -> list[dict[str, Any]]:
+    """The whole list, which a patch replaces: the pod's own as they are (the cache keeps not all of a
+    toleration), and what is to be added.
+    """
+    own: list[dict[str, Any]] = live.spec.get("tolerations", [])
+    added = [msgspec.to_builtins(each) for each in action.tolerations]
+    return [*own, *(each for each in added if each not in own)]
+
+
+def _bounded(live: WholePod, hosts: Sequence[str]) -> dict[str, Any]:
+    """What the pod demands of nodes, on these alone. Terms are alternatives, so each gets it; of a gated pod
+    the API server lets nothing else be changed.
+    """
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = live.spec.get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get(required, {}).get("nodeSelectorTerms", []) or [{}]
+    here = {"key": HOSTNAME, "operator": "In", "values": list(hosts)}
+    bounded = [{**term, "matchExpressions": [*term.get("matchExpressions", []), here]} for term in terms]
+    return {required: {"nodeSelectorTerms": bounded}}
 
 
 _INDEPENDENT: Final = (HoldNode, Delete)

@@ -6,7 +6,7 @@ decision on, because the caches show it when it is written. All else in memory i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -17,7 +17,15 @@ from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
-from muster.controller.kai.labels import CLUSTERS, is_bound, is_finished, is_gated, is_released
+from muster.controller.kai.labels import (
+    CLUSTERS,
+    is_bound,
+    is_finished,
+    is_gated,
+    is_released,
+    pool_of,
+    preempts_since,
+)
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall
@@ -26,6 +34,9 @@ from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL
+
+PreemptionPosition = tuple[int, datetime, str]
+"""The order in which KAI makes room for gangs: the highest priority first, then the oldest."""
 
 
 class Gathering(TurnIndex):
@@ -57,6 +68,8 @@ class Gathering(TurnIndex):
         """What is being written of."""
         self._waiting: dict[Key, tuple[TurnPosition, ...]] = {}
         """Gangs with room in their queues that wait for their turn to begin."""
+        self._to_preempt: dict[Key, BatchSnapshot] = {}
+        """Gangs that KAI is to make room for, once it has made room for others."""
         self._short: dict[Key, tuple[Shortfall, ...]] = {}
         self._short_of: defaultdict[str, set[Key]] = defaultdict(set)
         self._attempts: dict[Key, set[str]] = {}
@@ -78,6 +91,10 @@ class Gathering(TurnIndex):
         if self._clusters.get(key) is None:
             return
         self._await_room(key, decision.shortfalls)
+        if decision.to_preempt is None:
+            self._to_preempt.pop(key, None)
+        else:
+            self._to_preempt[key] = decision.to_preempt
         if self._waiting.pop(key, ()) != decision.in_line:
             self._changed[key] = None
         if decision.in_line:
@@ -102,6 +119,27 @@ class Gathering(TurnIndex):
             del self._begun[key]
             self._changed[key] = None
             self._update(key, snapshot.now)
+
+    # Preemption
+
+    def takers_before(self, key: Key, position: PreemptionPosition | None) -> Iterator[str]:
+        """The pools where KAI makes room for another gang, or is to do so before this one."""
+        for other in self._pods.store.index_values(RELEASED):
+            if other != key:
+                yield from self._taken_by(other)
+        for other, begun in self._begun.items():
+            if other != key and begun.preempts:
+                yield from begun.pools
+        for other, waiting in self._to_preempt.items():
+            if other != key and position is not None and preemption_position(waiting) < position:
+                yield from waiting.pools
+
+    def _taken_by(self, key: Hashable) -> Iterator[str]:
+        assert isinstance(key, Key)
+        cluster = self._clusters.get(key)
+        for pod in self._pods.store.by_index(RELEASED, key):
+            if preempts_since(pod) and (pool := pool_of(pod, cluster)):
+                yield pool
 
     # Room
 
@@ -154,6 +192,7 @@ class Gathering(TurnIndex):
     def _forget(self, key: Key) -> None:
         self._await_room(key, ())
         self._waiting.pop(key, None)
+        self._to_preempt.pop(key, None)
         self.batches.pop(key, None)
         self._hold(key, {})
         self._gone(key)
@@ -264,6 +303,11 @@ class Gathering(TurnIndex):
         except ValueError:
             return
         yield from (batch for batch in batches if (batch.turn or batch.batch.ungated) and batch.is_readable)
+
+
+def preemption_position(batch: BatchSnapshot) -> PreemptionPosition:
+    since = batch.batch.leader.metadata.creation_timestamp or batch.now
+    return -batch.priority, since, batch.batch.attempt
 
 
 def _has_begun_to_pass(found: tuple[BatchSnapshot, object] | None) -> bool:

@@ -16,14 +16,16 @@ from muster.controller.gangs.indexes import (
     request_of,
     taint_of_set,
 )
-from muster.controller.kai.labels import CLUSTERS, is_released
+from muster.controller.kai.labels import CLUSTERS, is_bound, is_finished, is_released
 from muster.controller.kai.objects import GatedPod
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.store import IndexFunction
-from muster.model.names import RAY_CLUSTER_LABEL
+from muster.model.names import KAI_QUEUE_LABEL, RAY_CLUSTER_LABEL
 
 BY_CLUSTER = "cluster"
 RELEASED = "released"
+BOUND_IN = "bound-in"
+"""Pods of Ray clusters with a node, by KAI's queue."""
 
 
 def ray_cluster_of(pod: GatedPod) -> list[Key]:
@@ -33,6 +35,11 @@ def ray_cluster_of(pod: GatedPod) -> list[Key]:
 
 def released_cluster_of(pod: GatedPod) -> list[Key]:
     return ray_cluster_of(pod) if is_released(pod) else []
+
+
+def queue_of_bound(pod: GatedPod) -> list[str]:
+    queue = pod.metadata.labels.get(KAI_QUEUE_LABEL, "")
+    return [queue] if queue and is_bound(pod) and not is_finished(pod) and ray_cluster_of(pod) else []
 
 
 Indexes = dict[str, IndexFunction[Any]]
@@ -47,4 +54,5 @@ OF_PODS: Final[Indexes] = {
     BY_NODE: node_of,
     BY_REQUEST: request_of,
     RELEASED: released_cluster_of,
+    BOUND_IN: queue_of_bound,
 }

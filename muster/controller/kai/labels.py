@@ -37,6 +37,8 @@ SIZE: Final = f"{GROUP}/pods"
 """Label of requests, annotation of pods that have passed: how many pods their attempt releases."""
 HANDED_OVER: Final = f"{GROUP}/handed-over"
 """Annotation of pods that run on what placeholders have brought: when their gate was removed."""
+PREEMPTS: Final = f"{GROUP}/preempts-since"
+"""Annotation of pods that have passed to take room that KAI makes for them: when their gate was removed."""
 STATUS: Final = f"{GROUP}/gang-status"
 """Annotation of a batch's leader: what a user reads."""
 
@@ -68,6 +70,13 @@ def handed_over_at(pod: GatedPod) -> datetime:
     return noted or pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
 
 
+def preempts_since(pod: GatedPod) -> datetime | None:
+    """When it passed without nodes of its own, for KAI to make room; None for any other pod."""
+    if PREEMPTS not in pod.metadata.annotations:
+        return None
+    return parse_time(pod.metadata.annotations[PREEMPTS]) or pod.metadata.creation_timestamp
+
+
 def group_of(pod: GatedPod) -> str:
     return pod.metadata.labels.get(RAY_GROUP, HEAD_GROUP)
 
@@ -89,7 +98,12 @@ def is_preemptible(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[s
     for labels in (above, pod.metadata.labels):
         if (said := labels.get(PREEMPTIBILITY)) in _PREEMPTIBILITIES:
             return _PREEMPTIBILITIES[said]
-    return _priority(_class_of(pod, above, classes), classes) < NON_PREEMPTIBLE
+    return priority_of(pod, cluster, classes) < NON_PREEMPTIBLE
+
+
+def priority_of(pod: GatedPod, cluster: RayCluster | None, classes: Mapping[str, PriorityClass]) -> int:
+    """The value of its priority class, which KAI orders work and picks victims by."""
+    return _priority(_class_of(pod, cluster.metadata.labels if cluster else {}, classes), classes)
 
 
 def _class_of(pod: GatedPod, above: Mapping[str, str], classes: Mapping[str, PriorityClass]) -> str:

@@ -8,8 +8,10 @@ number of pods. Plain data: gathering.py keeps it up with the caches.
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Final
 
 from muster.controller.kai.objects import Queue
 from muster.controller.kai.queue_capacity import (
@@ -17,10 +19,13 @@ from muster.controller.kai.queue_capacity import (
     QueueUsage,
     Shortfall,
     Turn,
+    exceeds_quota,
     short_resource,
 )
 from muster.model.gangpolicy import OverQuota
 from muster.model.pods import Amounts, add
+
+_NOTHING: Final[Mapping[str, Amounts]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -115,9 +120,10 @@ class Ledger:
         holder: Hashable = None,
         turn: Turn | None = None,
         over_quota: OverQuota,
+        given: Mapping[str, Amounts] = _NOTHING,
     ) -> Shortfall | None:
         """Why there is no room for all of these together; None when there is. `holder`: whose own share does
-        not count against it.
+        not count against it. `given`: preemptible work that KAI takes away first, by queue (`by_queue`).
         """
         wanted: dict[tuple[str, bool], dict[str, Fraction]] = {}
         for demand in demands:
@@ -127,7 +133,7 @@ class Ledger:
                 add(wanted.setdefault((name, demand.is_preemptible), {}), demand.amounts)
         for (name, is_preemptible), amounts in wanted.items():
             at_queue = QueueDemand(queue=name, amounts=amounts, is_preemptible=is_preemptible)
-            if reason := self._short(at_queue, holder, turn, over_quota):
+            if reason := self._short(at_queue, holder, turn, over_quota, given):
                 return Shortfall(message=reason, demand=at_queue, over_quota=over_quota)
         return None
 
@@ -138,7 +144,46 @@ class Ledger:
             return False
         return bool(self._short(demand, None, None, shortfall.over_quota))
 
-    def _short(self, demand: QueueDemand, holder: Hashable, turn: Turn | None, over_quota: OverQuota) -> str:
+    def by_queue(self, demands: Iterable[QueueDemand]) -> Mapping[str, Amounts]:
+        """What these take of every queue and of those above it."""
+        total: dict[str, dict[str, Fraction]] = {}
+        for demand in demands:
+            for name in self.ancestry(demand.queue):
+                add(total.setdefault(name, {}), demand.amounts)
+        return total
+
+    def is_within_quota(self, demand: QueueDemand, *, holder: Hashable, turn: Turn | None) -> bool:
+        """Whether this one queue, whatever lies above it, stays within its quota with the demand. Raises
+        ValueError.
+        """
+        at_queue = replace(demand, is_preemptible=True)
+        return demand.queue in self._queues and not self._short(at_queue, holder, turn, OverQuota.DENY)
+
+    def exceeds_quota(self, name: str, *, given: Mapping[str, Amounts] = _NOTHING) -> bool:
+        """Whether pods with a node hold more of the queue than its quota, without what is `given`."""
+        if name not in self._queues:
+            return False
+        held = self._sums[name].total(is_bound=True, preemptible_too=True)
+        add(held, given.get(name, {}), times=-1)
+        return exceeds_quota(self._queues[name], held)
+
+    @property
+    def over_quota(self) -> Iterator[str]:
+        """Leaf queues from which KAI may take work for others that stay within their quota."""
+        leaves = (name for name in self._queues if not self._children.get(name))
+        return (name for name in leaves if any(map(self.exceeds_quota, self.ancestry(name))))
+
+    def queue(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+    def _short(
+        self,
+        demand: QueueDemand,
+        holder: Hashable,
+        turn: Turn | None,
+        over_quota: OverQuota,
+        given: Mapping[str, Amounts] = _NOTHING,
+    ) -> str:
         sums, preemptible_too = self._sums[demand.queue], demand.is_preemptible
         coming = sums.total(is_bound=False, preemptible_too=preemptible_too)
         for other, usage in sums.turns.items() if turn is not None else ():
@@ -148,7 +193,8 @@ class Ledger:
                     add(coming, each.demand.amounts, times=-1)
         bound: Amounts = sums.total(is_bound=True, preemptible_too=preemptible_too)
         queue = self._queues[demand.queue]
-        return short_resource(queue, demand, bound=bound, coming=coming, over_quota=over_quota)
+        taken = given.get(demand.queue, {}) if preemptible_too else {}
+        return short_resource(queue, demand, bound=bound, coming=coming, given=taken, over_quota=over_quota)
 
     def _unusable(self, name: str) -> str:
         """Why no work of this queue can start; empty where it can."""

@@ -5,11 +5,12 @@ status holds Kubernetes quantities (https://github.com/NVIDIA/KAI-Scheduler, doc
 pkg/queuecontroller).
 """
 
+from datetime import datetime
 from typing import Any
 
 from msgspec import field
 
-from muster.controller.gangs.objects import Pod, PodSpec, Quantities
+from muster.controller.gangs.objects import Pod, PodSpec, PodStatus, Quantities
 from muster.controller.kube.resource import Object, Partial, Resource
 from muster.model.names import GROUP, JOB_PARAMETER_PREFIX, UNDISTURBED
 
@@ -23,10 +24,15 @@ class GatedSpec(PodSpec, frozen=True):
     priority_class_name: str = ""
 
 
+class GatedStatus(PodStatus, frozen=True):
+    start_time: datetime | None = None
+
+
 class GatedPod(Pod, frozen=True):
     """A pod that may be gated, or has been."""
 
     spec: GatedSpec = GatedSpec()
+    status: GatedStatus = GatedStatus()
 
 
 class WholePod(Object, frozen=True):
@@ -68,6 +74,8 @@ class Shares(Partial, frozen=True):
 class QueueSpec(Partial, frozen=True):
     parent_queue: str = ""
     resources: Shares = Shares()
+    preempt_min_runtime: str = ""
+    reclaim_min_runtime: str = ""
 
 
 class QueueStatus(Partial, frozen=True):

@@ -45,6 +45,11 @@ def format_refusal(history: RetryHistory) -> str:
     return f"refused: {history.refused}. Fix: {fix}"
 
 
+def format_preempting(taking: str | None) -> str:
+    """Of a gang that passes for KAI to make room. `taking`: what from, where that was just decided."""
+    return f"{RELEASED}: KAI makes room for it" + (f", from {taking}" if taking else "")
+
+
 def format_ungated(gang: Gang) -> str:
     came = shared.format_provisioned(gang) if gang.request_specs else "nothing to provision"
     return f"{RELEASED}: {came}"

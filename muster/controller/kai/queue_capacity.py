@@ -59,13 +59,20 @@ class Shortfall:
 
 
 def short_resource(
-    queue: Queue, demand: QueueDemand, *, bound: Amounts, coming: Amounts, over_quota: OverQuota
+    queue: Queue,
+    demand: QueueDemand,
+    *,
+    bound: Amounts,
+    coming: Amounts,
+    given: Amounts,
+    over_quota: OverQuota,
 ) -> str:
     """Why the queue has no room for this; empty when it has. Names no figure that others move: each change
     would be a write of every gang that waits.
 
     `bound`, `coming`: what pods with a node take, and what is released or being provisioned. Of KAI's own
-    figure and the bound pods the larger one counts, because KAI's lags behind its bindings.
+    figure and the bound pods the larger one counts, because KAI's lags behind its bindings. `given`: what of
+    it KAI takes from others first.
     """
     reported = queue.status.allocated if demand.is_preemptible else queue.status.allocated_non_preemptible
     zero = Fraction(0)
@@ -74,7 +81,8 @@ def short_resource(
         if limit is None or not amount:
             continue
         allocated = parse_quantity(str(reported.get(_KUBERNETES[resource], 0)))
-        used = max(allocated, bound.get(resource, zero)) + coming.get(resource, zero)
+        held = max(allocated, bound.get(resource, zero)) - given.get(resource, zero)
+        used = held + coming.get(resource, zero)
         if used + amount > limit:
             kind = "" if demand.is_preemptible else " of non-preemptible work"
             unit = _UNITS[resource] + ("" if amount == 1 else "s")
@@ -83,6 +91,15 @@ def short_resource(
                 f"({limit_name} {_amount(limit)})"
             )
     return ""
+
+
+def exceeds_quota(queue: Queue, held: Amounts) -> bool:
+    """Whether this is more than the queue's quota of any resource: KAI may take from it what is above."""
+    for resource, scale in _SCALE.items():
+        share = getattr(queue.spec.resources, resource)
+        if share.quota >= 0 and held.get(resource, Fraction(0)) > Fraction(str(share.quota)) * scale:
+            return True
+    return False
 
 
 def _bound(

@@ -6,10 +6,12 @@ consume, and those that are no longer needed. The view reads the caches, decide.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import Final
 
 from muster.controller.gangs.attempt import Attempt
+from muster.controller.gangs.capacity_claims import unpinned_demand
 from muster.controller.gangs.identity import ATTEMPT, digest, promised_by, request_name, request_of_template
 from muster.controller.gangs.limits import subject_of
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
@@ -19,21 +21,35 @@ from muster.controller.gangs.split import Gang, RequestSpec, split
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.kai.batches import Batch, batches
+from muster.controller.kai.groups import needed
 from muster.controller.kai.labels import (
     CLUSTER_UID,
     LEADER,
     SIZE,
+    group_of,
     is_bound,
     is_gated,
     is_preemptible,
+    preempts_since,
+    priority_of,
     queue_of,
 )
 from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import GatedPod, PriorityClass, RayCluster
 from muster.controller.kai.pod_groups import PodGroupDemand, amounts_of, gpu_size, pod_group_demands
+from muster.controller.kai.preemption import (
+    Claimant,
+    Part,
+    Preemption,
+    Rivals,
+    RunningGang,
+    preemption_of,
+)
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
 from muster.model.gangpolicy import GangPolicy, KaiPolicy
 from muster.model.quantities import read_count
+
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +70,8 @@ class ClusterSnapshot:
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     """The queues and what is taken of them, by this cluster too. It goes on changing: decide at once."""
+    rivals: Rivals = field(default_factory=Rivals)
+    """What runs that KAI might take for it."""
     surroundings: Surroundings = ALONE
     line: Line = field(default_factory=Line)
     """The split gangs that have begun to request or wait for their turn. It goes on changing, too."""
@@ -140,6 +158,11 @@ class ClusterSnapshot:
             pod for pod in self.ending if any(owner.uid == uid for owner in pod.metadata.owner_references)
         )
 
+    @property
+    def preempting(self) -> tuple[GatedPod, ...]:
+        """Its pods that KAI is to make room for and that no node has yet."""
+        return tuple(pod for pod in self.pods if preempts_since(pod) and not (is_gated(pod) or is_bound(pod)))
+
     def stranded(self, request: str) -> tuple[GatedPod, ...]:
         """Pods that have passed for this request and that no node has yet."""
         return tuple(pod for pod in self.released.get(request, ()) if not is_bound(pod))
@@ -153,6 +176,8 @@ class BatchSnapshot(Attempt):
     batch: Batch
     full_batch: Batch
     """The batch before it was cut to what it has requested, or to what has room."""
+    preempts: bool = False
+    """It passes now, for KAI to make room."""
 
     @property
     def cluster(self) -> RayCluster:
@@ -267,13 +292,73 @@ class BatchSnapshot(Attempt):
     @property
     def intended_usage(self) -> tuple[QueueUsage, ...]:
         """What it holds from the decision that begins it until the caches show the writes."""
-        passes = not self.gang.request_specs or self.is_provisioned
+        passes = self.preempts or not self.gang.request_specs or self.is_provisioned
         return _usage(
             self.queue_demands, turn=None if passes else self.turn or (self.now, self.batch.attempt)
         )
 
     def _queue_demands(self, pods: Sequence[GatedPod]) -> tuple[QueueDemand, ...]:
         return tuple(demands_by_queue(queue_demand_of(pod, self.cluster_snapshot) for pod in pods))
+
+    @property
+    def priority(self) -> int:
+        snapshot = self.cluster_snapshot
+        return priority_of(self.batch.leader, snapshot.cluster, snapshot.priorities)
+
+    @property
+    def is_within_quota(self) -> bool:
+        """Whether its own queues stay within their quotas with it, whatever lies above. Raises ValueError."""
+        ledger, holder = self.cluster_snapshot.ledger, self.batch.attempt
+        return all(
+            ledger.is_within_quota(demand, holder=holder, turn=self.turn) for demand in self.queue_demands
+        )
+
+    @property
+    def pools(self) -> frozenset[str]:
+        return frozenset(spec.pool for spec in self.gang.request_specs)
+
+    @cached_property
+    def preemption(self) -> Preemption | None:
+        """How KAI would make room for all of it; None where it would not, or might not. Only of what KAI
+        starts as a whole. Raises ValueError.
+        """
+        around, policy = self.cluster_snapshot, self.policy
+        queues = {demand.queue for demand in self.queue_demands}
+        if not around.rivals.gangs or policy is None or self.batch.unit or self.batch.refills:
+            return None
+        if len(queues) != 1:
+            return None
+        specs = self.gang.request_specs
+        claimant = Claimant(
+            queue=next(iter(queues)),
+            priority=self.priority,
+            demands=self.queue_demands,
+            pods=tuple(unpinned_demand(demand) for spec in specs for demand in spec.demands),
+            holder=self.batch.attempt,
+            turn=self.turn,
+            over_quota=(policy.kai or KaiPolicy()).over_quota,
+        )
+        return preemption_of(claimant, around.rivals, around.ledger, now=self.now)
+
+    @property
+    def must_wait_to_preempt(self) -> bool:
+        """Another gang takes room in one of its pools first: both would count on the same."""
+        return bool(self.pools & self.cluster_snapshot.rivals.takers)
+
+    def nodes_late_at(self, policy: GangPolicy, *, for_turn: bool) -> datetime | None:
+        """From when its nodes count as late; None before it has requested any."""
+        after = (policy.kai or KaiPolicy()).preempt_after
+        if self.turn is not None:
+            return None if self.is_provisioned else self.turn[0] + after
+        if for_turn:
+            return (self.batch.leader.metadata.creation_timestamp or self.now) + after
+        in_use = self.cluster_snapshot.rivals.in_use
+        is_full = any(
+            spec.flavor.max_nodes and in_use.get(spec.pool, 0) + spec.count > spec.flavor.max_nodes
+            for spec in self.gang.request_specs
+            if not spec.shares_nodes
+        )
+        return self.now if is_full else None
 
     def shortfall(self, policy: GangPolicy) -> Shortfall | None:
         """Why its queue has no room for it. Raises ValueError."""
@@ -306,6 +391,38 @@ def queue_demand(
         queue=queue_of(pod, cluster),
         amounts=amounts_of(pod, gpu_size(pod, cluster, policy)),
         is_preemptible=is_preemptible(pod, cluster, priorities),
+    )
+
+
+def running_gang(
+    cluster: RayCluster,
+    placed: Sequence[GatedPod],
+    policy: GangPolicy,
+    priorities: Mapping[str, PriorityClass],
+) -> RunningGang:
+    """What of a Ray cluster has nodes. Raises ValueError for one that KAI refuses to group."""
+    oldest_first = sorted(placed, key=lambda pod: (pod.status.start_time or _LAST, pod.metadata.name))
+    least = dict(needed(cluster))
+    minimum, above = list[GatedPod](), list[GatedPod]()
+    for pod in oldest_first:
+        group = group_of(pod)
+        (minimum if least.get(group, 0) > 0 else above).append(pod)
+        least[group] = least.get(group, 0) - 1
+    moments = [pod.status.start_time for pod in placed]
+    started = max((each for each in moments if each), default=None) if all(moments) else None
+    return RunningGang(
+        cluster=cluster.key,
+        queue=queue_of(placed[0], cluster),
+        priority=priority_of(placed[0], cluster, priorities),
+        is_preemptible=all(is_preemptible(pod, cluster, priorities) for pod in placed),
+        parts=tuple(
+            Part(
+                pods=tuple(pods),
+                demands=tuple(queue_demand(pod, cluster, policy, priorities) for pod in pods),
+            )
+            for pods in (minimum, *([pod] for pod in above))
+        ),
+        started=started,
     )
 
 

@@ -4,7 +4,8 @@ Nodes, pods of others and other gangs are read only when the decision can depend
 nothing, decides nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -22,13 +23,22 @@ from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.gangs.view import GangView
-from muster.controller.kai.gathering import Gathering
-from muster.controller.kai.indexes import BY_CLUSTER, RELEASED, ray_cluster_of
-from muster.controller.kai.labels import CLUSTERS, is_finished, is_gated, pool_of
+from muster.controller.kai.gathering import Gathering, preemption_position
+from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED, ray_cluster_of
+from muster.controller.kai.labels import (
+    CLUSTERS,
+    is_finished,
+    is_gated,
+    is_preemptible,
+    pool_of,
+    priority_of,
+    queue_of,
+)
 from muster.controller.kai.objects import GatedPod, PriorityClass, Queue, RayCluster
 from muster.controller.kai.pod_groups import pod_group_demands
+from muster.controller.kai.preemption import Rivals, RunningGang
 from muster.controller.kai.queue_capacity import QueueDemand
-from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
+from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand, running_gang
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import GangPolicy
@@ -73,9 +83,17 @@ class View(GangView[RayCluster]):
         """Everything that a decision about this cluster depends on."""
         self.gathering.reconciling(cluster.key, now=now)
         snapshot = self._base_snapshot(cluster, now)
-        if snapshot.is_finished or not any(is_gated(pod) for pod in snapshot.pods):
+        if snapshot.is_finished:
             return snapshot
-        snapshot = replace(snapshot, ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)))
+        if snapshot.preempting:
+            snapshot = replace(snapshot, ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)))
+        if not any(is_gated(pod) for pod in snapshot.pods):
+            return snapshot
+        snapshot = replace(
+            snapshot,
+            rivals=self.rivals(snapshot),
+            ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)),
+        )
         try:
             return replace(snapshot, surroundings=self._surroundings(snapshot))
         except ValueError:
@@ -120,6 +138,61 @@ class View(GangView[RayCluster]):
         (key,) = ray_cluster_of(pod) or (None,)
         cluster = self.clusters.get(key) if key else None
         return queue_demand(pod, cluster, self.policy() or GangPolicy(), self._classes())
+
+    def rivals(self, snapshot: ClusterSnapshot) -> Rivals:
+        """What KAI might take for it: read only where its priority or its quota may entitle it to any."""
+        try:
+            batches = [each for each in snapshot.batch_snapshots if each.is_readable and not each.batch.unit]
+            # What KAI starts with is one batch.
+            return self._rivals_of(batches[0]) if batches else Rivals()
+        except ValueError:
+            return Rivals()  # Of what cannot be read nothing is taken.
+
+    def _rivals_of(self, batch: BatchSnapshot) -> Rivals:
+        own = {demand.queue for demand in batch.queue_demands}
+        is_lowest = all(each.value >= batch.priority for each in self.priorities.store)
+        queues = set() if is_lowest else own
+        if batch.is_within_quota:
+            queues |= {name for name in batch.cluster_snapshot.ledger.over_quota if name not in own}
+        gangs = tuple(self._takeable(queues, batch))
+        if not gangs:
+            return Rivals()
+        names = {pod.spec.node_name for gang in gangs for part in gang.parts for pod in part.pods}
+        nodes = {name: node for name in names if (node := self.nodes.get(Key("", name)))}
+        return Rivals(
+            gangs=gangs,
+            nodes=nodes,
+            used=self.usage.of(nodes),
+            in_use={pool: self._in_use(pool) for pool in batch.pools},
+            takers=frozenset(self.gathering.takers_before(batch.cluster.key, preemption_position(batch))),
+        )
+
+    def _takeable(self, queues: Iterable[str], batch: BatchSnapshot) -> Iterator[RunningGang]:
+        """Preemptible gangs of these queues, in its own those of a lower priority. Of all others only one pod
+        is looked at.
+        """
+        pods: dict[Key, list[GatedPod]] = {}
+        for queue in sorted(queues):
+            for pod in self.pods.store.by_index(BOUND_IN, queue):
+                (key,) = ray_cluster_of(pod)
+                pods.setdefault(key, []).append(pod)
+        own = {demand.queue for demand in batch.queue_demands}
+        classes, policy = self._classes(), self.policy() or GangPolicy()
+        for key, placed in pods.items():
+            cluster, first = self.clusters.get(key), placed[0]
+            if key == batch.cluster.key or cluster is None or not is_preemptible(first, cluster, classes):
+                continue
+            if queue_of(first, cluster) in own and priority_of(first, cluster, classes) >= batch.priority:
+                continue
+            with suppress(ValueError):  # One that KAI cannot group is nobody's.
+                yield running_gang(cluster, placed, policy, classes)
+
+    def _in_use(self, pool: str) -> int:
+        names = [node.metadata.name for node in self.nodes.store.by_index(BY_POOL, pool)]
+        return sum(
+            any("/" in name and amount for name, amount in used.items())
+            for used in self.usage.of(names).values()
+        )
 
     def _surroundings(self, snapshot: ClusterSnapshot) -> Surroundings:
         """What is ending in its pools, once it has requested; nodes, once all of that is Provisioned."""

@@ -35,7 +35,7 @@ class Gang:
     least: int | None = None
 
 
-def ray_cluster(name: str, queue: str, gang: Gang) -> Json:
+def ray_cluster(name: str, queue: str, gang: Gang, *, priority: str = "") -> Json:
     """As our webhook leaves it: every pod behind the gate."""
     group = {
         "groupName": "workers",
@@ -48,7 +48,10 @@ def ray_cluster(name: str, queue: str, gang: Gang) -> Json:
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
-        "metadata": {"name": name, "labels": {KAI_QUEUE_LABEL: queue}},
+        "metadata": {
+            "name": name,
+            "labels": {KAI_QUEUE_LABEL: queue} | ({KAI_PRIORITY_LABEL: priority} if priority else {}),
+        },
         "spec": {
             "headGroupSpec": {"rayStartParams": {}, "template": _template(gated=True, gpus=0)},
             "workerGroupSpecs": [group],

@@ -44,8 +44,8 @@ class World:
 
     # Work
 
-    def submit(self, name: str, *, queue: str, gang: Gang) -> None:
-        self.server.call("POST", self._clusters, ray_cluster(name, queue, gang))
+    def submit(self, name: str, *, queue: str, gang: Gang, priority: str = "") -> None:
+        self.server.call("POST", self._clusters, ray_cluster(name, queue, gang, priority=priority))
 
     def scale(self, name: str, workers: int) -> None:
         patch = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": workers}]

@@ -58,6 +58,21 @@ def test_it_lifts_its_gate_and_says_what_it_waits_for(kai: World, gated: Object)
         assert answer.is_allowed, answer.message
 
 
+def test_it_bounds_a_gated_pod_to_nodes_and_changes_nothing_else_of_its_affinity(
+    kai: World, gated: Object
+) -> None:
+    """As for a gang that KAI makes room for; only demands on nodes, and these only narrower."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu-0", "gpu-1"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [here]}]}
+    bounded = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    lifted = _lift(gated)
+    answer = kai.controllers["ours"].patch(gated, lifted | {"spec": {**lifted["spec"], "affinity": bounded}})
+    assert answer.is_allowed, answer.message
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    moved = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    assert kai.controllers["ours"].patch(gated, {"spec": {"affinity": moved}}).code == 422
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -66,6 +66,7 @@ def test_the_written_policy_reads_back_equal(
         ({"queueTimeuot": "1h"}, "spec.queueTimeuot"),
         ({"queueTimeout": 30}, "spec.queueTimeout"),
         ({"kai": {"overQuota": "perhaps"}}, "spec.kai.overQuota"),
+        ({"kai": {"preemptAfter": "soon"}}, "spec.kai.preemptAfter"),
         ({"kai": "yes"}, "spec.kai"),
         ({"provisionTimeout": "0s"}, "spec.provisionTimeout"),
         ({"bookingMargin": "10m"}, "spec.bookingMargin"),

@@ -253,7 +253,7 @@ def test_the_readers_ask_for_every_key_of_the_schema(asked: Asked) -> None:
     config = SCHEMA["properties"]["config"]["properties"]
     found = [keys for keys in unread([config, SCHEMA["$defs"]]) if keys]
     # GangPolicy's own reader reads `gangAdmission.kai`; FORMS have it.
-    assert found == [{"overQuota"}]
+    assert found == [{"overQuota", "preemptAfter"}]
 
 
 @pytest.mark.parametrize("path", MAXIMAL, ids=named)

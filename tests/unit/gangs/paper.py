@@ -82,7 +82,7 @@ def node(
     taints: tuple[Taint, ...] = (GPU_TAINT,),
 ) -> Node:
     """One with a GPU, and 4 GiB of memory for each CPU."""
-    labels = {POOL_LABEL: pool} | ({GKE_LEASE_LABEL: lease} if lease else {})
+    labels = {POOL_LABEL: pool, "kubernetes.io/hostname": name} | ({GKE_LEASE_LABEL: lease} if lease else {})
     size: dict[str, str | int | float] = {
         "cpu": str(cpus),
         "memory": f"{4 * cpus}Gi",

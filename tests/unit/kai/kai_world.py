@@ -17,11 +17,15 @@ import msgspec
 
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import (
+    Affinity,
     Container,
     Node,
-    PodStatus,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
     PodTemplate,
     ProvisioningRequest,
+    Requirement,
     ResourceNeeds,
     Taint,
     Toleration,
@@ -39,6 +43,7 @@ from muster.controller.kai.objects import (
     Gate,
     GatedPod,
     GatedSpec,
+    GatedStatus,
     PriorityClass,
     Queue,
     QueueSpec,
@@ -49,6 +54,7 @@ from muster.controller.kai.objects import (
     Shares,
     WorkerGroup,
 )
+from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot, queue_demand
 from muster.controller.kube.resource import ObjectMeta, OwnerReference
@@ -67,7 +73,12 @@ TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule
 NO_BOUND = Share(quota=-1, limit=-1)
 PRIORITIES = {
     name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
-    for name, value in (("train", 50), ("build", 100), ("inference", 125))
+    for name, value in (
+        ("train", 50),
+        ("build-preemptible", 75),
+        ("build", 100),
+        ("inference", 125),
+    )
 }
 
 replace = msgspec.structs.replace
@@ -187,7 +198,7 @@ class World(Paper[Decision]):
                 node_selector={POOL_LABEL: shape.pool},
                 scheduling_gates=(Gate(name=GANG_GATE),),
             ),
-            status=PodStatus(phase="Pending"),
+            status=GatedStatus(phase="Pending"),
         )
 
     # The controller
@@ -243,7 +254,7 @@ class World(Paper[Decision]):
         match action:
             case Ungate(pod=pod, annotations=notes, node_selector=selector, tolerations=added):
                 self.check_standing(pod, notes)
-                self._patch(pod, notes, selector=selector, added=added, lift=True)
+                self._patch(pod, notes, selector=selector, added=added, lift=True, hosts=action.hosts)
             case PatchAnnotations(pod=pod, history=history, status=status):
                 self._patch(pod, {**to_annotations(history), STATUS: status})
             case DeleteUnbound(pod=pod):
@@ -278,6 +289,7 @@ class World(Paper[Decision]):
         selector: object = None,
         added: tuple[Toleration, ...] = (),
         lift: bool = False,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         held = self.pods.get(pod.metadata.name)
         if held is None:
@@ -291,6 +303,7 @@ class World(Paper[Decision]):
             gates = tuple(gate for gate in spec.scheduling_gates if gate.name != GANG_GATE)
             tolerated = (*spec.tolerations, *(each for each in added if each not in spec.tolerations))
             spec = replace(spec, node_selector=pinned, scheduling_gates=gates, tolerations=tolerated)
+            spec = replace(spec, affinity=_only_on(hosts)) if hosts else spec
         self.pods[held.metadata.name] = replace(
             held, metadata=replace(held.metadata, annotations=kept), spec=spec
         )
@@ -350,9 +363,8 @@ class World(Paper[Decision]):
             return
         for key, where in placed.items():
             pod = self.pods[key]
-            self.pods[key] = replace(
-                pod, spec=replace(pod.spec, node_name=where), status=PodStatus(phase="Running")
-            )
+            status = GatedStatus(phase="Running", start_time=self.now)
+            self.pods[key] = replace(pod, spec=replace(pod.spec, node_name=where), status=status)
 
     def _is_enough(self, name: str, mine: Iterable[GatedPod], placed: Collection[str]) -> bool:
         """Whether the minimum of every group has a node with these."""
@@ -370,6 +382,7 @@ class World(Paper[Decision]):
         fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
         own = {taint.key for taint in held.spec.taints if taint.key != HELD_TAINT_KEY}
         assert not fits or own <= {each.key for each in pod.spec.tolerations}, "sent where it may not run"
+        fits = fits and (not (hosts := hosts_of(pod)) or labels.get(HOSTNAME) in hosts)
         kept = [taint for taint in held.spec.taints if taint.key == HELD_TAINT_KEY]
         may_enter = all(is_tolerated(taint, pod.spec.tolerations) for taint in kept)
         return fits and may_enter and held.status.holds("Ready") and room >= self._gpus(pod)
@@ -436,6 +449,19 @@ class World(Paper[Decision]):
             found.append(name)
             name = self.queues[name].spec.parent_queue
         return found
+
+
+def _only_on(hosts: tuple[str, ...]) -> Affinity:
+    rule = Requirement(key=HOSTNAME, operator="In", values=hosts)
+    terms = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(rule,)),))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=terms))
+
+
+def hosts_of(pod: GatedPod) -> tuple[str, ...]:
+    """The only nodes where it may go; none where it may go anywhere."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return required.node_selector_terms[0].match_expressions[0].values if required else ()
 
 
 def _spec(groups: dict[str, Group]) -> RayClusterSpec:

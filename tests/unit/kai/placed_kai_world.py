@@ -37,7 +37,7 @@ from muster.model.names import (
 from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import flavor_policy
 from tests.unit.gangs.placed_paper import PlacedPaper
-from tests.unit.kai.kai_world import POLICY, PRIORITIES, World, replace
+from tests.unit.kai.kai_world import POLICY, PRIORITIES, World, hosts_of, replace
 
 B = TypeVar("B", bound=Belonging)
 _L4 = flavor_policy(
@@ -129,7 +129,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
         waiting = [
             pod
             for pod in self.pods.values()
-            if is_released(pod) and pod.spec.node_selector[POOL_LABEL] == "l4"
+            if is_released(pod) and pod.spec.node_selector[POOL_LABEL] == "l4" and not hosts_of(pod)
         ]
         kept: list[str] = []
         for pod in waiting:

@@ -14,7 +14,7 @@ from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but,
 from muster.render.tenancy.policies.who import owned_by_ray, quoted
 
 _GATE: Final = f"gate.name == '{names.GANG_GATE}'"
-_STAMPED: Final = quoted(("schedulingGates", "nodeSelector", "tolerations"))
+_STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
 _TAINTS: Final = quoted((names.GPU_TAINT_KEY, names.GKE_QUEUED_TAINT_KEY))
 # Of the taint on the nodes of the set that the pod is promised, once its gate goes.
 _HELD: Final = " && ".join(
@@ -72,7 +72,10 @@ def _hands_over(stack: Stack) -> bool:
 
 
 def _update(stack: Stack) -> Rule:
-    rest = same_but("object.spec", "oldObject.spec", free=f"key in {_STAMPED}")
+    # With KAI a gang that takes the room of others is bounded to their nodes. Of the affinity of a gated pod
+    # the API server lets only the demands on nodes be changed, and these only be narrowed.
+    bounded = ("affinity",) if stack.scheduler is Scheduler.KAI else ()
+    rest = same_but("object.spec", "oldObject.spec", free=f"key in {quoted((*_STAMPED, *bounded))}")
     lifted = f"variables.gatesBefore.filter(gate, !({_GATE}))"
     tolerations = "{of}.spec.?tolerations.orValue([])"
     held, of_a_set = (
@@ -88,7 +91,8 @@ def _update(stack: Stack) -> Rule:
         f"variables.gatesBefore.exists(gate, {_GATE}) && ({rest}) && "
         f"(variables.gates == variables.gatesBefore || variables.gates == {lifted}) && {added})",
         message="'of pods this account changes those of teams that wait behind "
-        f"{names.GANG_GATE}: this gate, nodeSelector, and tolerations of the taints "
+        f"{names.GANG_GATE}: this gate, nodeSelector, {'node affinity, ' if bounded else ''}and tolerations "
+        "of the taints "
         f"{names.GPU_TAINT_KEY} and {names.GKE_QUEUED_TAINT_KEY}{of_a_set if _hands_over(stack) else ''}'",
     )
 

@@ -1,0 +1,170 @@
+"""A gang that is entitled to what others hold, where no more nodes come: KAI gets all of it, or nothing."""
+
+from datetime import timedelta
+
+import pytest
+
+from muster.controller.kai.labels import is_gated, preempts_since
+from muster.model.gangpolicy import OverQuota
+from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
+
+POOLS = pytest.mark.parametrize("pool", ["l4", "h100"], ids=["placeholders", "requests"])
+
+
+def run(here: PreemptingWorld, minutes: int) -> None:
+    for _ in range(minutes):
+        here.tick()
+
+
+def training_runs(pool: str, **settings: object) -> PreemptingWorld:
+    here = world(**settings)  # type: ignore[arg-type]  # the test's own keywords
+    submit(here, "training", pool, 4, "train")
+    run(here, 4)
+    assert here.running("training") == 5
+    return here
+
+
+@POOLS
+def test_inference_takes_its_gpus_from_training_which_returns_whole(pool: str) -> None:
+    here = training_runs(pool)
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 1)
+    assert here.gated("inference") == 3, "new nodes come first"
+    run(here, 3)
+    assert here.running("inference") == 3
+    assert (here.running("training"), here.gated("training")) == (0, 5)
+    run(here, 20)
+    assert here.running("inference") == 3, "nobody takes them back"
+    here.end("inference")
+    run(here, 15)
+    assert here.running("training") == 5
+    assert here.most_nodes <= 4, "no node is bought for a gang that takes another's"
+
+
+@POOLS
+def test_nothing_is_taken_where_nodes_come(pool: str) -> None:
+    here = training_runs(pool, stock=8)
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 8)
+    assert (here.running("inference"), here.running("training")) == (3, 5)
+
+
+@POOLS
+def test_a_pool_at_its_maximum_is_not_asked_for_more(pool: str) -> None:
+    here = training_runs(pool, most=5, stock=16, after=600)
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 2)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+    assert here.most_nodes <= 4
+
+
+def test_it_takes_at_once_what_it_may_when_nodes_are_refused() -> None:
+    here = training_runs("h100", after=600)
+    submit(here, "inference", "h100", 2, "inference")
+    run(here, 1)
+    (request,) = [name for name, item in here.requests.items() if not item.status.holds("Provisioned")]
+    here.answer(request, "Failed", "OUT_OF_RESOURCES")
+    run(here, 1)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+
+
+@POOLS
+def test_higher_priority_preemptible_work_takes_the_quota_of_its_queue(pool: str) -> None:
+    """There is no room in the queue: it could never ask for nodes."""
+    here = training_runs(pool, stock=16)
+    submit(here, "urgent", pool, 3, "build-preemptible")
+    run(here, 2)
+    assert (here.running("urgent"), here.running("training")) == (4, 0)
+    assert here.most_nodes <= 4
+
+
+@POOLS
+@pytest.mark.parametrize(("workers", "priority"), [(5, "inference"), (2, "train")])
+def test_what_kai_would_not_make_room_for_stays_behind_its_gate(
+    pool: str, workers: int, priority: str
+) -> None:
+    here = training_runs(pool, quota=8)
+    submit(here, "late", pool, workers, priority)
+    run(here, 20)
+    assert here.gated("late") == workers + 1
+    assert here.running("training") == 5
+
+
+@POOLS
+def test_work_within_its_quota_reclaims_what_another_queue_has_beyond_its_own(pool: str) -> None:
+    here = world(stock=6, over_quota=OverQuota.ALLOW)
+    submit(here, "training", pool, 6, "train", queue="team-b")
+    run(here, 4)
+    assert here.running("training") == 7
+    submit(here, "owner", pool, 3, "train", queue="team-a")
+    run(here, 6)
+    assert (here.running("owner"), here.running("training")) == (4, 0)
+    run(here, 40)
+    assert here.running("owner") == 4, "a gang that is beyond its quota takes nothing back"
+    assert here.most_nodes <= 6
+
+
+@POOLS
+def test_what_kai_makes_no_room_for_goes_back_behind_the_gate(pool: str) -> None:
+    here = training_runs(pool)
+    here.evicts = False
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 4)
+    assert here.gated("inference") == 0
+    run(here, 6)
+    assert here.gated("inference") == 3
+    assert here.running("training") == 5
+    assert any(told.reason == "GangRecalled" for told in here.told)
+
+
+@POOLS
+def test_kai_makes_room_for_one_gang_after_another(pool: str) -> None:
+    """Each would count on the same victims."""
+    here = training_runs(pool)
+    here.evicts = False
+    submit(here, "first", pool, 2, "inference")
+    run(here, 1)
+    submit(here, "second", pool, 2, "inference")
+    run(here, 4)
+    assert here.gated("second") == 3
+    assert here.gated("first") == 0
+    here.evicts = True
+    run(here, 12)
+    assert (here.running("first"), here.running("second")) == (3, 3)
+
+
+@POOLS
+@pytest.mark.parametrize("writes", range(8))
+def test_a_controller_that_dies_on_the_way_is_followed_by_one_that_goes_on(pool: str, writes: int) -> None:
+    here = training_runs(pool)
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 2)
+    here.crash_after = here.writes + writes
+    run(here, 12)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+    assert here.most_nodes <= 4
+
+
+def test_work_is_left_alone_for_its_minimum_runtime() -> None:
+    here = training_runs("l4")
+    held = here.queues["team-a"]
+    here.queues["team-a"] = type(held)(
+        metadata=held.metadata,
+        spec=type(held.spec)(parent_queue="dep", resources=held.spec.resources, preempt_min_runtime="30m"),
+    )
+    submit(here, "inference", "l4", 2, "inference")
+    run(here, 20)
+    assert here.running("training") == 5
+    assert here.gated("inference") == 3
+    run(here, 20)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+
+
+def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
+    here = training_runs("l4")
+    submit(here, "inference", "l4", 2, "inference")
+    here.now += timedelta(minutes=1)
+    run(here, 4)
+    marked = {pod.metadata.labels["ray.io/cluster"] for pod in here.pods.values() if preempts_since(pod)}
+    assert marked == {"inference"}
+    assert not any(is_gated(pod) for pod in here.of("inference"))
