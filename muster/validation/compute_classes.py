@@ -40,6 +40,8 @@ def compute_class_rules(stack: Stack) -> Iterator[Violation]:
 
 
 def _of_pool(pool: Pool) -> Iterator[tuple[str, str]]:
+    if pool.capacity is Capacity.FLEX_START:
+        yield "capacity", "Muster writes no flexStart into a ComputeClass."
     if pool.is_tpu:
         yield "machine", "slices of TPUs from a ComputeClass were not proven with gangs."
     if pool.min_nodes:

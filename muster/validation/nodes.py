@@ -21,6 +21,10 @@ from muster.validation.regions import zone_rules
 # https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 
+# Flex-start is compact on these alone: github.com/GoogleCloudPlatform/cluster-toolkit at 1.95.0,
+# modules/compute/gke-node-pool, read 2026-11-27
+_COMPACT_FLEX: Final = ("a3-ultragpu-", "a4-highgpu-")
+
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     """The rules about one pool's nodes."""
@@ -135,7 +139,9 @@ def _placement(pool: Pool, path: str) -> Iterator[Violation]:
         # github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool
         message = "a queued pool of GKE takes no compact placement."
         yield Violation(f"{path}.placement", message, "remove it, or use on-demand or a reservation.")
-    elif not pool.machine.compact:
+    elif pool.capacity is Capacity.FLEX_START and pool.machine.name.startswith(_COMPACT_FLEX):
+        pass
+    elif pool.capacity is Capacity.FLEX_START or not pool.machine.compact:
         message = f"machine {pool.machine.name} takes no compact placement."
         yield Violation(f"{path}.placement", message, "remove it, or choose another machine.")
     if len(pool.zones) != 1:

@@ -137,6 +137,7 @@ GKE: Final = [
     _pool("l4", "machine", "g2-standard-8", UPDATE),
     _pool("t4", "gpusPerNode", 2, REPLACE),
     _pool("t4", "capacity", "on-demand", REPLACE),
+    _pool("l4", "capacity", "flex-start", REPLACE),
     _pool("l4", "maxNodes", 12, UPDATE),
     _pool("cpu", "minNodes", 1, UPDATE),
     _pool("h100", "reservation", "theirs", REPLACE),

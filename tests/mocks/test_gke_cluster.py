@@ -111,6 +111,16 @@ def test_a_queued_pool_lets_a_gang_ask_for_all_the_time_that_flex_start_has() ->
     assert inputs(program, "l4")["nodeConfig"]["maxRunDuration"] == "604800s"
 
 
+def test_a_flex_start_pool_is_not_queued_for() -> None:
+    found = inputs(made(pools=(pool("l4", "g2-standard-8", Capacity.FLEX_START),)), "l4")
+    assert not {"queuedProvisioning", "upgradeSettings", "initialNodeCount"} & found.keys()
+    assert found["management"] == {"autoRepair": False, "autoUpgrade": True}
+    node = found["nodeConfig"]
+    assert (node["flexStart"], node["maxRunDuration"]) == (True, "604800s")
+    assert node["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+    assert "cloud.google.com/gke-queued" not in node["labels"]
+
+
 def test_without_a_channel_a_queued_pool_is_not_upgraded() -> None:
     program = made(replace(CLUSTER, release_channel=ReleaseChannel.NONE))
     assert program.one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}

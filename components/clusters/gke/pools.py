@@ -141,7 +141,7 @@ def management(one: Pool, cluster: GkeCluster) -> gcp.container.NodePoolManageme
     """Nodes of a gang are neither repaired nor upgraded under it: they live for one lease. In a channel
     auto-upgrade is on all the same, and changes none that runs (upgrades).
     """
-    is_lasting = one.capacity is not Capacity.QUEUED
+    is_lasting = one.capacity not in nodes.FLEX
     return gcp.container.NodePoolManagementArgs(
         auto_repair=is_lasting,
         auto_upgrade=is_lasting or cluster.release_channel is not ReleaseChannel.NONE,
@@ -152,7 +152,7 @@ def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
     """No GPU node is bought for the sake of an upgrade: there may be none, and a reservation has none to
     spare.
     """
-    if one.capacity is Capacity.QUEUED:
+    if one.capacity in nodes.FLEX:
         # GKE sets SHORT_LIVED by itself there; the provider does not know the value.
         return None
     surge, unavailable = (0, 1) if one.is_gpu else (1, 0)

@@ -67,7 +67,7 @@ def _pool() -> Schema:
                 example="4x4",
             ),
             "capacity": key(
-                "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",
+                "How nodes are bought: queued for all nodes of a gang at once, the others as pods request.",
                 choice(Capacity),
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,

@@ -16,10 +16,11 @@ from muster.model.machines.machine import Machine
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Millicores
 
-_FOR_GPUS: Final = frozenset({Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION})
+_FLEX: Final = frozenset({Capacity.QUEUED, Capacity.FLEX_START})
 _FOR_CPUS: Final = frozenset({Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION})
+_FOR_GPUS: Final = _FLEX | _FOR_CPUS
 # a3-highgpu with fewer than 8 GPUs is sold as spot or flex-start only: .../accelerator-optimized-machines
-_NEVER_ON_DEMAND: Final = frozenset({Capacity.QUEUED, Capacity.SPOT})
+_NEVER_ON_DEMAND: Final = _FLEX | {Capacity.SPOT}
 
 # vCPU, memory in GiB, GPU counts, local disks.
 _Row = tuple[int, int, tuple[int, ...], int]
@@ -64,7 +65,7 @@ _N2: Final = _Series(
 _T4: Final = _Series(
     accelerator="nvidia-tesla-t4",
     # The page on flex-start names accelerator-optimized machines; n1 with attached GPUs is not one.
-    unsourced=frozenset({Capacity.QUEUED}),
+    unsourced=_FLEX,
     compact=False,
     rows={
         "n1-standard-4": (4, 15, (1, 2, 4), 0),

@@ -15,8 +15,9 @@ from muster.model.machines import MACHINES, Machine, machines_of
 from muster.model.providers import Provider
 from muster.validation.machines import Choice, choice_rules
 
-Q, D, S, R, B = (
+Q, F, D, S, R, B = (
     Capacity.QUEUED,
+    Capacity.FLEX_START,
     Capacity.ON_DEMAND,
     Capacity.SPOT,
     Capacity.RESERVATION,
@@ -81,8 +82,8 @@ LOCAL = {
 OF = {Provider.GKE: GKE, Provider.EKS: EKS, Provider.EXISTING: LOCAL}
 # Legal as far as known, but without a source: a warning.
 UNSOURCED = {
-    *((name, Q) for name in MACHINES if name.startswith(("ct5lp-", "ct5p-"))),
-    *((name, Q) for name in MACHINES if name.startswith("n1-")),
+    *((name, way) for name in MACHINES if name.startswith(("ct5lp-", "ct5p-", "n1-")) for way in (Q, F)),
+    *((name, Q) for name in MACHINES if name.startswith("ct6e-")),
     ("a3-ultragpu-8g", D),
     ("a4-highgpu-8g", D),
     ("p4de.24xlarge", B),
@@ -92,9 +93,11 @@ COUNTS = (None, 0, 1, 2, 3, 4, 8, 16)
 
 def known(machine: Machine) -> tuple[str | None, set[int], set[Capacity]]:
     family = OF[machine.provider]
-    return family.get(machine.name) or next(
+    accelerator, counts, ways = family.get(machine.name) or next(
         facts for start, facts in family.items() if machine.name.startswith(start)
     )
+    # What can be queued for on GKE is given by flex-start without a queue as well.
+    return accelerator, counts, ways | {F} if machine.provider is Provider.GKE and Q in ways else ways
 
 
 def is_legal(choice: Choice) -> bool:
