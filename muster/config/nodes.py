@@ -11,7 +11,15 @@ from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
-from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import (
+    BOOT_DISK_GIB,
+    IMAGES,
+    Image,
+    LocalDisks,
+    NetworkProfile,
+    NodeNetwork,
+    Placement,
+)
 from muster.model.violations import at
 
 
@@ -27,6 +35,7 @@ class Nodes:
     placement: Placement
     efa: bool
     networks: tuple[NodeNetwork, ...]
+    network_profile: NetworkProfile | None
     labels: Mapping[str, str]
 
 
@@ -47,6 +56,9 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
         placement=section.choice("placement", Placement, placement) or placement,
         efa=section.flag("efa", is_chosen and machine is not None and machine.efa_by_default),
         networks=_networks(section),
+        network_profile=(
+            section.choice("networkProfile", NetworkProfile) if section.has("networkProfile") else None
+        ),
         labels=section.texts("labels"),
     )
 

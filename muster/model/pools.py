@@ -14,7 +14,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, chips_of
-from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, LocalDisks, NetworkProfile, NodeNetwork, Placement
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
@@ -42,7 +42,8 @@ class Pool:
     GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
-    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
+    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes,
+    `network_profile`: or GKE makes them.
     `sharing`: how many pods one GPU serves, and how.
 
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
@@ -66,6 +67,7 @@ class Pool:
     placement: Placement = Placement.ANY
     efa: bool = False
     networks: tuple[NodeNetwork, ...] = ()
+    network_profile: NetworkProfile | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None

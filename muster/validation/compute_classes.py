@@ -48,6 +48,8 @@ def _of_pool(pool: Pool) -> Iterator[tuple[str, str]]:
         yield "minNodes", "GKE makes nodes for pods that wait, and keeps none without pods."
     if pool.networks:
         yield "networks", "a ComputeClass of Muster's attaches no further networks."
+    if pool.network_profile is not None:
+        yield "networkProfile", "a ComputeClass of Muster's names no network profile."
     if pool.placement is Placement.COMPACT:
         yield "placement", "it takes a placement policy of your own, which Muster does not make."
     if pool.sharing.kind is not Sharing.NONE:

@@ -68,6 +68,8 @@ def labels(pool: Pool, cluster: GkeCluster) -> dict[str, str]:
     found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
     if pool.capacity is Capacity.QUEUED:
         found[names.GKE_QUEUED_LABEL] = "true"
+    if pool.network_profile is not None:
+        found[names.GKE_NETWORK_DRIVER_LABEL] = "true"
     if pool.is_gpu and not pool.is_tpu and not cluster.gpu_driver.is_managed:
         found[names.GKE_NO_PLUGIN_LABEL] = "true"
     return found
