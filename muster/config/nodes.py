@@ -11,7 +11,16 @@ from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
-from muster.model.nodes import BOOT_DISK_GIB, IMAGES, Image, ImagePull, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import (
+    BOOT_DISK_GIB,
+    IMAGES,
+    Image,
+    ImagePull,
+    LocalDisks,
+    NetworkProfile,
+    NodeNetwork,
+    Placement,
+)
 from muster.model.violations import at
 
 
@@ -29,6 +38,7 @@ class Nodes:
     placement_group: str | None
     efa: bool
     networks: tuple[NodeNetwork, ...]
+    network_profile: NetworkProfile | None
     labels: Mapping[str, str]
 
 
@@ -51,6 +61,9 @@ def parse_nodes(section: Section, machine: Machine | None, cluster: Cluster | No
         placement_group=group,
         efa=section.flag("efa", is_chosen and machine is not None and machine.efa_by_default),
         networks=_networks(section),
+        network_profile=(
+            section.choice("networkProfile", NetworkProfile) if section.has("networkProfile") else None
+        ),
         labels=section.texts("labels"),
     )
 

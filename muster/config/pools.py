@@ -61,6 +61,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         placement_group=nodes.placement_group,
         efa=nodes.efa,
         networks=nodes.networks,
+        network_profile=nodes.network_profile,
         labels=nodes.labels,
         sharing=sharing,
         topology=topology or next(iter(machine.topologies), None),

@@ -44,6 +44,7 @@ class Section:
         return not self._values
 
     def has(self, key: str) -> bool:
+        self._asked[key] = None
         return self._values.get(key) is not None
 
     def get(self, key: str) -> object:

@@ -17,12 +17,14 @@ from muster.model.providers import Provider
 class Capacity(StrEnum):
     """How a pool's nodes are bought.
 
-    queued: a whole gang's nodes at once, after a ProvisioningRequest. on-demand: nodes as pods ask. spot:
-    the same, cheaper, and they may be taken away. reservation: from capacity already paid for.
-    capacity-block: from a block reserved for a span of time.
+    queued: a whole gang's nodes at once, after a ProvisioningRequest. flex-start: of the same stock on GKE,
+    but nodes as pods ask; they live seven days at most. on-demand: nodes as pods ask. spot: the same,
+    cheaper, and they may be taken away. reservation: from capacity already paid for. capacity-block: from a
+    block reserved for a span of time.
     """
 
     QUEUED = "queued"
+    FLEX_START = "flex-start"
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     RESERVATION = "reservation"
@@ -41,7 +43,7 @@ class Capacity(StrEnum):
         match self:
             case Capacity.RESERVATION | Capacity.CAPACITY_BLOCK:
                 return 0
-            case Capacity.QUEUED:
+            case Capacity.QUEUED | Capacity.FLEX_START:
                 return 1
             case Capacity.ON_DEMAND:
                 return 2
@@ -60,12 +62,12 @@ class Gangs(StrEnum):
     NONE = "none"
 
 
-# GKE has no capacity blocks. In an existing cluster Muster makes no nodes, so the ways to buy them mean
-# nothing there.
+# GKE alone has flex-start, and no capacity blocks. In an existing cluster Muster makes no nodes, so the ways
+# to buy them mean nothing there.
 LEGAL_CAPACITY: Final[Mapping[Provider, tuple[Capacity, ...]]] = MappingProxyType(
     {
-        Provider.GKE: (Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION),
-        Provider.EKS: tuple(Capacity),
+        Provider.GKE: tuple(each for each in Capacity if each is not Capacity.CAPACITY_BLOCK),
+        Provider.EKS: tuple(each for each in Capacity if each is not Capacity.FLEX_START),
         Provider.EXISTING: (Capacity.QUEUED, Capacity.ON_DEMAND),
     }
 )

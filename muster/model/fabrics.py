@@ -10,6 +10,7 @@ from muster.model import names
 from muster.model.machines.fabric import FURTHER_NETWORKS
 from muster.model.pools import Pool
 
+_CLAIMED = "the NCCL plugin's installer and the jobs' claims of the cards"
 _PARTS = "the NCCL plugin's installer, the Network objects and the jobs' annotations and variables"
 
 
@@ -19,6 +20,11 @@ def missing_on(pool: Pool) -> str:
     if not pool.is_gpu:
         return ""
     if machine.fabric is not None:
+        if pool.network_profile is not None:
+            return (
+                f"{machine.fabric} of {machine.name} is half set up: GKE makes networks for its cards, and "
+                f"Muster does not bring {_CLAIMED}"
+            )
         wanted, given = FURTHER_NETWORKS[machine.fabric], len(pool.networks)
         cards = (
             f"{given} of its {wanted} further network cards have a network, and " if given < wanted else ""

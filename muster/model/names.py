@@ -183,6 +183,7 @@ JOB_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 GKE_QUEUED_LABEL: Final = GKE_QUEUED_TAINT_KEY
 # Keeps GKE's own device plugin away (and with it GKE's driver installation).
 GKE_NO_PLUGIN_LABEL: Final = "gke-no-default-nvidia-gpu-device-plugin"
+GKE_NETWORK_DRIVER_LABEL: Final = "cloud.google.com/gke-networking-dra-driver"
 # GKE: label and taint of a node that was made for a ComputeClass, and what a pod selects it by.
 COMPUTE_CLASS_LABEL: Final = "cloud.google.com/compute-class"
 # How cluster-autoscaler knows a GPU node on AWS (cloudprovider/aws/aws_cloud_provider.go, GPULabel).

@@ -40,7 +40,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             **dict.fromkeys(("openshift", "rancher", "local", "microk8s", "kops", "kubeadm"), _OWN),
         },
         "capacity": {
-            **dict.fromkeys(("flexstart", "dws", "queuedprovisioning", "queue"), "queued"),
+            **dict.fromkeys(("dws", "queuedprovisioning", "queue"), "queued"),
             **dict.fromkeys(("preemptible", "preemptive", "interruptible"), "spot"),
             **dict.fromkeys(("reserved", "odcr", "committed"), "reservation"),
             **dict.fromkeys(("standard", "permanent", "always"), "on-demand"),
@@ -88,7 +88,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             **dict.fromkeys(("vram", "acceleratormemory"), "gpuMemory"),
             "gpuspernode": "gpus",
             **dict.fromkeys(("lifetime", "maxlifetime", "ttl"), "maxRunDuration"),
-            **dict.fromkeys(("queuedprovisioning", "flexstart", "queued", "dws"), _QUEUED),
+            **dict.fromkeys(("queuedprovisioning", "queued", "dws"), _QUEUED),
+            "flexstart": "write `capacity: flex-start`, or `capacity: queued`",
             **dict.fromkeys(("spot", "preemptible", "interruptible"), _SPOT),
             **dict.fromkeys(("reserved", "odcr"), "write `capacity: reservation` and `reservation: NAME`"),
             "timeslicing": "write `sharing: time-slicing` and `shares: 4`",

@@ -61,6 +61,16 @@ class NodeNetwork:
     subnetwork: str
 
 
+class NetworkProfile(StrEnum):
+    """`auto`: GKE makes the networks of a machine's further cards, and its DRA driver hands the cards to pods
+    that claim them. From GKE 1.34.1-gke.1829001 on.
+    Source: github.com/GoogleCloudPlatform/cluster-toolkit at 1.95.0, modules/compute/gke-node-pool
+    (enable_dranet), read 2026-11-27
+    """
+
+    AUTO = "auto"
+
+
 # The first image of a provider is its default. Muster does not choose the image in an existing cluster.
 IMAGES: Final[Mapping[Provider, tuple[Image, ...]]] = MappingProxyType(
     {

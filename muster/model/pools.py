@@ -14,7 +14,15 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, chips_of
-from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import (
+    BOOT_DISK_GIB,
+    Image,
+    ImagePull,
+    LocalDisks,
+    NetworkProfile,
+    NodeNetwork,
+    Placement,
+)
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
@@ -43,7 +51,8 @@ class Pool:
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
     `placement_group`: the existing group of EC2 in which its nodes are compact; None: one of the pool's own.
-    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
+    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes,
+    `network_profile`: or GKE makes them.
     `sharing`: how many pods one GPU serves, and how.
 
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
@@ -71,6 +80,7 @@ class Pool:
     placement_group: str | None = None
     efa: bool = False
     networks: tuple[NodeNetwork, ...] = ()
+    network_profile: NetworkProfile | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None

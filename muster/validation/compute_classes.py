@@ -40,12 +40,16 @@ def compute_class_rules(stack: Stack) -> Iterator[Violation]:
 
 
 def _of_pool(pool: Pool) -> Iterator[tuple[str, str]]:
+    if pool.capacity is Capacity.FLEX_START:
+        yield "capacity", "Muster writes no flexStart into a ComputeClass."
     if pool.is_tpu:
         yield "machine", "slices of TPUs from a ComputeClass were not proven with gangs."
     if pool.min_nodes:
         yield "minNodes", "GKE makes nodes for pods that wait, and keeps none without pods."
     if pool.networks:
         yield "networks", "a ComputeClass of Muster's attaches no further networks."
+    if pool.network_profile is not None:
+        yield "networkProfile", "a ComputeClass of Muster's names no network profile."
     if pool.placement is Placement.COMPACT:
         yield "placement", "it takes a placement policy of your own, which Muster does not make."
     if pool.sharing.kind is not Sharing.NONE:

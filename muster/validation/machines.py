@@ -200,6 +200,8 @@ def _sold(capacity: Capacity, machine: Machine, path: str) -> Iterator[Violation
         yield Violation(f"{path}.capacity", message, _other(capacity, machine))
     elif capacity in machine.unsourced:
         message = f"no page of the provider confirms that {machine.name} is sold as {capacity}."
+        if machine.is_tpu and capacity is Capacity.QUEUED:
+            message = f"sources contradict each other on whether {machine.name} can be queued for."
         fix = "try it in a project of its own first; the cloud's refusal would come in the middle of `up`."
         yield Violation(f"{path}.capacity", message, fix, level="warning")
 

@@ -24,6 +24,12 @@ _GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # https://github.com/terraform-aws-modules/terraform-aws-eks/pull/3730, read 2026-11-27
 _UNFILLED: Final = "EC2 may launch fewer nodes than are reserved, or none (InsufficientInstanceCapacity)."
 
+# Flex-start is compact on these alone: github.com/GoogleCloudPlatform/cluster-toolkit at 1.95.0,
+# modules/compute/gke-node-pool, read 2026-11-27
+_COMPACT_FLEX: Final = ("a3-ultragpu-", "a4-highgpu-")
+# The same module, enable_dranet.
+_PROFILED: Final = ("a3-", "a4-", "ct6e-")
+
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
     """The rules about one pool's nodes."""
@@ -148,7 +154,9 @@ def _placement(pool: Pool, path: str) -> Iterator[Violation]:
         # github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool
         message = "a queued pool of GKE takes no compact placement."
         yield Violation(f"{path}.placement", message, "remove it, or use on-demand or a reservation.")
-    elif not pool.machine.compact:
+    elif pool.capacity is Capacity.FLEX_START and pool.machine.name.startswith(_COMPACT_FLEX):
+        pass
+    elif pool.capacity is Capacity.FLEX_START or not pool.machine.compact:
         message = f"machine {pool.machine.name} takes no compact placement."
         yield Violation(f"{path}.placement", message, "remove it, or choose another machine.")
     if len(pool.zones) != 1:
@@ -185,6 +193,19 @@ def _network(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.networks and provider is not Provider.GKE:
         message = "further networks are for GPUDirect on GKE."
         yield Violation(f"{path}.networks", message, "remove it; on EKS `efa: true` is what is meant.")
+    if pool.network_profile is not None:
+        yield from _profile(pool, provider, f"{path}.networkProfile")
+
+
+def _profile(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
+    if provider is not Provider.GKE:
+        yield Violation(path, "is GKE's.", "remove it; on EKS `efa: true` is what is meant.")
+    elif not pool.machine.name.startswith(_PROFILED):
+        machines = ", ".join(f"{each}*" for each in _PROFILED)
+        message = f"machine {pool.machine.name} has none."
+        yield Violation(path, message, f"remove it, or choose one of {machines}.")
+    elif pool.networks:
+        yield Violation(path, "makes the networks that `networks` names.", "keep one of the two.")
 
 
 def _fabric(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator[Violation]:

@@ -84,6 +84,9 @@ def _standing(pool: Pool, path: str) -> Iterator[Violation]:
     if pool.capacity is Capacity.QUEUED and pool.min_nodes:
         message = "a queued pool has no permanent nodes: they are made for a gang and deleted after it."
         yield Violation(f"{path}.minNodes", message, "remove minNodes, or use on-demand.")
+    if pool.capacity is Capacity.FLEX_START and pool.min_nodes:
+        message = "flex-start nodes are given for a time and taken away, so there are no permanent ones."
+        yield Violation(f"{path}.minNodes", message, "remove minNodes, or use on-demand.")
     if pool.capacity is Capacity.CAPACITY_BLOCK and pool.min_nodes:
         # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
         message = (
@@ -114,7 +117,7 @@ def _run(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.max_run is not None and provider is not Provider.GKE:
         message = f"provider {provider} does not take nodes away after a time."
         yield Violation(f"{path}.maxRunDuration", message, "remove it.")
-    elif pool.max_run is not None and pool.capacity is Capacity.QUEUED:
+    elif pool.max_run is not None and pool.capacity in (Capacity.QUEUED, Capacity.FLEX_START):
         yield from _within(f"{path}.maxRunDuration", pool.max_run)
     asked = pool.parameters.get(_RUN)
     if asked is None or pool.provisioning_class != names.GKE_QUEUED_CLASS:

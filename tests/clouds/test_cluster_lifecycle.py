@@ -169,7 +169,7 @@ def test_a_cluster_without_a_channel_moves_to_one_in_place(
     clouds: Clouds, cluster_of: ClusterOf, tmp_path: Path
 ) -> None:
     edits = {"muster:cluster.protect": False, "muster:cluster.releaseChannel": "none"}
-    before = edited(OWN["gke"], tmp_path / "none.yaml", edits)
+    before = edited(OWN["gke"], tmp_path / "base.yaml", edits)
     workspace = cluster_of(before)
     refused = workspace.up(fails=True)
     assert "UNSPECIFIED of container.v1 Cluster.releaseChannel.channel is deprecated" in refused.output

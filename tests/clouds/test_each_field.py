@@ -137,6 +137,7 @@ GKE: Final = [
     _pool("l4", "machine", "g2-standard-8", UPDATE),
     _pool("t4", "gpusPerNode", 2, REPLACE),
     _pool("t4", "capacity", "on-demand", REPLACE),
+    _pool("l4", "capacity", "flex-start", REPLACE),
     _pool("l4", "maxNodes", 12, UPDATE),
     _pool("cpu", "minNodes", 1, UPDATE),
     _pool("h100", "reservation", "theirs", REPLACE),
@@ -151,6 +152,7 @@ GKE: Final = [
     Edit({"muster:pools.v6e.topology": "2x4", "muster:pools.v6e.maxNodes": 2}, pools={"v6e": REPLACE}),
     # With a machine of GPUDirect, networks take namespaces of one's own: validation/gpudirect.py.
     _pool("a100", "networks", [{"network": "n", "subnetwork": "s"}], REPLACE, cluster=UPDATE),
+    _pool("h100", "networkProfile", "auto", REPLACE),
     _pool("cpu", "labels", {"tier": "web"}, UPDATE),
     Edit(
         {"muster:pools.a100.sharing": "time-slicing", "muster:pools.a100.shares": 4}, pools={"a100": REPLACE}
@@ -245,6 +247,7 @@ LEFT_OUT: Final = {
     "image": "GKE: one image that runs GPUs",
     "efa": "GKE has none",
     "networks": "EKS has none",
+    "network_profile": "EKS has none",
     "topology": "EKS has none",
     "parameters": "EKS: of requests",
     "provisioning_class": "GKE has one",

@@ -104,6 +104,11 @@ BREAKS = [
     Break("queued_pools_take_no_reservation", POOL, {"nodeConfig.reservationAffinity": None}),
     Break("queued_pools_are_not_spot", POOL, {"nodeConfig.spot": True}),
     Break("queued_pools_have_no_compact_placement", POOL, {"placementPolicy": {"type": "COMPACT"}}),
+    Break(
+        "queued_pools_have_no_compact_placement",
+        POOL,
+        {"queuedProvisioning": None, "placementPolicy": {"type": "COMPACT"}},
+    ),
     Break("flex_pools_are_not_repaired", POOL, {"management.autoRepair": True}),
     Break("flex_pools_are_not_repaired", POOL, {"management": None}),
     Break("run_durations_are_of_flex_pools", POOL, {"nodeConfig.maxRunDuration": "60s"}),

@@ -22,7 +22,7 @@ from muster.model.clusters import (
     UpgradeScope,
 )
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import Image, LocalDisks, NetworkProfile, NodeNetwork, Placement
 from muster.model.pools import Pool
 from tests.mocks.recorder import Program, Registered, run, secret
 
@@ -109,6 +109,25 @@ def test_a_queued_pool_is_what_flex_start_with_queued_provisioning_takes(program
 def test_a_queued_pool_lets_a_gang_ask_for_all_the_time_that_flex_start_has() -> None:
     program = made(pools=(pool("l4", "g2-standard-8", Capacity.QUEUED),))
     assert inputs(program, "l4")["nodeConfig"]["maxRunDuration"] == "604800s"
+
+
+def test_a_flex_start_pool_is_not_queued_for() -> None:
+    found = inputs(made(pools=(pool("l4", "g2-standard-8", Capacity.FLEX_START),)), "l4")
+    assert not {"queuedProvisioning", "upgradeSettings", "initialNodeCount"} & found.keys()
+    assert found["management"] == {"autoRepair": False, "autoUpgrade": True}
+    node = found["nodeConfig"]
+    assert (node["flexStart"], node["maxRunDuration"]) == (True, "604800s")
+    assert node["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+    assert "cloud.google.com/gke-queued" not in node["labels"]
+
+
+def test_a_network_profile_brings_gkes_driver_for_the_cards() -> None:
+    asked = pool("h100", "a3-highgpu-8g", Capacity.SPOT, network_profile=NetworkProfile.AUTO)
+    program = made(pools=(asked,))
+    found = inputs(program, "h100")
+    assert found["networkConfig"] == {"enablePrivateNodes": True, "acceleratorNetworkProfile": "auto"}
+    assert found["nodeConfig"]["labels"]["cloud.google.com/gke-networking-dra-driver"] == "true"
+    assert "enableMultiNetworking" not in program.one(CONTROL, "ml").inputs
 
 
 def test_without_a_channel_a_queued_pool_is_not_upgraded() -> None:

@@ -23,6 +23,8 @@ _DRIVER: Final = {
     GpuDriver.LATEST: "LATEST",
     GpuDriver.INSTALLER: "INSTALLATION_DISABLED",
 }
+# Google gives these for a time and ends them: neither repaired nor drained for an upgrade.
+FLEX: Final = (Capacity.QUEUED, Capacity.FLEX_START)
 _RESERVATION_KEY: Final = "compute.googleapis.com/reservation-name"
 
 
@@ -51,7 +53,7 @@ def node_config(
         ephemeral_storage_local_ssd_config=_local_disks(pool),
         reservation_affinity=_affinity(pool),
         spot=True if pool.capacity is Capacity.SPOT else None,
-        flex_start=True if pool.capacity is Capacity.QUEUED else None,
+        flex_start=True if pool.capacity in FLEX else None,
         max_run_duration=_max_run(pool),
         shielded_instance_config=shielded(is_gpu=pool.is_gpu),
         workload_metadata_config=hidden_metadata(),
@@ -66,6 +68,8 @@ def labels(pool: Pool, cluster: GkeCluster) -> dict[str, str]:
     found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
     if pool.capacity is Capacity.QUEUED:
         found[names.GKE_QUEUED_LABEL] = "true"
+    if pool.network_profile is not None:
+        found[names.GKE_NETWORK_DRIVER_LABEL] = "true"
     if pool.is_gpu and not pool.is_tpu and not cluster.gpu_driver.is_managed:
         found[names.GKE_NO_PLUGIN_LABEL] = "true"
     return found
@@ -150,7 +154,7 @@ def _full_name(reservation: Reservation) -> str:
 
 
 def _max_run(pool: Pool) -> str | None:
-    """A gang may ask for as long as flex-start nodes can live, so that is what a queued pool allows."""
-    default = MOST_RUN if pool.capacity is Capacity.QUEUED else None
+    """A gang may ask for as long as flex-start nodes can live, so that is what their pool allows."""
+    default = MOST_RUN if pool.capacity in FLEX else None
     seconds = pool.max_run or default
     return None if seconds is None else f"{seconds}s"

@@ -12,7 +12,7 @@ from muster.components.clusters.gke import nodes
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster, ReleaseChannel
-from muster.model.nodes import NodeNetwork, Placement
+from muster.model.nodes import NetworkProfile, NodeNetwork, Placement
 from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 
@@ -53,7 +53,7 @@ def pool(
             else None
         ),
         placement_policy=placement(one),
-        network_config=_networks(one.networks),
+        network_config=_networks(one.networks, one.network_profile),
         node_config=nodes.node_config(one, cluster, service_account, kms_key),
         opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
     )
@@ -141,7 +141,7 @@ def management(one: Pool, cluster: GkeCluster) -> gcp.container.NodePoolManageme
     """Nodes of a gang are neither repaired nor upgraded under it: they live for one lease. In a channel
     auto-upgrade is on all the same, and changes none that runs (upgrades).
     """
-    is_lasting = one.capacity is not Capacity.QUEUED
+    is_lasting = one.capacity not in nodes.FLEX
     return gcp.container.NodePoolManagementArgs(
         auto_repair=is_lasting,
         auto_upgrade=is_lasting or cluster.release_channel is not ReleaseChannel.NONE,
@@ -152,7 +152,7 @@ def upgrades(one: Pool) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
     """No GPU node is bought for the sake of an upgrade: there may be none, and a reservation has none to
     spare.
     """
-    if one.capacity is Capacity.QUEUED:
+    if one.capacity in nodes.FLEX:
         # GKE sets SHORT_LIVED by itself there; the provider does not know the value.
         return None
     surge, unavailable = (0, 1) if one.is_gpu else (1, 0)
@@ -166,10 +166,13 @@ def _initial(least: int, *, zones: int) -> int | None:
     return -(-least // zones) or None
 
 
-def _networks(further: tuple[NodeNetwork, ...] = ()) -> gcp.container.NodePoolNetworkConfigArgs:
+def _networks(
+    further: tuple[NodeNetwork, ...] = (), profile: NetworkProfile | None = None
+) -> gcp.container.NodePoolNetworkConfigArgs:
     """Set for every pool: the provider keeps networks that an update leaves out."""
     return gcp.container.NodePoolNetworkConfigArgs(
         enable_private_nodes=True,
+        accelerator_network_profile=profile,
         additional_node_network_configs=[
             gcp.container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
                 network=each.network, subnetwork=each.subnetwork

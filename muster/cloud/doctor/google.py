@@ -24,7 +24,7 @@ APIS: Final = (
     "storage.googleapis.com",
 )
 # Spot and flex-start nodes use the quota of preemptible GPUs.
-_PREEMPTIBLE: Final = (Capacity.SPOT, Capacity.QUEUED)
+_PREEMPTIBLE: Final = (Capacity.SPOT, Capacity.QUEUED, Capacity.FLEX_START)
 LOGIN: Final = "run `gcloud auth application-default login`, or give the job a service account"
 _SHOW: Final = "https://console.cloud.google.com/iam-admin/quotas"
 

@@ -22,7 +22,7 @@ from muster.config.schema.kinds import (
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity, Gangs
 from muster.model.machines import AMD64, ARM64, MACHINES, MOST_GPUS
-from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, Placement
+from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, NetworkProfile, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
 
 _PROFILES: Final = sorted({profile for profiles in MIG_PROFILES.values() for profile in profiles})
@@ -68,7 +68,7 @@ def _pool() -> Schema:
                 example="4x4",
             ),
             "capacity": key(
-                "How nodes are bought: queued for all nodes of a gang at once, on-demand as pods request.",
+                "How nodes are bought: queued for all nodes of a gang at once, the others as pods request.",
                 choice(Capacity),
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,
@@ -162,6 +162,11 @@ def _pool() -> Schema:
                 each(_network()),
                 otherwise="none",
                 example=[{"network": "gpu-0", "subnetwork": "gpu-0"}],
+            ),
+            "networkProfile": key(
+                "Whether GKE makes the networks of the machine's further cards, which pods then claim.",
+                choice(NetworkProfile),
+                otherwise="none",
             ),
             "labels": key("Labels of the nodes.", texts(), otherwise="none", example={"team": "vision"}),
             "sharing": key("How pods share one GPU.", choice(Sharing), default=Sharing.NONE.value),

@@ -73,8 +73,8 @@ def gke_machines() -> Iterator[Machine]:
             memory=Bytes(int(float(row["memory_gib"]) * GIB)),
             accelerator=series.accelerator,
             gpu_counts=counts,
-            bought=series.ways,
-            unsourced=frozenset(map(Capacity, series.unsourced)),
+            bought=_with_flex_start(series.ways),
+            unsourced=_with_flex_start(frozenset(map(Capacity, series.unsourced))),
             local_disks=int(row["local_disks"]),
             compact=series.compact,
             fabric=Fabric(series.fabric) if series.fabric else None,
@@ -101,6 +101,11 @@ def eks_machines() -> Iterator[Machine]:
             compact=series.compact,
             architecture=row["architecture"],
         )
+
+
+def _with_flex_start(ways: frozenset[Capacity]) -> frozenset[Capacity]:
+    """What can be queued for on Google is sold by flex-start without a queue as well."""
+    return ways | {Capacity.FLEX_START} if Capacity.QUEUED in ways else ways
 
 
 def zones_selling(machine: str) -> frozenset[str]:

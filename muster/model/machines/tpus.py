@@ -20,7 +20,8 @@ from muster.model.machines.machine import Machine
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Millicores
 
-_SOLD: Final = frozenset({Capacity.QUEUED, Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION})
+_FLEX: Final = frozenset({Capacity.QUEUED, Capacity.FLEX_START})
+_SOLD: Final = _FLEX | {Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION}
 _2D: Final = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _3D: Final = (
     *("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8"),
@@ -41,9 +42,7 @@ class _Series:
 
 _V5E: Final = _Series(
     accelerator="tpu-v5-lite-podslice",
-    # Google's guide to queued provisioning of TPUs shows v6e:
-    # https://cloud.google.com/kubernetes-engine/docs/tutorials/ray-kueue-dws
-    unsourced=frozenset({Capacity.QUEUED}),
+    unsourced=_FLEX,
     rows={
         "ct5lp-hightpu-1t": (24, 48, 1, ("1x1",)),
         "ct5lp-hightpu-4t": (112, 192, 4, _2D),
@@ -52,12 +51,17 @@ _V5E: Final = _Series(
 )
 _V5P: Final = _Series(
     accelerator="tpu-v5p-slice",
-    unsourced=frozenset({Capacity.QUEUED}),
+    unsourced=_FLEX,
     rows={"ct5p-hightpu-4t": (208, 448, 4, _3D)},
 )
 _V6E: Final = _Series(
     accelerator="tpu-v6e-slice",
-    # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-consumption-options, gke-tpu-v6e
+    # Flex-start alone: dws-flex-start/gke-tpu-v6e of cluster-toolkit's examples/gke-consumption-options. With
+    # a queue as well: its dws-flex-start-queued-provisioning/gke-tpu-v6e shows it, and so does Google's
+    # https://cloud.google.com/kubernetes-engine/docs/tutorials/ray-kueue-dws; to xpk the API said "Flex start
+    # node pools don't support TPUs with queued provisioning" (github.com/AI-Hypercomputer/xpk pull request
+    # 900), and xpk queues GPUs alone since. Source: cluster-toolkit at 1.95.0 and xpk, read 2026-11-27
+    unsourced=frozenset({Capacity.QUEUED}),
     disk="hyperdisk-balanced",
     rows={
         "ct6e-standard-1t": (44, 176, 1, ("1x1",)),

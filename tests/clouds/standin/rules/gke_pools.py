@@ -116,10 +116,14 @@ def queued_pools_are_not_spot(inputs: Inputs) -> Iterator[Refusal]:
 
 @alone(POOL_TYPE)
 def queued_pools_have_no_compact_placement(inputs: Inputs) -> Iterator[Refusal]:
-    """No placement policy of type COMPACT with GPUs that are queued for. Slices of TPUs have one with their
-    topology: cluster-toolkit, examples/gke-consumption-options, gke-tpu-v6e.
+    """No placement policy of type COMPACT with GPUs that are queued for, and with flex-start on A3 Ultra, A4
+    and H4D alone. Slices of TPUs have one with their topology: cluster-toolkit,
+    examples/gke-consumption-options, gke-tpu-v6e.
     """
     is_compact = get(inputs, "placementPolicy.type") == "COMPACT"
+    machine = str(get(inputs, "nodeConfig.machineType"))
+    if not _is_queued(inputs) and machine.startswith(("a3-ultragpu-", "a4-", "h4d-")):
+        return
     if _is_flex(inputs) and is_compact and not get(inputs, "placementPolicy.tpuTopology"):
         yield Refusal("placementPolicy.type", "COMPACT cannot be had with flex-start or queued provisioning")
 

@@ -282,6 +282,7 @@ NODE_POOL: Final = Table(
             "placementPolicy.type",
             "placementPolicy.policyName",
             "placementPolicy.tpuTopology",
+            "networkConfig.acceleratorNetworkProfile",
             "networkConfig.podRange",
             "networkConfig.createPodRange",
             "networkConfig.podIpv4CidrBlock",
