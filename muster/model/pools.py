@@ -16,7 +16,7 @@ from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, chips_of
 from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, NodeNetwork, Placement
 from muster.model.providers import Provider
-from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
+from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
@@ -46,6 +46,8 @@ class Pool:
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes.
     `sharing`: how many pods one GPU serves, and how.
 
+    `resources`: what one node has besides CPU, memory and devices, by the name of the resource (`rdma/ib`).
+
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
     """
 
@@ -72,6 +74,7 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None
+    resources: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     kueue: PoolOptions = field(default_factory=PoolOptions)
 
     @property
@@ -160,9 +163,14 @@ class Pool:
         nothing is known of is left out.
         """
         machine = self.machine
+        others = {name: str(amount) for name, amount in self.resources.items()}
         if provider is Provider.EXISTING:
-            return {"cpu": format_cpu(machine.cpu), "memory": format_memory(machine.memory)}
-        found = {"cpu": format_cpu(machine.allocatable_cpu), "memory": format_memory(machine.most_memory)}
+            return {"cpu": format_cpu(machine.cpu), "memory": format_memory(machine.memory), **others}
+        found = {
+            "cpu": format_cpu(machine.allocatable_cpu),
+            "memory": format_memory(machine.most_memory),
+            **others,
+        }
         if self.local_disks is LocalDisks.NONE:
             found["ephemeral-storage"] = format_memory(Bytes(self.boot_disk_gib * GIB))
         return found
