@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model.stack import Stack
+from muster.model.tenancy import Capability
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import quoted
@@ -92,10 +93,14 @@ def _baseline(capabilities: Sequence[str]) -> tuple[str, ...]:
         "['hostNetwork', 'hostPID', 'hostIPC'].filter(field, pod.spec[?field].orValue(false) == true)"
         ".map(field, 'remove spec.' + field)",
         "pod.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath))"
-        ".map(volume, 'remove hostPath volume ' + volume.name)",
+        ".map(volume, 'remove hostPath volume ' + volume.name + "
+        "(volume.hostPath.?path.orValue('') == '/dev/shm' ? ', or write emptyDir: {medium: Memory}' : ''))",
         _container("each.?ports.orValue([]).exists(port, port.?hostPort.orValue(0) != 0)", "remove hostPort"),
         _container("each.?securityContext.?privileged.orValue(false)", "remove securityContext.privileged"),
-        _container(_added((*_CAPABILITIES, *capabilities)), "remove capabilities beyond the default ones"),
+        _container(
+            _added((*_CAPABILITIES, *capabilities)),
+            f"remove capabilities beyond the default ones{_beyond(capabilities)}",
+        ),
         _container(
             "each.?securityContext.?procMount.orValue('Default') != 'Default'",
             "remove securityContext.procMount",
@@ -156,6 +161,12 @@ def _restricted(capabilities: Sequence[str]) -> tuple[str, ...]:
             f"set securityContext.seccompProfile.type: {_PROFILES[0]}",
         ),
     )
+
+
+def _beyond(capabilities: Sequence[str]) -> str:
+    if capabilities:
+        return f" and {', '.join(capabilities)}"
+    return f" (a stack can allow {', '.join(Capability)})"
 
 
 def _added(allowed: Sequence[str]) -> str:
