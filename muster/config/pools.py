@@ -5,17 +5,21 @@ Responsible for the defaults: accelerator, GPU count, disks and EFA come from th
 (muster/validation).
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from muster.config import bounds
 from muster.config.kueue import parse_pool_kueue
+from muster.config.kueue.groups import parse_quantity
 from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.own_node import EXAMPLE, parse_own_node
 from muster.config.section import Section, describe_value
+from muster.model import names
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity, Gangs
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
+from muster.model.quantities import Quantity
 from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
 from muster.validation.machines import OF_A_MACHINE, Choice, beside_node, gpus_of, made_of
 
@@ -34,6 +38,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     sharing = _sharing(section, machine)
     topology = section.text("topology", example="2x4")
     preference = section.integer("preference", 0, **bounds.PREFERENCE)
+    resources = _resources(section.section("resources"))
     kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
     if machine is None or capacity is None or most is None:
@@ -66,6 +71,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         sharing=sharing,
         topology=topology or next(iter(machine.topologies), None),
         preference=preference or 0,
+        resources=resources,
         kueue=kueue,
     )
 
@@ -116,6 +122,21 @@ def _sharing(section: Section, machine: Machine | None) -> GpuSharing:
         profiles = MIG_PROFILES.get((machine.accelerator if machine else None) or "", {})
         shares = profiles.get(profile or "", 1)
     return GpuSharing(kind=kind, shares=shares or 1, profile=profile)
+
+
+def _resources(section: Section) -> Mapping[str, Quantity]:
+    """Extended resources and huge pages: what else a node has, its other keys say."""
+    found: dict[str, Quantity] = {}
+    for name, value in section.items():
+        amount = None if value is None else parse_quantity(section, name)
+        if name in names.DEVICE_RESOURCES or not ("/" in name or name.startswith("hugepages-")):
+            fix = "write the name of an extended resource, such as rdma/ib, or remove it."
+            section.note(name, "is not a resource that only the nodes' owner knows of.", fix)
+        elif amount is not None and not amount.value:
+            section.note(name, "is 0.", "write what one node has, or remove it.")
+        elif amount is not None:
+            found[name] = amount
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def _parameters(section: Section) -> dict[str, str]:

@@ -24,7 +24,7 @@ from muster.model.nodes import (
     Placement,
 )
 from muster.model.providers import Provider
-from muster.model.quantities import GIB, Bytes, Gpus, Millicores, format_cpu, format_memory
+from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, format_cpu, format_memory
 from muster.model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
@@ -54,6 +54,8 @@ class Pool:
     `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes,
     `network_profile`: or GKE makes them.
     `sharing`: how many pods one GPU serves, and how.
+
+    `resources`: what one node has besides CPU, memory and devices, by the name of the resource (`rdma/ib`).
 
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
 
@@ -85,6 +87,7 @@ class Pool:
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None
     preference: int = 0
+    resources: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     kueue: PoolOptions = field(default_factory=PoolOptions)
 
     @property
@@ -173,9 +176,14 @@ class Pool:
         nothing is known of is left out.
         """
         machine = self.machine
+        others = {name: str(amount) for name, amount in self.resources.items()}
         if provider is Provider.EXISTING:
-            return {"cpu": format_cpu(machine.cpu), "memory": format_memory(machine.memory)}
-        found = {"cpu": format_cpu(machine.allocatable_cpu), "memory": format_memory(machine.most_memory)}
+            return {"cpu": format_cpu(machine.cpu), "memory": format_memory(machine.memory), **others}
+        found = {
+            "cpu": format_cpu(machine.allocatable_cpu),
+            "memory": format_memory(machine.most_memory),
+            **others,
+        }
         if self.local_disks is LocalDisks.NONE:
             found["ephemeral-storage"] = format_memory(Bytes(self.boot_disk_gib * GIB))
         return found

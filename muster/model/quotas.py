@@ -39,7 +39,7 @@ class Resources:
         return dict(self.others).get(name, _ZERO)
 
     def within(self, other: "Resources") -> bool:
-        """Judges CPU, memory and GPUs: what a machine has of anything else no table knows."""
+        """Judges CPU, memory and GPUs."""
         return self.cpu <= other.cpu and self.memory <= other.memory and self.gpus <= other.gpus
 
     def beyond(self, other: "Resources") -> list[str]:
@@ -56,14 +56,17 @@ _MOST: Final = Resources(Millicores(10**9), Bytes(100 * 1024 * GIB), Gpus(10**6)
 
 def whole(pool: Pool) -> Resources:
     """The capacity of the pool with maxNodes nodes."""
-    return Resources(pool.max_cpu, _mebibytes(pool.max_memory), pool.max_gpus)
+    return Resources(pool.max_cpu, _mebibytes(pool.max_memory), pool.max_gpus, _others(pool, pool.max_nodes))
 
 
 def unlimited(pool: Pool) -> Resources:
     """What stands for a quota of the pool without a bound."""
     most = whole(pool)
     return Resources(
-        max(_MOST.cpu, most.cpu), max(_MOST.memory, most.memory), _MOST.gpus if pool.is_gpu else Gpus(0)
+        max(_MOST.cpu, most.cpu),
+        max(_MOST.memory, most.memory),
+        _MOST.gpus if pool.is_gpu else Gpus(0),
+        _others(pool, _MOST.gpus),
     )
 
 
@@ -75,8 +78,9 @@ def is_unlimited(pool: Pool, amount: int) -> bool:
 def resources(pool: Pool, amount: Amount) -> Resources:
     """What `amount` of the pool is worth, rounded down, so that shares never sum to more than the pool.
 
-    On a GPU pool each GPU brings its part of its node's allocatable CPU and memory; on a CPU pool each core
-    brings its part of the memory. Explicit figures of `amount` override derived ones.
+    On a GPU pool each GPU brings its part of its node's allocatable CPU and memory, and of its other
+    resources; on a CPU pool each core brings its part of the rest. Explicit figures of `amount` override
+    derived ones.
     """
     if amount.is_unlimited:
         return unlimited(pool)
@@ -89,7 +93,17 @@ def resources(pool: Pool, amount: Amount) -> Resources:
     memory = (
         amount.memory if amount.memory is not None else Bytes(pool.machine.allocatable_memory * parts // of)
     )
-    return Resources(cpu, _mebibytes(memory), gpus, tuple(sorted(amount.others.items())))
+    others = {**dict(_others(pool, Fraction(parts, of))), **amount.others}
+    return Resources(cpu, _mebibytes(memory), gpus, tuple(sorted(others.items())))
+
+
+def _others(pool: Pool, nodes: Fraction | int) -> tuple[tuple[str, Quantity], ...]:
+    """What so many nodes of the pool have of its `resources`, in whole units."""
+    found = {
+        name: Quantity(Fraction(int(each.value * nodes)), each.is_binary)
+        for name, each in pool.resources.items()
+    }
+    return tuple(sorted((name, amount) for name, amount in found.items() if amount.value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,17 @@ class PodSecurity(StrEnum):
     RESTRICTED = "restricted"
 
 
+class Capability(StrEnum):
+    """What the Pod Security Standards refuse, and what leads out of no container: `IPC_LOCK` locks memory,
+    which RDMA registers with the network card; `SYS_NICE` binds threads and memory to a socket; `SYS_PTRACE`
+    looks into processes of the same pod, as profilers do.
+    """
+
+    IPC_LOCK = "IPC_LOCK"
+    SYS_NICE = "SYS_NICE"
+    SYS_PTRACE = "SYS_PTRACE"
+
+
 class Egress(StrEnum):
     """What pods may reach outside of their namespace, besides DNS and the cloud's identity service."""
 
@@ -56,16 +67,19 @@ class Drain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
-    """The stack's settings. `reach` are address ranges that every team may reach in addition to those of
-    `egress`; `objects` limits the number of objects of a kind in a namespace, by the keys of `MOST_OBJECTS`,
-    and `sizes` the KiB of each, by those of `MOST_KIBIBYTES`; `parameters` are the ProvisioningRequest
-    parameters that a job may set by annotation; `termination_grace` is the most seconds that a pod may take
-    to end. With `network_probe`, teams are made once two pods have shown that the network enforces policies.
+    """The stack's settings. `capabilities` are those that a container may add beyond `pod_security`; a policy
+    of Muster's then holds the standard in place of the API server's plugin. `reach` are address ranges that
+    every team may reach in addition to those of `egress`; `objects` limits the number of objects of a kind in
+    a namespace, by the keys of `MOST_OBJECTS`, and `sizes` the KiB of each, by those of `MOST_KIBIBYTES`;
+    `parameters` are the ProvisioningRequest parameters that a job may set by annotation; `termination_grace`
+    is the most seconds that a pod may take to end. With `network_probe`, teams are made once two pods have
+    shown that the network enforces policies.
     """
 
     mode: TenancyMode = TenancyMode.ENFORCE
     namespaces: Namespaces = Namespaces.MANAGED
     pod_security: PodSecurity = PodSecurity.BASELINE
+    capabilities: tuple[Capability, ...] = ()
     egress: Egress = Egress.INTERNET
     reach: tuple[str, ...] = ()
     objects: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))

@@ -182,6 +182,13 @@ def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
     """A quota is a guarantee: the quotas of a pool have to fit its nodes at maxNodes."""
     for name, pool in context.pools.items():
         total, most = named_quota(stack, pool), whole(pool)
+        for resource in total.beyond(most):
+            if resource in pool.resources:
+                message = (
+                    f"quotas of {total.other(resource)} {resource} exceed the pool's {most.other(resource)}."
+                )
+                fix = "raise maxNodes or the amount of a node, or lower the quotas."
+                yield Violation(at("muster:pools", name, "resources"), message, fix)
         if total.within(most):
             continue
         owners = [

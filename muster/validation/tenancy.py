@@ -49,6 +49,9 @@ def _existing_namespaces(stack: Stack) -> Iterator[Violation]:
     if stack.tenancy.mode is not TenancyMode.OFF:
         message = "Muster's policies find a team by labels of its namespace, which others make here."
         yield Violation(path, message, "write `mode: off` beside it, or `namespaces: managed`.")
+    if stack.tenancy.capabilities:
+        message = "the namespaces' owner says there which capabilities a pod may add."
+        yield Violation("muster:tenancy.capabilities", message, "remove it, or write `namespaces: managed`.")
     if stack.gang_admission.mode is GangMode.MUSTER:
         message = "Muster's gang admission finds a team by labels of its namespace, which others make here."
         fix = "write `muster:gangAdmission: off` or `builtin`, or `namespaces: managed`."

@@ -6,6 +6,7 @@ from muster.config import bounds
 from muster.config.schema import kueue
 from muster.config.schema.kinds import (
     Schema,
+    by_name,
     choice,
     duration,
     each,
@@ -173,6 +174,12 @@ def _pool() -> Schema:
             "shares": key("How many pods one GPU serves.", integer(least=1), default=1, example=4),
             "migProfile": key(
                 "The MIG profile that divides the GPU, with `sharing: mig`.", choice(_PROFILES)
+            ),
+            "resources": key(
+                "What one node has besides CPU, memory and GPUs; a team's quota has its part of it.",
+                by_name(quantity()),
+                otherwise="none",
+                example={"rdma/ib": 8},
             ),
             "kueue": key("The pool's ResourceFlavor in Kueue's own terms.", kueue.pool()),
         },

@@ -9,6 +9,7 @@ from muster.config.schema.kinds import (
     Schema,
     choice,
     duration,
+    each,
     either,
     flag,
     format_seconds,
@@ -32,6 +33,7 @@ from muster.model.stack import GangMode, PodsReady, VersionLevel
 from muster.model.tenancy import (
     MOST_KIBIBYTES,
     MOST_OBJECTS,
+    Capability,
     Drain,
     Egress,
     Namespaces,
@@ -143,6 +145,12 @@ def tenancy() -> Schema:
                 "The Pod Security Standard of team namespaces.",
                 choice(PodSecurity),
                 default=known.pod_security.value,
+            ),
+            "capabilities": key(
+                "Capabilities that containers of teams may add beyond the standard, such as RDMA needs.",
+                each(choice(Capability)),
+                otherwise="none",
+                example=[Capability.IPC_LOCK.value],
             ),
             "egress": key(
                 "What pods may reach outside of their namespace.", choice(Egress), default=known.egress.value

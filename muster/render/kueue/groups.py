@@ -3,7 +3,8 @@ that cover what pools have replace the pools' own.
 
 cpu, memory and nvidia.com/gpu of every pool are in one group: Kueue gives a pod one flavor for each group,
 and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0, so
-that a pod without a GPU is assigned to a CPU pool first. google.com/tpu joins them where a pool has TPUs.
+that a pod without a GPU is assigned to a CPU pool first. google.com/tpu joins them where a pool has TPUs,
+and so do other resources of the nodes (`resources` of a pool).
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +37,7 @@ def resource_groups(
     requests it.
     """
     pools, others = list(pools), tuple(others)
-    covered = list(dict.fromkeys([*COVERED, *_tpus(pools), *other_resources(allowance)]))
+    covered = list(dict.fromkeys([*COVERED, *_tpus(pools), *_of_nodes(pools), *other_resources(allowance)]))
     flavors = []
     for pool in () if replaces_pools(others) else pools:
         own = quota(rest, allowance, pool, weight=weight)
@@ -62,6 +63,11 @@ def with_uncounted_devices(groups: list[Manifest]) -> list[Manifest]:
 
 def _tpus(pools: Iterable[Pool]) -> list[str]:
     return [names.TPU_RESOURCE] if any(pool.is_tpu for pool in pools) else []
+
+
+def _of_nodes(pools: Iterable[Pool]) -> list[str]:
+    """All queues count what any pool has: one that did not would borrow none of it."""
+    return sorted({name for pool in pools for name in pool.resources})
 
 
 def other_resources(allowance: Allowance) -> list[str]:

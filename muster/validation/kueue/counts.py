@@ -27,7 +27,8 @@ def count_rules(stack: Stack) -> list[Violation]:
         cohort_name(department): cohort_path((*above, department)) for above, department in stack.walk()
     }
     made = [(places[each["metadata"]["name"]], each["spec"]) for each in cohorts(stack)]
-    tree, is_bounded = Tree.of(stack), len(stack.pools) <= MOST_FLAVORS
+    tree = Tree.of(stack)
+    is_bounded = len(stack.pools) <= MOST_FLAVORS and not any(pool.resources for pool in stack.pools)
     made += [
         (queue_path(chain, team), cluster_queue(tree, chain[-1], team))
         for chain, team in stack.owners()

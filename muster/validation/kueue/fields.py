@@ -21,6 +21,8 @@ def fields_of(stack: Stack) -> dict[str, str]:
     found: dict[str, str] = {}
     for pool in stack.pools:
         found |= _used(at("muster:pools", pool.name, "kueue"), pool.kueue)
+        if pool.resources:
+            found[at("muster:pools", pool.name, "resources")] = "resources"
         if pool.machine.labels:
             found[at("muster:pools", pool.name, "node", "labels")] = "labels"
     for above, department in stack.walk():

@@ -45,7 +45,9 @@ def _groups(
         yield from _counted_twice(path, allowance)
     else:
         devices = [pool.device for pool in stack.pools if pool.is_gpu]
-        resources = dict.fromkeys((*POOL_RESOURCES, *devices, *_named(allowance)), "the pools' own group")
+        others = [name for pool in stack.pools for name in pool.resources]
+        counted = (*POOL_RESOURCES, *devices, *others, *_named(allowance))
+        resources = dict.fromkeys(counted, "the pools' own group")
         flavors = {pool.flavor: "the pools' own group" for pool in stack.pools}
     for index, group in enumerate(groups):
         place = at(path, index)

@@ -70,6 +70,7 @@ _POLICIES: Final = {
     "muster-accounts": "No tenant acts as an account that a controller made.",
     "muster-sizes": "Nothing large is stored in the API server.",
     "muster-pods": "GPUs are for pods of work that a queue admitted.",
+    "muster-pod-security": "Where a stack allows capabilities, pods keep to the rest of the standard.",
     "muster-protected": "What decides over admission is written by controllers alone.",
     "muster-namespaces": "The namespace of a team is written by the platform team alone.",
 }

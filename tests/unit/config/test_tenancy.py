@@ -15,11 +15,12 @@ from muster.model.tenancy import (
     MOST_KIBIBYTES,
     MOST_OBJECTS,
     BucketRight,
+    Capability,
     Egress,
     PodSecurity,
     TenancyMode,
 )
-from muster.render import queues
+from muster.render import queues, tenancy
 from muster.render.tenancy.policies.sizes import sizes
 
 LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
@@ -44,6 +45,34 @@ def test_tenancy_is_on_by_default() -> None:
 
 def test_tenancy_may_be_the_mode_alone() -> None:
     assert stack("warn").tenancy.mode is TenancyMode.WARN
+
+
+def _policy(found: Stack) -> dict[str, Any] | None:
+    made = {each[0]["metadata"]["name"]: each for each in tenancy.policies(found)}
+    return made.get("muster-pod-security", [None, None])[1]
+
+
+def test_capabilities_take_the_api_server_s_plugin_away_and_put_a_policy_in_its_place() -> None:
+    plain, found = stack(), stack({"capabilities": ["SYS_PTRACE", "IPC_LOCK"]})
+    assert found.tenancy.capabilities == (Capability.IPC_LOCK, Capability.SYS_PTRACE)
+    assert _enforced(plain) == {"baseline"}
+    assert _enforced(found) == {"privileged"}
+    # The labels change after the policies: without this one, nothing would hold the standard in between.
+    assert (_policy(plain) or {})["spec"]["validationActions"] == ["Deny"]
+    for mode in ("warn", "off"):
+        binding = _policy(stack({"mode": mode, "capabilities": ["IPC_LOCK"]})) or {}
+        assert binding["spec"]["validationActions"] == ["Deny"]
+    assert _policy(stack("off")) is None
+
+
+def _enforced(found: Stack) -> set[str]:
+    return {
+        each["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        for teams in queues.by_department(found).values()
+        for objects in teams.values()
+        for each in objects
+        if each["kind"] == "Namespace"
+    }
 
 
 def test_pods_have_two_minutes_to_end_or_what_the_stack_gives_them() -> None:
@@ -90,6 +119,8 @@ def test_a_team_s_members_buckets_and_volumes_are_read() -> None:
     [
         ({"egress": "internett"}, {}, ["muster:tenancy.egress", "internet"]),
         ({"podSecurity": "none"}, {}, ["muster:tenancy.podSecurity", "baseline"]),
+        ({"capabilities": ["SYS_ADMIN"]}, {}, ["capabilities[0]", "lead out of the container", "IPC_LOCK"]),
+        ({"namespaces": "existing", "capabilities": ["IPC_LOCK"]}, {}, ["muster:tenancy.capabilities"]),
         ({"objects": {"rayjobs": 1}}, {}, ["muster:tenancy.objects.rayjobs", "rayJobs"]),
         ({"sizes": {"configmaps": 1}}, {}, ["muster:tenancy.sizes.configmaps", "configMaps"]),
         ({"sizes": {"secrets": "1Mi"}}, {}, ["muster:tenancy.sizes.secrets"]),

@@ -106,3 +106,19 @@ def test_kai_has_the_same_quota() -> None:
     found = _objects(_stack("accelerator: h100", "kai"), "Queue")
     (queue,) = [each for name, each in found.items() if name.startswith("team-a")]
     assert queue["spec"]["resources"]["gpu"]["quota"] == 32
+
+
+def test_a_quota_brings_its_part_of_what_else_a_node_has() -> None:
+    text = (_STACK % ("kueue", "accelerator: h100")).replace(
+        "maxNodes: 4", "maxNodes: 4, resources: {rdma/ib: 8}"
+    )
+    text = text.replace("{gpu: 32}}", "{gpu: 24}, borrow: {gpu: 4}}, team-b: {quota: {gpu: 8}}")
+    stack = parsed(text)
+    queue = _objects(stack, "ClusterQueue")["team-a"]["spec"]
+    (group,) = queue["resourceGroups"]
+    assert "rdma/ib" in group["coveredResources"]
+    quotas = {each["name"]: {one["name"]: one for one in each["resources"]} for each in group["flavors"]}
+    assert quotas["gpu"]["rdma/ib"] == {"name": "rdma/ib", "nominalQuota": "24", "borrowingLimit": "4"}
+    assert quotas["cpu"]["rdma/ib"]["nominalQuota"] == "0"
+    (flavor,) = (each for each in gang.gang_policy(stack).flavors if each.name == "gpu")
+    assert flavor.node["rdma/ib"] == 8

@@ -15,6 +15,7 @@ from muster.render.tenancy.policies.fabrics import fabrics
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.owners import owners
+from muster.render.tenancy.policies.pod_security import pod_security
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.policy import Policy
 from muster.render.tenancy.policies.protected import namespaces, protected
@@ -42,6 +43,9 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         found.append((reviews(stack), TenancyMode.ENFORCE))
         if stack.scheduler is Scheduler.KUEUE:
             found.append((queues(), TenancyMode.ENFORCE))
+    if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
+        # In place of the API server's own plugin, which no mode switches off.
+        found.append((pod_security(stack), TenancyMode.ENFORCE))
     if (advice := fabrics(stack)) is not None:
         found.append((advice, TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:

@@ -2,14 +2,21 @@
 
 The API server enforces the standard of a Namespace on pods alone. A template is accepted, its job is given
 quota and nodes, and no pod ever starts. Responsible for the same judgement of a template, by the label that
-the API server reads. The lists are those of Kubernetes 1.34 (k8s.io/pod-security-admission, policy).
+the API server reads; and of pods, where a stack allows capabilities that no standard does and the label is
+`privileged`. The lists are those of Kubernetes 1.34 (k8s.io/pod-security-admission, policy).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from muster.model.stack import Stack
+from muster.model.tenancy import Capability
+from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import quoted
 
-LEVEL: Final = "namespaceObject.metadata.?labels[?'pod-security.kubernetes.io/enforce'].orValue('privileged')"
+_LABEL: Final = "namespaceObject.metadata.?labels[?'pod-security.kubernetes.io/enforce'].orValue('')"
+_BY_THE_API_SERVER: Final = f"{_LABEL} in ['baseline', 'restricted']"
 
 _CAPABILITIES: Final = (
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
@@ -35,23 +42,65 @@ _CONTEXTS: Final = f"([pod.spec.?securityContext] + {_CONTAINERS}.map(each, each
 _LINUX: Final = "pod.spec.?os.?name.orValue('') != 'windows'"
 
 
-def faults(level: str) -> str:
+def standard_of(stack: Stack) -> str:
+    """The standard that holds in the namespace of a request, in CEL."""
+    return f"({_BY_THE_API_SERVER} ? {_LABEL} : '{stack.tenancy.pod_security}')"
+
+
+def pod_security(stack: Stack) -> Policy:
+    """For everybody, as the API server's plugin is. Stacks without capabilities have it, too: when a stack
+    takes them back, its policies change before the labels of its namespaces. Of a pod that exists, only
+    ephemeral containers can still break a standard.
+    """
+    beyond = ", ".join(stack.tenancy.capabilities)
+    allowed = f", beyond which a container may add {beyond}" if beyond else ""
+    return Policy(
+        name="muster-pod-security",
+        purpose=(
+            "Where containers may add capabilities that no Pod Security Standard allows, the API server does "
+            "not enforce the standard, and the rest of it holds here."
+        ),
+        kinds=(
+            Kinds(group="", resources=("pods",), operations=("CREATE",)),
+            Kinds(group="", resources=("pods/ephemeralcontainers",), operations=("UPDATE",)),
+        ),
+        words=(
+            ("level", standard_of(stack)),
+            ("pod", pod_templates.pod_of("''", "dyn(object)")),
+            ("faults", f"[variables.pod].map(pod, {standard_faults('variables.level', stack)})[0]"),
+        ),
+        rules=(
+            Rule(
+                holds=f"{_BY_THE_API_SERVER} || variables.faults.size() == 0",
+                message="'the namespace enforces the Pod Security Standard ' + variables.level + "
+                f"'{allowed}. In the pod: ' + variables.faults.join('; ')",
+            ),
+        ),
+    )
+
+
+def standard_faults(level: str, stack: Stack) -> str:
     """What an author has to change in `pod` (pod_templates.pod_of), as a CEL list of sentences; empty where
     its pods may start.
     """
-    baseline, restricted = " + ".join(_baseline()), " + ".join(_restricted())
-    return f"({level} == 'privileged' ? [] : {baseline}) + ({level} != 'restricted' ? [] : {restricted})"
+    capabilities = stack.tenancy.capabilities
+    baseline, restricted = " + ".join(_baseline(capabilities)), " + ".join(_restricted(capabilities))
+    return f"{baseline} + ({level} != 'restricted' ? [] : {restricted})"
 
 
-def _baseline() -> tuple[str, ...]:
+def _baseline(capabilities: Sequence[str]) -> tuple[str, ...]:
     return (
         "['hostNetwork', 'hostPID', 'hostIPC'].filter(field, pod.spec[?field].orValue(false) == true)"
         ".map(field, 'remove spec.' + field)",
         "pod.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath))"
-        ".map(volume, 'remove hostPath volume ' + volume.name)",
+        ".map(volume, 'remove hostPath volume ' + volume.name + "
+        "(volume.hostPath.?path.orValue('') == '/dev/shm' ? ', or write emptyDir: {medium: Memory}' : ''))",
         _container("each.?ports.orValue([]).exists(port, port.?hostPort.orValue(0) != 0)", "remove hostPort"),
         _container("each.?securityContext.?privileged.orValue(false)", "remove securityContext.privileged"),
-        _container(_capabilities(_CAPABILITIES), "remove capabilities beyond the default ones"),
+        _container(
+            _added((*_CAPABILITIES, *capabilities)),
+            f"remove capabilities beyond the default ones{_beyond(capabilities)}",
+        ),
         _container(
             "each.?securityContext.?procMount.orValue('Default') != 'Default'",
             "remove securityContext.procMount",
@@ -79,8 +128,9 @@ def _baseline() -> tuple[str, ...]:
     )
 
 
-def _restricted() -> tuple[str, ...]:
+def _restricted(capabilities: Sequence[str]) -> tuple[str, ...]:
     """In addition to baseline."""
+    allowed = ("NET_BIND_SERVICE", *capabilities)
     root = "pod.spec.?securityContext.?runAsNonRoot"
     profile = "seccompProfile.?type.hasValue()"
     return (
@@ -97,8 +147,8 @@ def _restricted() -> tuple[str, ...]:
             'set securityContext.capabilities.drop: ["ALL"]',
         ),
         _container(
-            f"{_LINUX} && {_capabilities(('NET_BIND_SERVICE',))}",
-            "remove securityContext.capabilities.add but NET_BIND_SERVICE",
+            f"{_LINUX} && {_added(allowed)}",
+            f"remove securityContext.capabilities.add but {', '.join(allowed)}",
         ),
         _container(
             f"!each.?securityContext.?runAsNonRoot.orValue({root}.orValue(false))",
@@ -113,7 +163,13 @@ def _restricted() -> tuple[str, ...]:
     )
 
 
-def _capabilities(allowed: tuple[str, ...]) -> str:
+def _beyond(capabilities: Sequence[str]) -> str:
+    if capabilities:
+        return f" and {', '.join(capabilities)}"
+    return f" (a stack can allow {', '.join(Capability)})"
+
+
+def _added(allowed: Sequence[str]) -> str:
     added = "each.?securityContext.?capabilities.?add.orValue([])"
     return f"{added}.exists(name, !(name in {quoted(allowed)}))"
 

@@ -9,8 +9,9 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import claims, neighbours, placement, pod_security, pod_templates
+from muster.render.tenancy.policies import claims, neighbours, placement, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
+from muster.render.tenancy.policies.pod_security import standard_faults, standard_of
 from muster.render.tenancy.policies.policy import Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
 
@@ -57,14 +58,14 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
         pod_templates.JOB_PATH,
         ("clusterPath", pod_templates.CLUSTER_PATH),
         pod_templates.BEFORE,
-        ("level", pod_security.LEVEL),
+        ("level", standard_of(stack)),
     ]
     for when, of in (("", "object"), ("Before", "variables.before")):
         words += pod_templates.words(when, of)
         pods = f"variables.pods{when}"
         words += [
             (f"pods{when}", _pods(when)),
-            (f"unsafe{when}", _faults(pods, pod_security.faults("variables.level"))),
+            (f"unsafe{when}", _faults(pods, standard_faults("variables.level", stack))),
             (f"stuck{when}", _faults(pods, _stuck(stack))),
             (f"reaching{when}", _faults(pods, neighbours.faults())),
             (f"endless{when}", _faults(pods, ending_faults(stack))),
