@@ -14,6 +14,7 @@ from muster.model.pools import MOST_RUN, Pool
 from muster.model.providers import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
+from muster.validation.fallback import fallback_rules
 from muster.validation.machines import Choice, bought, choice_rules
 from muster.validation.nodes import node_group_rules, node_rules
 from muster.validation.tpus import tpu_rules
@@ -57,6 +58,7 @@ def _pool(pool: Pool, cluster: Cluster) -> Iterator[Violation]:
         message = f"is {pool.min_nodes}, more than maxNodes {pool.max_nodes}."
         yield Violation(f"{path}.minNodes", message, "lower minNodes or raise maxNodes.")
     yield from (bought if pool.machine.is_own else choice_rules)(_choice(pool, provider), path)
+    yield from fallback_rules(pool, cluster, _choice(pool, provider))
     yield from _standing(pool, path)
     yield from _class(pool, provider, path)
     yield from _run(pool, provider, path)
