@@ -9,7 +9,7 @@ https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/main/api/nvidia.com/resource/v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from muster.check.manifests import Json
@@ -25,11 +25,12 @@ _CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
 
 # Of one request: its DeviceClass and how many devices of it, as in the API.
 _Request = Mapping[str, Any]
+Templates = Mapping[str, Sequence[_Request]]
 
 
-def claim_templates(bodies: Iterable[Json]) -> dict[str, list[_Request]]:
+def claim_templates(bodies: Iterable[Json]) -> Templates:
     """The requests of each ResourceClaimTemplate, by its name."""
-    found: dict[str, list[_Request]] = {}
+    found: dict[str, Sequence[_Request]] = {}
     for body in bodies:
         if body["kind"] == "ResourceClaimTemplate":
             requests = mapping(body, "spec", "spec", "devices").get("requests")
@@ -42,7 +43,7 @@ def claim_templates(bodies: Iterable[Json]) -> dict[str, list[_Request]]:
     return found
 
 
-def claim_findings(stack: Stack, body: Json, templates: Mapping[str, list[_Request]]) -> Iterator[Finding]:
+def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[Finding]:
     """Why Kueue makes the Workload of a job inadmissible, which its author sees in no Event."""
     if stack.scheduler is not Scheduler.KUEUE:
         return

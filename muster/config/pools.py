@@ -21,13 +21,14 @@ from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
 from muster.model.quantities import Quantity
 from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
+from muster.model.violations import suggestion
 from muster.validation.machines import OF_A_MACHINE, Choice, beside_node, gpus_of, made_of
 
 
 def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | None:
     """One pool, or None if it is malformed and was reported."""
     machine, gpus = _machine(section, cluster.provider if cluster else Provider.EXISTING)
-    capacity = section.choice("capacity", Capacity, Capacity.ON_DEMAND)
+    capacity, *fallback = _capacity(section)
     most = section.integer("maxNodes", **bounds.POOL_NODES)
     least = section.integer("minNodes", 0, **bounds.PERMANENT_NODES)
     parameters = _parameters(section.section("parameters"))
@@ -41,7 +42,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     resources = _resources(section.section("resources"))
     kueue = parse_pool_kueue(section.section("kueue"))
     section.close()
-    if machine is None or capacity is None or most is None:
+    if machine is None or most is None:
         return None
     if provisioning_class is None and capacity is Capacity.QUEUED and cluster is not None:
         provisioning_class = PROVISIONING_CLASSES[cluster.provider][0]
@@ -72,8 +73,24 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
         topology=topology or next(iter(machine.topologies), None),
         preference=preference or 0,
         resources=resources,
+        fallback=tuple(fallback),
         kueue=kueue,
     )
+
+
+def _capacity(section: Section) -> tuple[Capacity, ...]:
+    """One way to buy nodes, or several in the order in which they are tried."""
+    if not isinstance(section.get("capacity"), list):
+        return (section.choice("capacity", Capacity, Capacity.ON_DEMAND) or Capacity.ON_DEMAND,)
+    words = section.words("capacity")
+    allowed = [each.value for each in Capacity]
+    unknown = [word for word in words if word not in allowed]
+    for word in unknown:
+        fix = suggestion(word, allowed, noun="capacity")
+        section.note("capacity", f"has {word!r}, which is not allowed.", fix)
+    if len(set(words)) < len(words):
+        section.note("capacity", "names one way to buy nodes twice.", "write each once.")
+    return tuple(Capacity(word) for word in words if word not in unknown) or (Capacity.ON_DEMAND,)
 
 
 def _machine(section: Section, provider: Provider) -> tuple[Machine | None, int]:

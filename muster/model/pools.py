@@ -59,6 +59,8 @@ class Pool:
 
     `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
 
+    `fallback`: how nodes are bought where `capacity` has none, first to last (ComputeClasses and Karpenter).
+
     `preference`: a pool with a higher one gets work first, whatever its accelerator and capacity.
     """
 
@@ -88,7 +90,13 @@ class Pool:
     topology: str | None = None
     preference: int = 0
     resources: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
+    fallback: tuple[Capacity, ...] = ()
     kueue: PoolOptions = field(default_factory=PoolOptions)
+
+    @property
+    def bought(self) -> str:
+        """How its nodes are bought, in words: `reservation`, or `reservation, on-demand, spot`."""
+        return ", ".join((self.capacity, *self.fallback))
 
     @property
     def flavor(self) -> str:

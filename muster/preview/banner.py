@@ -382,8 +382,8 @@ def _kinds_of_nodes(before: Pool, after: Pool) -> Iterator[Text]:
     old_gpu, new_gpu = (
         "no GPU" if each.accelerator is None else each.accelerator.name for each in (before, after)
     )
-    if before.capacity is not after.capacity:
-        yield ("pool ", pool, f" is {after.capacity.value} ({before.capacity.value} before)")
+    if before.bought != after.bought:
+        yield ("pool ", pool, f" is {after.bought} ({before.bought} before)")
     if old_gpu != new_gpu:
         yield ("pool ", pool, f" has {new_gpu} ({old_gpu} before)")
     elif before.machine != after.machine:

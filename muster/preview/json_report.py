@@ -209,7 +209,7 @@ def _pool(pool: Pool | None, cost: HourlyCost | None) -> Record | None:
         return None
     return {
         "machine": pool.machine.name,
-        "capacity": pool.capacity.value,
+        "capacity": pool.bought,
         "minNodes": pool.min_nodes,
         "maxNodes": pool.max_nodes,
         "maxGpus": pool.max_gpus,

@@ -33,7 +33,7 @@ def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> M
         "ComputeClass",
         pool.name,
         spec={
-            "priorities": [_rule(pool, cluster)],
+            "priorities": [_rule(pool, cluster, each) for each in (pool.capacity, *pool.fallback)],
             # Any other machine would have none of the pool's GPUs.
             "whenUnsatisfiable": "DoNotScaleUp",
             "nodePoolAutoCreation": {"enabled": True},
@@ -53,7 +53,8 @@ def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> M
     )
 
 
-def _rule(pool: Pool, cluster: GkeCluster) -> dict[str, Any]:
+def _rule(pool: Pool, cluster: GkeCluster, capacity: Capacity) -> dict[str, Any]:
+    reservation = pool.reservation if capacity.is_reserved else None
     zones = list(pool_zones(pool, cluster))
     storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib, "bootDiskType": pool.machine.disk}
     if cluster.kms_key:
@@ -62,9 +63,9 @@ def _rule(pool: Pool, cluster: GkeCluster) -> dict[str, Any]:
         storage["localSSDCount"] = pool.machine.local_disks
     rule: dict[str, Any] = {
         "machineType": pool.machine.name,
-        "spot": pool.capacity is Capacity.SPOT,
+        "spot": capacity is Capacity.SPOT,
         "storage": storage,
-        "reservations": _reservations(pool.reservation, zones),
+        "reservations": _reservations(reservation, zones),
     }
     if pool.is_gpu:
         rule["gpu"] = {
@@ -73,7 +74,7 @@ def _rule(pool: Pool, cluster: GkeCluster) -> dict[str, Any]:
             "driverVersion": cluster.gpu_driver.value,
         }
     # With a reservation its zones are said there, and GKE refuses both.
-    if zones and pool.reservation is None:
+    if zones and reservation is None:
         rule["location"] = {"zones": zones}
     if pool.max_run is not None:
         rule["maxRunDurationSeconds"] = pool.max_run

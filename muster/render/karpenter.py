@@ -73,9 +73,10 @@ def node_pool(pool: Pool, cluster: EksCluster) -> Manifest:
         _in("kubernetes.io/os", "linux"),
         _in("node.kubernetes.io/instance-type", pool.machine.name),
         _in("topology.kubernetes.io/zone", *(pool.zones or cluster.zones)),
-        _in("karpenter.sh/capacity-type", _CAPACITY[pool.capacity]),
+        _in("karpenter.sh/capacity-type", *(_CAPACITY[each] for each in (pool.capacity, *pool.fallback))),
     ]
-    if pool.capacity.is_reserved and not cluster.is_auto:
+    # Only reserved nodes have the label, so it would rule out all others.
+    if pool.capacity.is_reserved and not pool.fallback and not cluster.is_auto:
         kind = "capacity-block" if pool.capacity is Capacity.CAPACITY_BLOCK else "default"
         requirements.append(_in(_RESERVATION_TYPE, kind))
     return _node_pool(

@@ -14,6 +14,7 @@ from muster.model.pools import MOST_RUN, Pool
 from muster.model.providers import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
+from muster.validation.fallback import fallback_rules
 from muster.validation.machines import Choice, bought, choice_rules, described_rules
 from muster.validation.nodes import node_group_rules, node_rules
 from muster.validation.tpus import tpu_rules
@@ -58,6 +59,7 @@ def _pool(pool: Pool, cluster: Cluster) -> Iterator[Violation]:
         yield Violation(f"{path}.minNodes", message, "lower minNodes or raise maxNodes.")
     yield from (bought if pool.machine.is_own else choice_rules)(_choice(pool, provider), path)
     yield from described_rules(pool.machine, path)
+    yield from fallback_rules(pool, cluster, _choice(pool, provider))
     yield from _standing(pool, path)
     yield from _class(pool, provider, path)
     yield from _run(pool, provider, path)

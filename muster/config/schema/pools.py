@@ -69,8 +69,9 @@ def _pool() -> Schema:
                 example="4x4",
             ),
             "capacity": key(
-                "How nodes are bought: queued for all nodes of a gang at once, the others as pods request.",
-                choice(Capacity),
+                "How nodes are bought: queued for all nodes of a gang at once, the others as pods request. "
+                "A list is tried first to last, by ComputeClasses and Karpenter.",
+                either(choice(Capacity), each(choice(Capacity), least=1)),
                 default=Capacity.ON_DEMAND.value,
                 example=Capacity.QUEUED.value,
             ),

@@ -150,3 +150,16 @@ def test_compact_placement_tpus_and_another_driver_are_refused() -> None:
     assert found(stack(tpu))["muster:pools.tpu.machine"] == "error"
     driven = replace(CLUSTER, gpu_driver=GpuDriver.INSTALLER)
     assert found(replace(stack(L4), cluster=driven))["muster:cluster.gpuDriver"] == "error"
+
+
+def test_a_pool_of_several_ways_is_a_rule_for_each_in_their_order() -> None:
+    one = replace(A100, fallback=(Capacity.ON_DEMAND, Capacity.SPOT))
+    rules = spec(one)["priorities"]
+    assert [(each["spot"], each["reservations"]["affinity"]) for each in rules] == [
+        (False, "Specific"),
+        (False, "None"),
+        (True, "None"),
+    ]
+    assert [each.get("location") for each in rules] == [None, *[{"zones": ["us-central1-a"]}] * 2]
+    assert {each["machineType"] for each in rules} == {"a2-ultragpu-8g"}
+    assert found(stack(one)).get("muster:pools.a100.capacity") != "error"

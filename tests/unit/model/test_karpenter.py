@@ -329,3 +329,46 @@ def test_karpenters_chart_gets_its_own_image_and_as_many_replicas_as_there_are_n
         "tag": "1.14.1",
         "digest": "",
     }
+
+
+SEVERAL = pool(
+    "several",
+    "p4d.24xlarge",
+    Capacity.RESERVATION,
+    fallback=(Capacity.SPOT, Capacity.ON_DEMAND),
+    reservation=Reservation(name="cr-1"),
+    zones=ZONES[:1],
+    efa=True,
+)
+
+
+@pytest.mark.parametrize("cluster", [KARPENTER, AUTO])
+def test_a_pool_of_several_ways_takes_its_reservation_and_may_take_others(cluster: EksCluster) -> None:
+    objects = made(cluster, SEVERAL)
+    requirements = objects["NodePool", "several"]["spec"]["template"]["spec"]["requirements"]
+    values = {each["key"]: each["values"] for each in requirements}
+    assert values["karpenter.sh/capacity-type"] == ["reserved", "spot", "on-demand"]
+    assert "karpenter.k8s.aws/capacity-reservation-type" not in values, "only reserved nodes have it"
+    (nodes,) = (
+        body for (kind, name), body in objects.items() if kind.endswith("Class") and name == "several"
+    )
+    assert nodes["spec"]["capacityReservationSelectorTerms"] == [{"id": "cr-1"}]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ways", "words"),
+    [
+        (KARPENTER, ("reservation", "on-demand", "spot"), "Karpenter tries [reservation, spot, on-demand]"),
+        (KARPENTER, ("spot", "reservation"), "paid for and not used"),
+        (KARPENTER, ("on-demand", "capacity-block"), "has capacity-block, which is no part of a list"),
+        (GROUPS, ("reservation", "on-demand"), "buys those of a pool in one way"),
+    ],
+)
+def test_a_list_that_would_not_be_followed_is_refused(
+    cluster: EksCluster, ways: tuple[str, ...], words: str
+) -> None:
+    first, *rest = map(Capacity, ways)
+    one = replace(SEVERAL, capacity=first, fallback=tuple(rest))
+    found = check(Stack(cluster=cluster, pools=(CPU, one), departments=()), adjacent={})
+    said = [each.message for each in found if each.path == "muster:pools.several.capacity"]
+    assert any(words in message for message in said), said
