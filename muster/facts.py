@@ -114,7 +114,7 @@ def _of_texts(root: Path) -> Iterator[Fact]:
     for folder in _FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             name = file.relative_to(root)
-            if file.suffix in _SUFFIXES and _GENERATED not in name.parents and file != Path(__file__):
+            if file.suffix in _SUFFIXES and _GENERATED not in name.parents:
                 yield from _written(file.read_text(encoding="utf-8"), name.as_posix())
 
 

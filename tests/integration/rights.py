@@ -1,7 +1,7 @@
 """What our programs really ask of an API server, by its own audit log.
 
-Decides what is logged and what a right is: an account, a verb and a resource of a group. Leaves what is
-compared with it to test_rights.py.
+Decides what is logged, what a right is (an account, a verb and a resource of a group) and which version of an
+API was asked for. Leaves what is compared with it to test_rights.py.
 """
 
 from __future__ import annotations
@@ -55,6 +55,13 @@ def used(scheduler: Scheduler) -> frozenset[Right]:
     return frozenset(right for log in written for right in _decided("allow", log))
 
 
+def asked_versions(scheduler: Scheduler, group: str) -> frozenset[str]:
+    """The versions of an API group that our programs asked for in this run."""
+    events = (event for log in _logs[scheduler] if log.exists() for event in _events(log))
+    about = (event.get("objectRef") or {} for event in events)
+    return frozenset(each["apiVersion"] for each in about if each.get("apiGroup") == group)
+
+
 def forbidden(folder: Path) -> list[Right]:
     """What our programs asked of this API server and had no right to. Refusals of webhooks, which are 403 as
     well, are none.
@@ -80,11 +87,14 @@ def _of(account: str, rule: gang_authority.Rule) -> Iterator[Right]:
 
 
 def _decided(decision: str, log: Path) -> Iterator[Right]:
-    # What stands after the last end of a line is still being written.
-    for line in log.read_bytes().split(b"\n")[:-1]:
-        event: dict[str, Any] = msgspec.json.decode(line)
+    for event in _events(log):
         about = event.get("objectRef")
         if about and event.get("annotations", {}).get("authorization.k8s.io/decision") == decision:
             account = event["user"]["username"].removeprefix(_USER)
             resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
             yield account, event["verb"], about.get("apiGroup", ""), resource
+
+
+def _events(log: Path) -> Iterator[dict[str, Any]]:
+    # What stands after the last end of a line is still being written.
+    return map(msgspec.json.decode, log.read_bytes().split(b"\n")[:-1])

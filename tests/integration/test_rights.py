@@ -12,9 +12,10 @@ from typing import Final
 import pytest
 
 from muster.components.gang_authority import MANAGER, WEBHOOKS
+from muster.model import names
 from muster.model.stack import Scheduler
 from tests import built
-from tests.integration.rights import Right, granted, used
+from tests.integration.rights import Right, asked_versions, granted, used
 
 _HERE: Final = Path(__file__).parent
 _TELLING: Final = {
@@ -44,6 +45,14 @@ def test_no_right_is_given_that_nothing_uses(request: pytest.FixtureRequest, sch
     if session.testsfailed or not is_whole:
         pytest.skip(f"tells only after all tests of {', '.join(_TELLING[scheduler])}")
     assert not sorted(granted(scheduler) - used(scheduler) - RARE.keys())
+
+
+def test_our_programs_ask_kueue_for_nothing_that_it_no_longer_serves() -> None:
+    """Kueue 0.20 does not serve v1beta1: CHANGELOG/CHANGELOG-0.20.md."""
+    asked = asked_versions(Scheduler.KUEUE, names.KUEUE_API_VERSION.partition("/")[0])
+    if not asked:
+        pytest.skip("tells only after tests with the real Kueue")
+    assert asked == {names.KUEUE_API_VERSION.partition("/")[2]}
 
 
 def test_what_is_rare_is_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
 VERSIONS = load()
+OTHERS = tomllib.loads(VERSIONS_FILE.read_text(encoding="utf-8"))["kubernetes"]
 FOREIGN = [program for program in VERSIONS.programs.values() if program.name != "pause"]
 
 
@@ -125,15 +127,16 @@ def test_a_release_is_of_the_pinned_version(program: Program) -> None:
         assert program.release.filled(text, arch="amd64").startswith("https://")
 
 
-def test_another_kubernetes_has_its_own_version_modules_and_place_in_the_cache() -> None:
-    other = load(kubernetes="1.37")
+@pytest.mark.parametrize("minor", sorted(OTHERS))
+def test_another_kubernetes_has_its_own_version_modules_and_place_in_the_cache(minor: str) -> None:
+    other = load(kubernetes=minor)
     for name, program in other.programs.items():
         usual = VERSIONS.programs[name]
         if program.module != "k8s.io/kubernetes":
             assert program == usual
             continue
-        assert program.folder == f"{name}-1.37"
-        assert program.version == "v1.37.2"
+        assert program.folder == f"{name}-{minor}"
+        assert program.version.startswith(f"v{minor}.")
         assert dict(program.stamps)["k8s.io/component-base/version.gitVersion"] == program.version
         assert f"k8s.io/kubernetes {program.version}" in (program.directory / "go.mod").read_text()
         assert (usual.folder, usual.variant) == (name, "")
@@ -145,5 +148,5 @@ def test_the_usual_kubernetes_is_stamped_as_the_others_are() -> None:
 
 
 def test_a_kubernetes_that_cannot_be_built_is_named_with_those_that_can() -> None:
-    with pytest.raises(LocalClusterError, match=r"MUSTER_KUBERNETES=1\.20: .* use 1\.37"):
+    with pytest.raises(LocalClusterError, match=r"MUSTER_KUBERNETES=1\.20: .* use 1\.35, 1\.36, 1\.37"):
         load(kubernetes="1.20")
