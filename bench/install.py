@@ -51,7 +51,7 @@ def main() -> None:
         print("|---|---:|---:|---:|---:|---:|")
         for extra in options.extras:
             costs = [_measure(Path(folder), wheel, extra) for _ in range(options.runs + 1)][1:]
-            print(f"| `{extra}` | {_row(costs)} |", flush=True)
+            print(f"| {f'`{extra}`' if extra else 'none'} | {_row(costs)} |", flush=True)
 
 
 def _measure(folder: Path, wheel: Path, extra: str) -> Cost:

@@ -57,6 +57,25 @@ def load_all(text: str) -> Iterator[object]:
         loader.dispose()
 
 
+def explain(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
+    """Line from 1, what is wrong, and the fix."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return 1, f"is not YAML: {error}.", "correct the file."
+    line, column = _place(error.problem_mark, text)
+    fix = "correct the line; two spaces indent a level, and no tab."
+    if isinstance(error, AliasError):
+        fix = "write the values out."
+    return line, f"is not YAML in line {line}, column {column}: {error.problem}.", fix
+
+
+def _place(mark: yaml.Mark, text: str) -> tuple[int, int]:
+    """Line and column, from 1. The parser counts the end of a text as the beginning of another line."""
+    lines = text.split("\n")
+    if mark.line >= len(lines):
+        return len(lines), len(lines[-1]) + 1
+    return mark.line + 1, mark.column + 1
+
+
 def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
     """Nodes and characters of what a node expands to. `sizes` has None for those that are being counted."""
     if id(node) in sizes:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from muster.bounded_yaml import explain, load_all
 from muster.errors import MusterError
 
 Json = dict[str, Any]
@@ -22,14 +23,12 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     object.
     """
     try:
-        documents = [_plain(each) for each in yaml.safe_load_all(text) if each is not None]
+        documents = [_plain(each) for each in load_all(text) if each is not None]
+    except RecursionError:
+        raise MusterError(f"{source}: nests too deeply.", fix="name a file with a job.") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise MusterError(
-            f"{source}: is not YAML{place}: {getattr(error, 'problem', None) or error}.",
-            fix="correct the line; two spaces indent a level, and no tab.",
-        ) from error
+        _, problem, fix = explain(error, text)
+        raise MusterError(f"{source}: {problem}", fix=fix) from error
     found = [each for document in documents for each in _objects(document, source)]
     if not found:
         raise MusterError(

@@ -117,34 +117,16 @@ def parse_text(text: str, *, source: str) -> Document:
             return Document(source) if root is None else Marks(loader).document(root, source)
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        line, column = _place(error.problem_mark, text)
-        message = f"is not YAML in line {line}, column {column}: {error.problem}."
-        is_alias = isinstance(error, bounded_yaml.AliasError)
-        fix = (
-            "write the values out."
-            if is_alias
-            else "correct the line; two spaces indent a level, and no tab."
-        )
-        problem = Violation(source, message, fix)
-        return Document(source, lines={source: line}, violations=(problem,))
+    except yaml.YAMLError as error:
+        line, message, fix = bounded_yaml.explain(error, text)
+        return Document(source, lines={source: line}, violations=(Violation(source, message, fix),))
     except RecursionError:
         problem = Violation(source, "nests too deeply.", "name a stack file.")
         return Document(source, violations=(problem,))
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         return Document(
             source, violations=(Violation(source, f"is not YAML: {error}.", "correct the file."),)
         )
-
-
-def _place(mark: yaml.Mark | None, text: str) -> tuple[int, int]:
-    """Line and column, from 1. The parser counts the end of a text as the beginning of another line."""
-    if mark is None:
-        return 1, 1
-    lines = text.split("\n")
-    if mark.line >= len(lines):
-        return len(lines), len(lines[-1]) + 1
-    return mark.line + 1, mark.column + 1
 
 
 def _unreadable(path: Path, message: str, fix: str) -> Document:

@@ -129,7 +129,6 @@ class _Filler:
             "STACK_LIST": ", ".join(project.stacks),
             "PULUMI_VERSION": _pinned("pulumi"),
             "CLOUD_LOGIN": _indented(_LOGIN[project.target]),
-            "CLOUD_LOGIN_UNLESS_FORK": _indented(_unless_fork(_LOGIN[project.target])),
             "NEXT": _NEXT[project.target].replace("@NAME@", first).replace("@PACK@", _pack(first)),
         }
         self._stacks = project.stacks
@@ -178,17 +177,6 @@ def _pinned(package: str) -> str:
 
 def _indented(steps: Sequence[str]) -> str:
     return "\n".join(f"      {line}" for line in steps)
-
-
-def _unless_fork(steps: Sequence[str]) -> list[str]:
-    """The same steps for pull requests of this repository alone: those of a fork get no credentials."""
-    found: list[str] = []
-    for line in steps:
-        if line.startswith("- "):
-            found.append("- if: env.IS_OURS == 'true'")
-            line = f"  {line[2:]}"
-        found.append(line)
-    return found
 
 
 _NEEDS: Final = {"github": "    needs: @BEFORE@", "gitlab": "  needs: [muster up @BEFORE@]"}

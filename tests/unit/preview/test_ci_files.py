@@ -1,5 +1,6 @@
 """The CI files of a new project are valid, and every third-party reference in them is pinned."""
 
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ GITLAB = {name: text for name, text in FILES.items() if ".gitlab/" in name}
 # Where each digest was read, besides the release pages that nobody here can open: in the update messages and
 # tables of many public repositories, which agree.
 READ = {
+    "actions/download-artifact": "d3f86a106a0bac45b974a628896c90dbdf5c8093",
     "actions/checkout": "08c6903cd8c0fde910a37f88322edcfb5dd907a8",
     "actions/setup-python": "e797f83bcb11b83ae66e0230d6156d7c80228e7c",
     "actions/upload-artifact": "ea165f8d65b6e75b540449e92b4886f43607fa02",
@@ -118,6 +120,73 @@ def test_production_requires_an_approval_on_both_forges() -> None:
     gitlab = _read(FILES["gke:.gitlab/muster.yml"])
     assert gitlab["muster up prod"]["rules"][0]["when"] == "manual"
     assert gitlab["muster up prod"]["environment"] == {"name": "prod"}
+
+
+@pytest.mark.parametrize("target", Target)
+def test_a_pull_requests_code_gets_credentials_that_may_only_read(target: Target) -> None:
+    github = _read(FILES[f"{target}:.github/workflows/muster-preview.yml"])["jobs"]
+    with_secrets = {
+        name for name, job in github.items() if "secrets." in str(job) or "id-token" in job["permissions"]
+    }
+    assert with_secrets == {"plan"}
+    assert github["plan"]["environment"] == "${{ matrix.stack }}-read"
+    assert "head.repo.full_name == github.repository" in github["plan"]["if"]
+    gitlab = _read(FILES[f"{target}:.gitlab/muster.yml"])
+    environments = {
+        name: job.get("environment")
+        for name, job in gitlab.items()
+        if isinstance(job, dict) and "pulumi " in str(job.get("script"))
+    }
+    read = {"name": "$STACK-read", "action": "access"}
+    assert environments == {".muster up": None, "muster plan": read, "muster drift": read}
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_file_of_the_pull_request_is_no_plan(is_made: bool, tmp_path: Path) -> None:
+    checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
+    for folder in (checkout / "plans", temporary / "plans"):
+        folder.mkdir(parents=True)
+        (folder.parent / "dev.json").write_text("forged", encoding="utf-8")
+    (checkout / "plans/dev.json").write_text("forged", encoding="utf-8")
+    if is_made:
+        (temporary / "plans/dev.json").write_text("made", encoding="utf-8")
+    steps = _read(FILES["gke:.github/workflows/muster-preview.yml"])["jobs"]["preview"]["steps"]
+    (script,) = (step["run"] for step in steps if step.get("name") == "Report")
+    done = _run(script, checkout, STACKS="dev prod", BASE="base", RUNNER_TEMP=str(temporary))
+    plans = ["--head-plan", f"dev={temporary}/plans/dev.json"] if is_made else []
+    made = ["--markdown", "report.md", "--html", "report.html"]
+    assert done.stdout.split() == ["diff", "dev", "prod", "--base", "base", *plans, *made]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_file_of_the_merge_request_is_no_plan(is_committed: bool, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=60)
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans/dev.json").write_text("plan", encoding="utf-8")
+    if is_committed:
+        subprocess.run(["git", "add", "plans"], cwd=tmp_path, check=True, timeout=60)
+    (script,) = _read(FILES["gke:.gitlab/muster.yml"])["muster preview"]["script"]
+    done = _run(script, tmp_path, STACKS="dev prod", CI_MERGE_REQUEST_DIFF_BASE_SHA="base")
+    assert (done.returncode, "--head-plan dev=plans/dev.json" in done.stdout) == (
+        (1, False) if is_committed else (0, True)
+    )
+
+
+def _run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A script of a job, where `muster` prints its arguments."""
+    muster = folder / ".venv/bin/muster"
+    muster.parent.mkdir(parents=True)
+    muster.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    muster.chmod(0o755)
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_every_script_is_one_that_a_shell_can_read() -> None:

@@ -127,7 +127,7 @@ def test_a_wheel_of_the_same_name_and_version_in_an_index_is_not_installed(proje
 
 def test_the_validation_in_ci_installs_the_same_wheel(project: Path, index: str) -> None:
     workflow = (project / ".github/workflows/muster-preview.yml").read_text(encoding="utf-8")
-    (step,) = (line.strip() for line in workflow.splitlines() if line.endswith(">validate.txt"))
+    (step,) = {line.strip() for line in workflow.splitlines() if line.endswith(">validate.txt")}
     subprocess.run(["bash", "-euo", "pipefail", "-c", step], cwd=project, timeout=TIMEOUT, check=True)
     assert NAME not in (project / "validate.txt").read_text(encoding="utf-8")
     done, origin = pip_install(project, "validate.txt", index)
