@@ -15,6 +15,8 @@ from typing import Any, Final
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
+from muster.model.quantities import parse_signed_quantity
+
 Json = dict[str, Any]
 
 _VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "authorizer", "variables")
@@ -143,13 +145,21 @@ def _kubernetes() -> Any:
     def asked(_: object, __: object) -> dict[str, object]:
         return {}
 
-    functions = [declared("find", string, [string, string], _find)]
+    quantity = cel.Overload("kubernetes_quantity", dyn, [string], is_member=False, impl=_quantity)
+    functions = [declared("find", string, [string, string], _find), declared("sum", dyn, [dyn], sum)]
+    functions.append(declared("asApproximateFloat", cel.Type.DOUBLE, [dyn], float))
+    functions.append(cel.FunctionDecl("quantity", [quantity]))
     functions += [
         declared(name, dyn, [dyn, dyn], asked)
         for name in ("group", "resource", "subresource", "namespace", "check")
     ]
     functions.append(declared("allowed", boolean, [dyn], lambda _: False))
     return cel.CelExtension("kubernetes", functions)
+
+
+def _quantity(text: str) -> float:
+    """The policies read no more of one than its approximate value."""
+    return float(parse_signed_quantity(text))
 
 
 def _find(text: str, pattern: str) -> str:

@@ -1,7 +1,7 @@
-"""Limits of a namespace: the number of objects, and defaults for containers without requests.
+"""Limits of a namespace: the number of objects, and what a container requests by default and at least.
 
-Counts of objects protect the API server and the controllers from a single team. Without default requests a
-pod would count as nothing in every queue. The team's queue limits how much it may run.
+Counts of objects protect the API server and the controllers from a single team. Without default
+and least requests a pod would count as nothing in every queue. The team's queue limits how much it may run.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,19 @@ _COUNTED: Final[Mapping[str, str]] = {
 # A Ray dashboard behind one of these would run the code of any client that finds it.
 _OPEN_DOORS: Final = ("services.loadbalancers", "services.nodeports")
 DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
+LEAST_REQUEST: Final = {"cpu": "10m", "memory": "16Mi"}
+
+
+def most_objects(stack: Stack) -> Mapping[str, int]:
+    """How many objects of a kind a namespace holds, by the keys of `MOST_OBJECTS`."""
+    return {**MOST_OBJECTS, **stack.tenancy.objects}
 
 
 def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
-    most = {**MOST_OBJECTS, **stack.tenancy.objects}
+    most = most_objects(stack)
     hard = {_COUNTED[word]: format_count(count) for word, count in most.items()}
     hard |= dict.fromkeys(_OPEN_DOORS, "0")
-    defaults = {"type": "Container", "defaultRequest": dict(DEFAULT_REQUEST)}
+    defaults = {"type": "Container", "defaultRequest": dict(DEFAULT_REQUEST), "min": dict(LEAST_REQUEST)}
     return [
         manifest(
             "v1", "ResourceQuota", "objects", namespace=team.namespace, labels=labels, spec={"hard": hard}

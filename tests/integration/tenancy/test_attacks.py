@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pytest
 
+from muster.check.admission import Admission
+from muster.check.policies import Level
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack
-from tests.integration.tenancy.attacks import ALL
+from tests.integration.tenancy.attacks import ALL, amounts
 from tests.integration.tenancy.cluster import await_allowed, await_denied, place
-from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.conftest import World, described
 from tests.integration.tenancy.works import (
     DEPLOYMENT,
     WORKLOAD,
@@ -29,6 +31,14 @@ GPUS = ("GPUs are for work that a queue admitted", "submit a RayJob")
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
 def test_it_is_denied_and_says_what_to_do_instead(world: World, attack: Attack) -> None:
     attack.check(world)
+
+
+def test_muster_check_refuses_the_same_by_the_same_policy() -> None:
+    """Where a policy calls functions of Kubernetes, for which the command has its own."""
+    admission = Admission(described(), "team-a")
+    for attack in amounts.ATTACKS:
+        refused = {each.by for each in admission.review(attack.body).findings if each.level is Level.REFUSED}
+        assert refused & {attack.policy, *attack.also}, attack.name
 
 
 def test_a_job_of_before_in_an_existing_cluster_gets_none_of_its_own_that_nothing_stops(world: World) -> None:

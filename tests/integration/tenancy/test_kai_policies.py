@@ -46,6 +46,26 @@ def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:
             assert answer.is_allowed, answer.message
 
 
+def test_what_kai_s_documentation_tells_authors_to_write_passes(kai: World) -> None:
+    keys = {
+        "kai.scheduler/topology": "racks",
+        "kai.scheduler/topology-preferred-placement": "rack",
+        "kai.scheduler/segment-size": "2",
+    }
+    sharing = template() | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    body = queued(ray_cluster(headGroupSpec=head(template=sharing)))
+    for who in kai.tenants:
+        answer = who.create(changed(body, "metadata", "annotations", value=keys))
+        assert answer.is_allowed, answer.message
+
+
+def test_kai_notes_what_it_has_decided(kai: World) -> None:
+    assert kai.member.create(named(CLUSTER, "decided"), dry_run=False).is_allowed
+    noted = {"metadata": {"annotations": {"kai.scheduler/last-start-timestamp": "2026-01-01T00:00:00Z"}}}
+    answer = kai.controllers["kuberay"].patch(named(CLUSTER, "decided"), noted)
+    assert answer.is_allowed, answer.message
+
+
 ASKING = {
     "a GPU": template(1, restart="Never"),
     "a part of a GPU": template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},

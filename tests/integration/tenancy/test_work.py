@@ -85,6 +85,30 @@ def test_the_controllers_make_pods_of_admitted_work(world: World) -> None:
     assert batch.is_allowed, batch.message
 
 
+def test_no_pod_requests_less_than_its_queue_can_count(world: World) -> None:
+    """Also where no template was judged, with the policies off."""
+    least = {"cpu": "10m", "memory": "16Mi", "nvidia.com/gpu": "0"}
+    for requests, is_allowed in (
+        (least, True),
+        (least | {"cpu": "9m"}, False),
+        (least | {"memory": "0"}, False),
+    ):
+        body = pod(0, owner=owner("Job", "batch/v1"))
+        body["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": {"nvidia.com/gpu": "0"}}
+        answer = world.controllers["jobs"].create(body)
+        assert answer.is_allowed is is_allowed, answer.message
+        assert is_allowed or "minimum " in answer.message
+
+
+def test_amounts_are_read_as_their_author_writes_them(world: World) -> None:
+    """As numbers, without unit, in part, and left out."""
+    for resources in ({"cpu": 1, "memory": 2**30, "nvidia.com/gpu": 0}, {"cpu": "0.5", "memory": "1e9"}, {}):
+        found = template()
+        found["spec"]["containers"][0]["resources"] = {"requests": resources, "limits": resources}
+        answer = world.member.create(works.ray_cluster(headGroupSpec=works.head(template=found)))
+        assert answer.is_allowed, answer.message
+
+
 def test_what_kuberay_makes_for_a_reviewed_object_needs_no_queue_of_its_own(world: World) -> None:
     made = named(works.ray_cluster(suspend=False), "train-x1")
     made["metadata"] |= {"labels": {}, "ownerReferences": [owner("RayJob", "ray.io/v1", "train")]}

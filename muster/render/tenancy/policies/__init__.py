@@ -53,7 +53,15 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
             *(templates(stack), ending(stack)),
             *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
-            *(owners(stack), pods(stack), changes(stack), accounts(), scalers(), reserved(), sizes(stack)),
+            *(
+                owners(stack),
+                pods(stack),
+                changes(stack),
+                accounts(),
+                scalers(),
+                reserved(stack),
+                sizes(stack),
+            ),
             *(protected(), namespaces()),
         )
         found += [(policy, stack.tenancy.mode) for policy in ours]

@@ -39,15 +39,24 @@ def cluster_word(when: str, of: str) -> tuple[str, str]:
     return f"cluster{when}", f"request.resource.group == 'ray.io' ? dyn({ray_spec(of)}) : dyn({{}})"
 
 
+def job(of: str) -> str:
+    """The job in an object: the object itself, but for those that make jobs."""
+    return (
+        f"request.resource.resource == 'cronjobs' ? {of}.spec.?jobTemplate.orValue({of}) : "
+        f"{_SCHEDULED} ? dyn({{'metadata': dyn({{}}), "
+        f"'spec': dyn({of}.spec.?jobTemplate.orValue(dyn({{}})))}}) : {of}"
+    )
+
+
 def words(when: str, of: str) -> Sequence[tuple[str, str]]:
     """The job, its Ray cluster, and every pod template with its path, each with the suffix `when`. They need
     the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
     """
-    job, cluster = f"variables.job{when}", f"variables.cluster{when}"
+    read, cluster = f"variables.job{when}", f"variables.cluster{when}"
     submitter = f"({_SCHEDULED} ? 'spec.jobTemplate' : 'spec') + '.submitterPodTemplate'"
     parts = (
-        _part(f"{job}.?spec.?template", f"{job}.spec.template", "variables.jobPath + 'spec.template'"),
-        _part(f"{job}.?spec.?submitterPodTemplate", f"{job}.spec.submitterPodTemplate", submitter),
+        _part(f"{read}.?spec.?template", f"{read}.spec.template", "variables.jobPath + 'spec.template'"),
+        _part(f"{read}.?spec.?submitterPodTemplate", f"{read}.spec.submitterPodTemplate", submitter),
         _part(
             f"{cluster}.?headGroupSpec.?template",
             f"{cluster}.headGroupSpec.template",
@@ -58,12 +67,7 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
         "'template': dyn(group.template)})",
     )
     return [
-        (
-            f"job{when}",
-            f"request.resource.resource == 'cronjobs' ? {of}.spec.?jobTemplate.orValue({of}) : "
-            f"{_SCHEDULED} ? dyn({{'metadata': dyn({{}}), "
-            f"'spec': dyn({of}.spec.?jobTemplate.orValue(dyn({{}})))}}) : {of}",
-        ),
+        (f"job{when}", job(of)),
         cluster_word(when, of),
         (f"parts{when}", " + ".join(parts)),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),

@@ -1,13 +1,15 @@
-"""Labels, annotations and names that belong to Muster and to Kueue, in all that a tenant writes.
+"""Labels, annotations and names that belong to Muster, Kueue and KAI, in all that a tenant writes.
 
 Controllers find their objects by them: a pod with another gang's label would be counted as one of its
-placeholders, and one with another job's PodSet would be let start in place of a pod of that job. What an
-object has already, it keeps where it has it.
+placeholders, and one with another job's PodSet would be let start in place of a pod of that job. KAI copies
+all that a Ray object has to its PodGroup, when it started included. What an object has already, it keeps
+where it has it.
 """
 
 from typing import Final
 
 from muster.model import names
+from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, TRUSTED, quoted
@@ -34,23 +36,42 @@ _OF_KUEUE: Final = tuple(
 # Ray's autoscaler resizes pods in place where a cluster has it, and no queue counts that.
 _RESIZE: Final = "ray.io/ippr"
 
+_KAI: Final = "kai.scheduler/"
+# What KAI reads of work as its author writes it. It also reads preemptibility, preemption-delay and
+# staleness-grace-period there, which are the platform team's to decide. All else it writes itself, also under
+# its former name. Source: https://github.com/kai-scheduler/KAI-Scheduler at v0.17.0,
+# pkg/podgrouper/podgrouper/plugins/constants and pkg/common/constants, read 2026-11-27
+_OF_KAI: Final = tuple(
+    _KAI + name
+    for name in (
+        *("queue", "skip-podgrouper", "batch-min-member"),
+        *("topology", "topology-required-placement", "topology-preferred-placement"),
+        *("segment-size", "segment-topology-required-placement", "segment-topology-preferred-placement"),
+    )
+)
+_KAI_WRITES: Final = (
+    f"(key.startsWith('{_KAI}') && !(key in {quoted(_OF_KAI)})) || key.startsWith('runai/') || "
+    "key.startsWith('runai-gpu-group') || key == 'received-resource-type'"
+)
+
 _WORK: Final = "request.resource.group in ['batch', 'ray.io']"
 _RESERVED: Final = (
     f"(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
-    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}'))"
+    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')){{kai}}"
 )
 _NONE: Final = "dyn({})"
 
 
-def reserved() -> Policy:
+def reserved(stack: Stack) -> Policy:
+    is_kai = stack.scheduler is Scheduler.KAI
     words = [pod_templates.JOB_PATH, ("clusterPath", pod_templates.CLUSTER_PATH), pod_templates.BEFORE]
     for when, of in (("", "object"), ("Before", "variables.before")):
         words += [*pod_templates.words(when, of), (f"keyed{when}", _keyed(when, of))]
     return Policy(
         name="muster-reserved",
         purpose=(
-            "Controllers find their objects by labels, annotations and names. Those of Muster and Kueue"
-            " are not for tenants to write."
+            "Controllers find their objects by labels, annotations and names. Those of Muster, Kueue "
+            "and KAI are not for tenants to write."
         ),
         kinds=(
             *pod_templates.KINDS,
@@ -58,8 +79,8 @@ def reserved() -> Policy:
             Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
         ),
         unless=(*TRUSTED, ("made-by-kuberay", MADE_BY_KUBERAY)),
-        words=(*words, ("taken", _taken())),
-        rules=(_keys(), _name()),
+        words=(*words, ("taken", _taken(_RESERVED.format(kai=f" || {_KAI_WRITES}" if is_kai else "")))),
+        rules=(_keys(is_kai=is_kai), _name()),
     )
 
 
@@ -84,24 +105,25 @@ def _set(of: str, path: str) -> str:
     return f"{{'path': dyn({path}), 'keys': dyn({of}.orValue({_NONE}))}}"
 
 
-def _taken() -> str:
+def _taken(is_reserved: str) -> str:
     """The keys that an author has to remove, set by set."""
     kept = (
         "variables.keyedBefore.exists(before, before.path == each.path && key in before.keys && "
         "before.keys[key] == each.keys[key])"
     )
     return (
-        f"variables.keyed.map(each, each.keys.filter(key, ({_RESERVED}) && !{kept})"
+        f"variables.keyed.map(each, each.keys.filter(key, ({is_reserved}) && !{kept})"
         ".map(key, key + ' from ' + each.path)).filter(keys, keys.size() > 0)"
     )
 
 
-def _keys() -> Rule:
+def _keys(*, is_kai: bool) -> Rule:
+    of_kai = f", and of {_KAI} {', '.join(key.removeprefix(_KAI) for key in _OF_KAI)}" if is_kai else ""
     return Rule(
         holds="variables.taken.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' has labels or annotations that are reserved "
         "for controllers; remove ' + variables.taken[0].join(', ') + "
-        f"'. Of {_OURS} a tenant sets only {_FREE[0]}'",
+        f"'. Of {_OURS} a tenant sets only {_FREE[0]}{of_kai}'",
     )
 
 

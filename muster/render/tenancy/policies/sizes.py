@@ -1,7 +1,8 @@
 """The size of what a team stores, in addition to the number of objects (render/tenancy/limits.py).
 
 Every object is in etcd, and in the memory of the API server and of each controller that watches it. The API
-server takes 1.5 MiB of one, and a template is copied into a Workload and into every pod.
+server takes 1.5 MiB of one, and a template is copied into a Workload and into every pod. Work of more pods
+than the namespace may hold never runs whole.
 """
 
 from typing import Final
@@ -9,7 +10,8 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
-from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.limits import most_objects
+from muster.render.tenancy.policies import amounts, pod_templates
 from muster.render.tenancy.policies.policy import METADATA, Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import TRUSTED
 
@@ -27,6 +29,7 @@ def sizes(stack: Stack) -> Policy:
     bounds = ", ".join(f"'{resource}': {most[word]}" for resource, word in _RESOURCES.items())
     # A RayCronJob is as large as the RayJobs that it makes.
     bounds += f", 'raycronjobs': {most['rayJobs']}"
+    pods = most_objects(stack)["pods"]
     return Policy(
         name="muster-sizes",
         purpose=(
@@ -39,8 +42,18 @@ def sizes(stack: Stack) -> Policy:
         words=(
             ("most", f"{{{bounds}}}[request.resource.resource]"),
             ("bytes", _bytes("object")),
+            pod_templates.JOB_PATH,
+            pod_templates.BEFORE,
+            *_pods_words("", "object", pods),
+            *_pods_words("Before", "variables.before", pods),
         ),
         rules=(
+            Rule(
+                holds="!variables.tooMany || variables.tooManyBefore",
+                message="object.kind + ' ' + object.metadata.name + ' has more than the "
+                f"{pods} pods that its namespace holds; lower ' + (request.resource.group == 'batch' ? "
+                "variables.jobPath + 'spec.parallelism' : 'replicas and numOfHosts of its worker groups')",
+            ),
             Rule(
                 holds=f"variables.bytes <= variables.most * {KIB} || "
                 f"(request.operation == 'UPDATE' && variables.bytes <= {_bytes('oldObject')})",
@@ -50,6 +63,16 @@ def sizes(stack: Stack) -> Policy:
                 "annotations count too), and load large data from a bucket or a volume'",
             ),
         ),
+    )
+
+
+def _pods_words(when: str, of: str, most: int) -> tuple[tuple[str, str], ...]:
+    """ConfigMaps and Secrets have no pods."""
+    is_work = "request.resource.group in ['batch', 'ray.io']"
+    return (
+        (f"job{when}", pod_templates.job(of)),
+        pod_templates.cluster_word(when, of),
+        (f"tooMany{when}", f"{is_work} && ({amounts.too_many(when, most)})"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Pod templates whose pods can start, keep to their team, and end when their work is deleted.
+"""Pod templates whose pods count, can start, keep to their team, and end when their work is deleted.
 
 A queue gives quota and nodes to work before any of its pods exists. What the API server or a controller
 would refuse or never start is refused here, when the work is submitted, by the same rules as its pods. An
@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import claims, neighbours, placement, pod_templates
+from muster.render.tenancy.policies import amounts, claims, neighbours, placement, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.pod_security import standard_faults, standard_of
 from muster.render.tenancy.policies.policy import Policy, Rule
@@ -47,6 +47,7 @@ def templates(stack: Stack) -> Policy:
             ),
             _rule("reaching", "'a pod of a team must not reach another team'", unless=ADMINISTRATOR),
             _rule("endless", "'deleted work must give its nodes back'", unless=ADMINISTRATOR),
+            _rule("uncounted", "'a queue counts what a pod requests'", unless=ADMINISTRATOR),
             *((_held(),) if stack.placeholder_pools else ()),
             _managed(stack),
         ),
@@ -69,10 +70,12 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"stuck{when}", _faults(pods, _stuck(stack))),
             (f"reaching{when}", _faults(pods, neighbours.faults())),
             (f"endless{when}", _faults(pods, ending_faults(stack))),
+            (f"uncounted{when}", _faults(pods, amounts.faults())),
             (f"managers{when}", _managers(when)),
         ]
         words += [(f"held{when}", _faults(pods, placement.HELD))] if stack.placeholder_pools else []
-    judged = ("unsafe", "stuck", "reaching", "endless", *(("held",) if stack.placeholder_pools else ()))
+    judged = ("unsafe", "stuck", "reaching", "endless", "uncounted")
+    judged += ("held",) if stack.placeholder_pools else ()
     return [*words, *(_new(word) for word in judged)]
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks import (
+    amounts,
     credentials,
     elastic,
     labels,
@@ -19,6 +20,7 @@ from tests.integration.tenancy.attacks import (
 
 ALL: Final[tuple[Attack, ...]] = (
     *queues.ATTACKS,
+    *amounts.ATTACKS,
     *sizes.ATTACKS,
     *elastic.ATTACKS,
     *pods.ATTACKS,

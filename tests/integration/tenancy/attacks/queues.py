@@ -234,5 +234,6 @@ ATTACKS: Final = (
         gains="GPUs without quota",
         policy=_WORK,
         path=f"Job.metadata.labels{{{works.QUEUE}}}",
+        also=("muster-owners",),
     ),
 )

@@ -1,0 +1,47 @@
+"""What a pod requests counts: one rule for pod templates, and how many pods work has at a time.
+
+A queue adds up requests. One of nothing lets any number of pods in, and one below zero takes away from the
+count of another container: KubeRay's definitions allow both. The least that a container requests is the
+namespace's (limits.py), by which Kueue and the API server judge pods too. KubeRay (1.6.2) and Kueue (0.19.2)
+multiply replicas and hosts in 32 bits.
+"""
+
+from typing import Final
+
+from muster.model.quantities import parse_quantity
+from muster.render.tenancy.limits import LEAST_REQUEST
+
+_LEAST: Final = ", ".join(f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
+_FIX: Final = " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items())
+# Of `resources`, those of a container or of a pod as a whole.
+_TOO_LITTLE: Final = (
+    "[{of}.?resources.?requests, {of}.?resources.?limits].exists(amounts, amounts.orValue(dyn({{}})).exists("
+    "name, quantity(string(amounts.value()[name])).asApproximateFloat() < "
+    f"{{{{{_LEAST}}}}}[?name].orValue(0.0)))"
+)
+
+
+def faults() -> str:
+    """What of `pod` (pod_templates.pod_of) an author has to change, as a CEL list of sentences."""
+    return " + ".join(
+        (
+            f"pod.containers.filter(each, {_TOO_LITTLE.format(of='each')}).map(each, 'container ' + "
+            f"each.?name.orValue('autoscaler') + ': request {_FIX}, and nothing below zero')",
+            f"({_TOO_LITTLE.format(of='pod.spec')} ? ['request {_FIX} in spec.resources'] : [])",
+            "(pod.spec.?overhead.orValue(dyn({})).size() == 0 ? [] : "
+            "['remove overhead, which is that of its runtimeClassName'])",
+        )
+    )
+
+
+def too_many(when: str, most: int) -> str:
+    """Whether work has more pods at a time than `most`; with the words `job` and `cluster` of a state. A
+    factor is compared first, so that no product overflows.
+    """
+    hosts, replicas = "group.?numOfHosts.orValue(1)", "group.?replicas.orValue(1)"
+    groups = f"variables.cluster{when}.?workerGroupSpecs.orValue([])"
+    return (
+        f"variables.job{when}.?spec.?parallelism.orValue(1) > {most} || "
+        f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most}) || "
+        f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}"
+    )
