@@ -51,7 +51,7 @@ def serves(pool: Pool) -> bool:
     among the operator's platforms:
     https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html
     """
-    return pool.is_gpu and not pool.is_tpu and pool.image is not Image.BOTTLEROCKET
+    return pool.is_nvidia and pool.image is not Image.BOTTLEROCKET
 
 
 def cloud_of(cluster: Cluster) -> Provider | None:
@@ -190,7 +190,7 @@ def plugin_entry(sharing: GpuSharing) -> str:
 
 def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
     """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
-    if not pool.is_gpu or pool.is_tpu or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
+    if not pool.is_nvidia or gpu_stack(cluster) in (None, GpuStack.GKE_MANAGED):
         return {}
     if not serves(pool):
         return {OPERANDS_LABEL: "false"}

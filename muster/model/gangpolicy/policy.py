@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 
-from muster.model.names import GPU_RESOURCE, PLACEHOLDER_CLASS, TPU_RESOURCE
+from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, PLACEHOLDER_CLASS
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -91,8 +91,9 @@ class FlavorPolicy:
         return {**known, GPU_RESOURCE: Fraction(self.gpus_per_node)} if self.gpus_per_node else known
 
     @property
-    def is_tpu(self) -> bool:
-        return TPU_RESOURCE in self.per_node
+    def device(self) -> str:
+        """The resource of its nodes' accelerators, and the key of their taint; GPUs where they have none."""
+        return next((name for name in DEVICE_RESOURCES if name in self.per_node), GPU_RESOURCE)
 
     @property
     def by_placeholders(self) -> bool:

@@ -8,9 +8,10 @@ pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or 
 `tolerations` must tolerate a flavor's `nodeTaints`. With that toleration in the flavor, a CPU head would be
 assigned to a GPU pool as soon as the CPU pool is full, and would wait there for a node that is never
 requested. So the flavor does not have it, and a GPU pod tolerates `nvidia.com/gpu` in its template. GKE adds
-a second taint to the nodes of a queued pool; it distinguishes nothing, and the flavor tolerates it.
+a second taint to the nodes of a queued pool, and one to those with ARM processors; they distinguish nothing,
+and the flavor tolerates them.
 
-Of TPUs the same holds with `google.com/tpu`, a taint that GKE puts on their nodes. GKE chooses a slice by two
+Of other accelerators the same holds with their resource as the taint. GKE chooses a slice of TPUs by two
 labels of the pods' node selectors, which come from the flavor.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
+from muster.model.machines import ARM64
 from muster.model.pools import Pool
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, kueue
@@ -37,7 +39,7 @@ def flavors(stack: Stack) -> list[Manifest]:
 
 
 def device_taint(pool: Pool) -> dict[str, str]:
-    return {"key": pool.device_taint, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
+    return {"key": pool.device, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
 def _pool(pool: Pool, stack: Stack) -> Manifest:
@@ -61,6 +63,9 @@ def _pool(pool: Pool, stack: Stack) -> Manifest:
 
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
+    if isinstance(stack.cluster, GkeCluster) and pool.machine.architecture == ARM64:
+        # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
+        found.append(names.ARCHITECTURE_LABEL)
     found += _class_of(pool, stack)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
 
