@@ -39,6 +39,10 @@ status: $(STAMP) ## Whether the local cluster is healthy
 test: $(STAMP) ## Everything that CI runs
 	@$(PY) -m tests.budget check build unit mocks policies browser integration faults --beside local e2e clouds
 
+.PHONY: test-changed
+test-changed: $(STAMP) ## The tests that a change can break, by its imports: make test-changed [BASE=origin/main]
+	@$(PY) -m tests.changed $(if $(filter-out HEAD,$(BASE)),--base "$(BASE)")
+
 .PHONY: test-karpenter
 test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its cloud: make test-karpenter [SEEDS=200]
 	@SEEDS="$(SEEDS)" $(PY) -m tests.budget build karpenter

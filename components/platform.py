@@ -106,6 +106,8 @@ class Platform(Component):
         # A team's pods go before the nodes that Karpenter made for them.
         serving = [scheduling, self.kuberay.serving, *([self.nodes.serving] if self.nodes else [])]
         self.gang_admission = self._gang_admission(context, args.image)
+        self.watching: Observability | None = None
+        self.recorder: Recorder | None = None
         if self.gang_admission is not None:
             serving += self.gang_admission.serving
             self.watching = Observability(

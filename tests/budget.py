@@ -175,8 +175,13 @@ def main() -> int:
     parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
     parser.add_argument("--beside", nargs="+", choices=sorted(SUITES), metavar="SUITE", default=())
     arguments = parser.parse_args()
-    suites = [SUITES[name] for name in arguments.suites]
-    beside = [SUITES[name] for name in arguments.beside]
+    return run(
+        [SUITES[name] for name in arguments.suites], beside=[SUITES[name] for name in arguments.beside]
+    )
+
+
+def run(suites: Sequence[Suite], *, beside: Sequence[Suite] = ()) -> int:
+    """Run the suites, print their times and what failed, and return the exit code."""
     # A shell starts what runs in the background with interrupts ignored, and so would the tests of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

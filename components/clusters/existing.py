@@ -145,15 +145,19 @@ def _files(file: str | None) -> list[Path]:
 
 
 def _missing(context: str, contexts: Mapping[str, Any], files: list[Path], stack_path: str) -> str:
-    where = (
-        ", ".join(map(str, files))
-        or "no kubeconfig ($KUBECONFIG names no file and ~/.kube/config is not there)"
+    if not files:
+        return (
+            f"{stack_path}: no kubeconfig was found: $KUBECONFIG names no file, and ~/.kube/config does not "
+            "exist. Fix: set KUBECONFIG to the file of the cluster."
+        )
+    what = f"there is no context {context!r}" if context else "no context is given"
+    where = ", ".join(map(str, files))
+    if not contexts:
+        return f"{stack_path}: {what}; {where} has none. Fix: set KUBECONFIG to the file of the cluster."
+    return (
+        f"{stack_path}: {what}; {where} has {', '.join(sorted(contexts))}. Fix: write one of them, or set "
+        "KUBECONFIG to the file of the cluster."
     )
-    there = ", ".join(sorted(contexts)) or "none"
-    fix = "write one of them, or set KUBECONFIG to the file that has it"
-    if not context:
-        return f"{stack_path}: no context is given; {where} has {there}: {fix}."
-    return f"{stack_path}: there is no context {context!r} in {where}, which has {there}: {fix}."
 
 
 def _inlined(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -64,8 +64,8 @@ def fetch_cluster(api: Api) -> LiveCluster:
     if queues is None and not kai.get("Queue"):
         raise WebError(
             f"{api.web.base}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of 0.15 or "
-            "newer, and it has no Queue of KAI. Fix: name the context of a cluster that runs one of them, or "
-            "upgrade Kueue (docs/upgrades.md).",
+            "newer, and it has no Queue of KAI.",
+            fix="name the context of a cluster that runs one of them, or upgrade Kueue (docs/upgrades.md).",
             status=404,
         )
     others = {kind: _listed(api, kind, _kueue(kind)) or () for kind in _KINDS if kind != "ClusterQueue"}

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
-from muster.model.gangpolicy import parse_duration
+from muster.model.durations import parse_duration
 from muster.model.violations import Violation, at, suggestion
 
 Word = TypeVar("Word", bound=StrEnum)

@@ -41,8 +41,8 @@ class WebError(PreviewError):
 
     default_exit_code = ExitCode.OUTSIDE
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, fix: str = "", status: int | None = None) -> None:
+        super().__init__(message, fix=fix)
         self.status = status
 
 
@@ -101,7 +101,7 @@ class Web:
             if is_last or method not in _REPEATABLE:
                 why = sanitize_line(str(getattr(error, "reason", "") or error) or type(error).__name__)
                 what = f"{method} {self._sanitized_url(path)}: no response: {why}."
-                raise WebError(f"{what} Fix: check the address, the network and its proxy.") from None
+                raise WebError(what, fix="check the address, the network and its proxy.") from None
             return None
 
     def _once(self, method: str, path: str, data: bytes | None) -> Response:

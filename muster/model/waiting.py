@@ -7,7 +7,7 @@ and a duration in it. Not responsible for what a gang is waiting for (muster.con
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from muster.model.gangpolicy import format_duration
+from muster.model.durations import format_duration
 from muster.model.names import STOP_ANNOTATION
 
 

@@ -66,7 +66,7 @@ def _views(diffs: Sequence[StackDiff], team: str) -> list[tuple[StackDiff, TeamV
             for tree in (changes.before, changes.after)
             for name in tree.team_names
         }
-        raise InputError(f"--explain {team}: no such team. Fix: {suggestion(team, known, noun='team')}")
+        raise InputError(f"--explain {team}: no such team.", fix=suggestion(team, known, noun="team"))
     return found
 
 

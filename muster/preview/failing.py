@@ -54,10 +54,11 @@ def require_valid_heads(stacks: Sequence[StackDiff]) -> None:
     if not broken:
         return
     counts = ", ".join(f"{diff.name} ({many(len(diff.head_mistakes), 'mistake')})" for diff in broken)
-    first = sanitize_line(broken[0].head_mistakes[0]).partition(" Fix: ")[0].rstrip(".")
+    mistake = broken[0].head_mistakes[0]
+    first = sanitize_line(f"{mistake.path}: {mistake.message}").rstrip(".")
     raise HeadError(
-        f"The head stack file does not validate: {counts}. The first mistake: {first}. "
-        "Fix: correct the mistakes, which the report and `muster validate STACK` list."
+        f"The head stack file does not validate: {counts}. The first mistake: {first}.",
+        fix="correct the mistakes, which the report and `muster validate STACK` list.",
     )
 
 
@@ -100,9 +101,11 @@ def _replacements(diff: StackDiff) -> Iterator[str]:
     if diff.head_plan is None:
         if diff.has_head:
             raise HeadError(
-                f"--fail-on {FailOn.REPLACE}: stack {diff.name} has no plan of head. "
-                f"Fix: run `pulumi preview --json --stack {diff.name} > head.json` and add "
-                f"--head-plan {diff.name}=head.json."
+                f"--fail-on {FailOn.REPLACE}: stack {diff.name} has no plan of head.",
+                fix=(
+                    f"run `pulumi preview --json --stack {diff.name} > head.json` and add "
+                    f"--head-plan {diff.name}=head.json."
+                ),
             )
         return
     if diff.failures:
@@ -133,8 +136,8 @@ def _overuse(diff: StackDiff) -> Iterator[str]:
     if diff.taken is None:
         if diff.has_head:
             raise HeadError(
-                f"--fail-on {FailOn.OVERUSE}: it is unknown what the teams of stack {diff.name} use now. "
-                f"Fix: add --snapshot {diff.name}=FILE or --kubeconfig {diff.name}=FILE."
+                f"--fail-on {FailOn.OVERUSE}: it is unknown what the teams of stack {diff.name} use now.",
+                fix=f"add --snapshot {diff.name}=FILE or --kubeconfig {diff.name}=FILE.",
             )
         return
     for each in diff.overuse:

@@ -5,7 +5,7 @@ configuration in the plan is used. Not responsible for parsing (muster.config, p
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -67,13 +67,17 @@ def load_inputs(
     for named in (base, head):
         if not named.is_given:
             fix = f"add --{named.side} FILE or --{named.side}-plan JSON, or `--{named.side} {NONE}`"
-            raise InputError(f"No {named.side} is given. Fix: {fix} for a stack that does not exist there.")
+            raise InputError(
+                f"No {named.side} is given.", fix=f"{fix} for a stack that does not exist there."
+            )
     bases, heads = _load_sides(base), _load_sides(head)
     if len(bases) == len(heads) == 1:
         # One of each is the same stack, whatever the files are called: base is often a temporary file.
         bases = dict(zip(heads, bases.values(), strict=True))
     if not bases and not heads:
-        raise InputError("Neither side has a stack, so there is nothing to compare. Fix: name a stack file.")
+        raise InputError(
+            "Neither side has a stack, so there is nothing to compare.", fix="name a stack file."
+        )
     names = sorted({*bases, *heads})
     snapshots = _by_stack(shared.snapshots, names)
     replays = _by_stack(shared.replays, names)
@@ -98,8 +102,8 @@ def _by_stack(given: Mapping[str, Loaded], stacks: list[str]) -> Mapping[str, Lo
     for name in given:
         if name not in stacks:
             raise InputError(
-                f"A snapshot, kubeconfig or recording belongs to stack {name!r}, which is not compared. "
-                f"Fix: write STACK=FILE with one of: {', '.join(stacks)}."
+                f"A snapshot, kubeconfig or recording belongs to stack {name!r}, which is not compared.",
+                fix=f"write STACK=FILE with one of: {', '.join(stacks)}.",
             )
     return given
 
@@ -133,7 +137,7 @@ def _load_by_stack(
         name = name if is_named else namer(path, read_value)
         if name in found:
             raise InputError(
-                f"--{option} names stack {name!r} twice. Fix: name each stack once, or write STACK=FILE."
+                f"--{option} names stack {name!r} twice.", fix="name each stack once, or write STACK=FILE."
             )
         found[name] = read_value
     return found
@@ -156,28 +160,28 @@ def _stack_of_plan(path: Path, found: Plan) -> str:
 
 def _load_stack_file(path: Path) -> LoadedSide:
     if not path.is_file():
-        raise InputError(f"{path}: no such file. Fix: name a stack file, such as stacks/Pulumi.STACK.yaml.")
+        raise InputError(f"{path}: no such file.", fix="name a stack file, such as stacks/Pulumi.STACK.yaml.")
     document = load_document(path)
     stack, found = examine(document)
     if stack is not None:
         found += unowned_rules(stack)
-    errors = tuple(_format_mistake(document, each) for each in found if each.level == "error")
+    errors = tuple(_with_line(document, each) for each in found if each.level == "error")
     warnings = tuple(each for each in found if each.level == "warning")
     return LoadedSide(True, None if errors else stack, errors, warnings)
 
 
-def _format_mistake(document: Document, violation: Violation) -> str:
+def _with_line(document: Document, violation: Violation) -> Violation:
     source, line = document.place(violation.path)
     where = "" if source == document.source else f"{Path(source).name}, "
-    return str(violation) if line is None else f"{where}line {line}: {violation}"
+    return violation if line is None else replace(violation, path=f"{where}line {line}: {violation.path}")
 
 
 def _load_from_plan(found: Plan) -> LoadedSide:
     config: Mapping[str, object] = found.config
     if not config:
         fix = "add the stack file with --base or --head."
-        raise InputError(f"{found.source}: the plan has no `muster:` configuration. Fix: {fix}")
+        raise InputError(f"{found.source}: the plan has no `muster:` configuration.", fix=fix)
     try:
         return LoadedSide(True, parse(config, source=found.source))
     except ConfigError as error:
-        return LoadedSide(True, None, tuple(str(each) for each in error.violations))
+        return LoadedSide(True, None, tuple(error.violations))

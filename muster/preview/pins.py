@@ -46,7 +46,7 @@ def read_unpinned(path: Path) -> tuple[UnpinnedReference, ...]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise PinError(f"{path}: cannot be read: {why}. Fix: name a workflow or pipeline file.") from None
+        raise PinError(f"{path}: cannot be read: {why}.", fix="name a workflow or pipeline file.") from None
     return tuple(_parse_unpinned(text))
 
 

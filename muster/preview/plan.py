@@ -78,13 +78,15 @@ def load_plan(path: Path) -> Plan:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(
-                f"{path}: larger than {_MAX_BYTES // 2**20} MiB. Fix: preview fewer stacks at once."
+                f"{path}: larger than {_MAX_BYTES // 2**20} MiB.", fix="preview fewer stacks at once."
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}. Fix: name a plan that exists.") from None
+        raise PlanError(
+            f"{path}: cannot be read: {error.strerror}.", fix="name a plan that exists."
+        ) from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path}: not UTF-8 text. Fix: {_HOW}") from None
+        raise PlanError(f"{path}: not UTF-8 text.", fix=_HOW) from None
     return parse_plan(text, source=str(path))
 
 
@@ -99,15 +101,15 @@ def parse_plan(text: str, *, source: str) -> Plan:
         streamed = parse_events(text)
         if streamed is not None:
             return _to_plan(streamed, source)
-        raise PlanError(f"{source}: {_explain_error(text, error)} Fix: {_HOW}") from None
+        raise PlanError(f"{source}: {_explain_error(text, error)}", fix=_HOW) from None
     except (RecursionError, ValueError) as error:
-        raise PlanError(f"{source}: not a plan: {sanitize_line(str(error))}. Fix: {_HOW}") from None
+        raise PlanError(f"{source}: not a plan: {sanitize_line(str(error))}.", fix=_HOW) from None
     if not isinstance(found, dict) or not isinstance(found.get("steps", []), list):
-        raise PlanError(f"{source}: JSON, but not the output of `pulumi preview --json`. Fix: {_HOW}")
+        raise PlanError(f"{source}: JSON, but not the output of `pulumi preview --json`.", fix=_HOW)
     if isinstance(found.get("sequence"), int) and (streamed := parse_events(text)) is not None:
         return _to_plan(streamed, source)
     if "steps" not in found and "diagnostics" not in found:
-        raise PlanError(f"{source}: the plan has neither steps nor diagnostics. Fix: {_HOW}")
+        raise PlanError(f"{source}: the plan has neither steps nor diagnostics.", fix=_HOW)
     return _to_plan(found, source)
 
 

@@ -25,10 +25,10 @@ def read_price_file(path: Path) -> PriceTable:
         found = read(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise PriceError(
-            f"{path}: cannot be read: {error.strerror}. Fix: name a price file that exists."
+            f"{path}: cannot be read: {error.strerror}.", fix="name a price file that exists."
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise PriceError(f"{path}: not YAML. Fix: write `prices:` with a list below it.") from None
+        raise PriceError(f"{path}: not YAML.", fix="write `prices:` with a list below it.") from None
     if isinstance(found, PriceTable):
         return found
     raise PriceError(sanitize_line(f"{path}: {' '.join(str(each) for each in found)}", longest=2000))

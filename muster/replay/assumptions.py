@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.errors import MusterError
-from muster.model.gangpolicy.durations import format_duration, parse_duration
+from muster.model.durations import format_duration, parse_duration
 from muster.replay.durations import Distribution, learn
 from muster.replay.moment import at_moment, kind_of, seen
 from muster.replay.provisioning import NodePool, provisioning

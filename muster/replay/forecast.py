@@ -151,8 +151,8 @@ def forecast(
     for job in jobs:
         if reason := decider.why_unplayable(job):
             raise PreviewError(
-                f"{job.key}: is one of the jobs {reason}, so nothing can be said about it. "
-                "Fix: name the stack of the cluster in which it waits."
+                f"{job.key}: is one of the jobs {reason}, so nothing can be said about it.",
+                fix="name the stack of the cluster in which it waits.",
             )
     if not jobs:
         return ()
@@ -431,9 +431,11 @@ def find_waiting(moment: Moment, name: str) -> Job:
         if name in (f"{job.team}/{job.id}", f"{namespace.partition('/')[0]}/{last}"):
             return job
     if not moment.waiting:
-        raise PreviewError(f"{name}: no job waits at that moment. Fix: with --replay, name another by --at.")
+        raise PreviewError(
+            f"{name}: no job waits at that moment.", fix="with --replay, name another by --at."
+        )
     shown = ", ".join(f"{job.team}/{job.id} ({priority_of(job)})" for job in moment.waiting[:5])
     raise PreviewError(
-        f"{name}: no such job waits at that moment. Fix: name one of the {len(moment.waiting)} that do, such "
-        f"as {shown}."
+        f"{name}: no such job waits at that moment.",
+        fix=f"name one of the {len(moment.waiting)} that do, such as {shown}.",
     )

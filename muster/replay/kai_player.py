@@ -112,7 +112,8 @@ def play_kai(world: KaiWorld, *, program: Path) -> KaiPlayback:
         )
     except subprocess.TimeoutExpired:
         raise PlayerError(
-            f"KAI was not done after {world.seconds:.0f} s. Fix: give it more with --seconds.",
+            f"KAI was not done after {world.seconds:.0f} s.",
+            fix="give it more with --seconds.",
             exit_code=ExitCode.OUTSIDE,
         ) from None
     if done.returncode == UNPLAYABLE:

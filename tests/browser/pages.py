@@ -62,7 +62,7 @@ def everything() -> str:
     )
     before = LoadedSide(exists=True, stack=base, plan=plan(step("update", "same")))
     whole = diff_stack("dev", before, after, snapshot=snapshot)
-    broken = StackDiff(name=HOSTILE, changes=None, head_mistakes=(LONG, HOSTILE))
+    broken = StackDiff(name=HOSTILE, changes=None, head_mistakes=(Violation("line 1", LONG, HOSTILE),))
     return format_html(to_report([whole, broken]))
 
 

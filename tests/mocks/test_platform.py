@@ -21,7 +21,7 @@ from muster.model.charts import Chart
 from muster.model.priorities import HIGHEST
 from muster.model.programs import ProgramOptions
 from muster.model.recording import RecordingSettings
-from muster.model.stack import Stack
+from muster.model.stack import GangMode, Stack
 from muster.policies.pack import RULES
 from muster.policies.registered import Registered as Registry
 from muster.policies.registered import Resource
@@ -364,9 +364,29 @@ def test_a_team_is_ready_when_a_dry_run_of_its_ray_job_is_accepted(
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(
-        MissingContextError, match=r"muster:cluster.context: there is no context 'prod' .* has muster, other"
+        MissingContextError,
+        match=r"muster:cluster.context: there is no context 'prod'; .* has muster, other[.] Fix",
     ):
         kubeconfig_of("prod", stack_path="muster:cluster.context")
+
+
+def test_a_machine_without_a_kubeconfig_reads_where_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(
+        MissingContextError, match=r"no kubeconfig was found: .*[$]KUBECONFIG.*~/.kube/config"
+    ):
+        kubeconfig_of("prod", stack_path="muster:cluster.context")
+
+
+def test_without_gang_admission_nothing_of_it_is_there(stack: Stack, artifacts: Artifacts) -> None:
+    platforms: list[Platform] = []
+    off = replace(stack, gang_admission=replace(stack.gang_admission, mode=GangMode.OFF))
+    run(lambda: platforms.append(Platform("muster", PlatformArgs(stack=off, artifacts=artifacts))))
+    (platform,) = platforms
+    assert (platform.gang_admission, platform.watching, platform.recorder) == (None, None, None)
 
 
 def test_only_the_named_context_is_handed_on_and_no_path_of_this_machine() -> None:

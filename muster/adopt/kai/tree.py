@@ -12,7 +12,7 @@ from muster.adopt.findings import Findings
 from muster.adopt.kai.figures import to_shares
 from muster.adopt.titles import NameBook
 from muster.live.fields import mapping, text
-from muster.model.gangpolicy import format_duration, parse_duration
+from muster.model.durations import format_duration, parse_duration
 from muster.render.manifest import Manifest
 
 _INDEPENDENT: Final = "independent"

@@ -138,7 +138,7 @@ def cli(
     """
     if not (stacks or head_plan):
         known = ", ".join(stack_names()) or "a file"
-        raise InputError(f"no stack is named. Fix: name one of {known}, or --head-plan JSON.")
+        raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
     found = heads(stacks)
     written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
@@ -167,7 +167,7 @@ def cli(
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:
     if outputs.count(STDOUT) > 1:
-        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
+        raise InputError("standard output takes one of --markdown, --html and --json.", fix="name files.")
 
 
 def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str) -> dict[str, Snapshot]:
@@ -196,7 +196,7 @@ def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
     found: dict[str, Replay] = {}
     for name, recording in recordings:
         if name in found:
-            raise InputError("a stack has two recordings. Fix: name --replay once for each stack.")
+            raise InputError("a stack has two recordings.", fix="name --replay once for each stack.")
         found[name] = replay(recording, programs=_player, assumptions=assumptions)
     return found
 
@@ -212,7 +212,7 @@ def _once(found: dict[str, Snapshot], name: str) -> None:
     if name in found:
         what = f"stack {name!r}" if name else "the only stack"
         raise InputError(
-            f"{what} has two snapshots. Fix: name --snapshot or --kubeconfig once for each stack."
+            f"{what} has two snapshots.", fix="name --snapshot or --kubeconfig once for each stack."
         )
 
 

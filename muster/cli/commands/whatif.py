@@ -18,7 +18,7 @@ from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
-from muster.model.gangpolicy import parse_duration
+from muster.model.durations import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
 from muster.preview.html import format_html
@@ -114,22 +114,22 @@ def cli(
 
     if (snapshot, kubeconfig, synthetic).count(None) != 2:
         raise InputError(
-            "the work to replay is not named. Fix: give one of --snapshot, --kubeconfig, --synthetic."
+            "the work to replay is not named.", fix="give one of --snapshot, --kubeconfig, --synthetic."
         )
     if not 0 < seconds < math.inf:
-        raise InputError(f"--seconds {seconds:g}: a side takes some. Fix: write 600.")
+        raise InputError(f"--seconds {seconds:g}: a side takes some.", fix="write 600.")
     if duration and not 1 <= compress < math.inf:
-        raise InputError(f"--compress {compress:g}: time cannot be stretched. Fix: write 1 or more.")
+        raise InputError(f"--compress {compress:g}: time cannot be stretched.", fix="write 1 or more.")
     if [to_markdown, to_html, STDOUT if as_json else None].count(STDOUT) > 1:
-        raise InputError("standard output takes one of --markdown, --html and --json. Fix: name files.")
+        raise InputError("standard output takes one of --markdown, --html and --json.", fix="name files.")
     before, after = _stacks(stack, base)
     lengths = _durations(duration)
     work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
     name = stack_name(existing_stack(stack))
     if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
-        raise InputError("--synthetic makes up work for Kueue alone. Fix: --snapshot or --kubeconfig.")
+        raise InputError("--synthetic makes up work for Kueue alone.", fix="--snapshot or --kubeconfig.")
     if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
-        raise InputError("--duration: with KAI no job ends. Fix: leave it out.")
+        raise InputError("--duration: with KAI no job ends.", fix="leave it out.")
     asked = Replay(base=before, head=after, work=work, durations=lengths, compression=compress, limit=seconds)
     report, record, is_settled = replay(name, asked)
     if to_markdown or not (to_html or as_json):
@@ -147,7 +147,7 @@ def _stacks(stack: str, base: str) -> tuple[Stack, Stack]:
         named = bases([base] if base else [], heads([str(file)]), into=Path(folder))
         _, before = parse_stack_option(named[0])
         if str(before) == NONE:
-            raise InputError(f"{file}: has no base to compare with. Fix: name one: --base FILE.")
+            raise InputError(f"{file}: has no base to compare with.", fix="name one: --base FILE.")
         return config.load(before), config.load(file)
 
 
@@ -161,7 +161,7 @@ def _snapshot(
     running, plus, waiting = (synthetic or "").partition("+")
     if not (plus and running.isdecimal() and waiting.isdecimal()):
         raise InputError(
-            f"--synthetic {synthetic}: is not two numbers. Fix: write RUNNING+WAITING, such as 200+50."
+            f"--synthetic {synthetic}: is not two numbers.", fix="write RUNNING+WAITING, such as 200+50."
         )
     return synthetic_snapshot(base, running=int(running), pending=int(waiting))
 
@@ -174,5 +174,5 @@ def _durations(written: Sequence[str]) -> dict[str, float]:
         try:
             lengths[namespace] = parse_duration(length).total_seconds()
         except ValueError as error:
-            raise InputError(f"--duration {each}: {error}. Fix: write 2h or team-a=30m.") from None
+            raise InputError(f"--duration {each}: {error}.", fix="write 2h or team-a=30m.") from None
     return lengths

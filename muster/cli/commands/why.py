@@ -156,7 +156,7 @@ def cli(
     """
     _check(job, recording=recording, replay=replay, stack=stack, file=file, is_all=is_all, team=team, at=at)
     if replay is not None and (kubeconfig or context):
-        raise PreviewError("--replay reads no cluster. Fix: leave --kubeconfig and --context out.")
+        raise PreviewError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
     api = None if replay else Api(connect(kubeconfig_path(kubeconfig), context=context))
     described = None if stack is None else _load(stack)
     # With KAI there are no Workloads, which the status is made of.
@@ -204,22 +204,23 @@ def _check(
     at: str | None,
 ) -> None:
     if recording is not None and replay is not None:
-        raise PreviewError("--recording and --replay exclude each other. Fix: --replay reads no cluster.")
+        raise PreviewError("--recording and --replay exclude each other.", fix="--replay reads no cluster.")
     if recording is None and replay is None and (file or is_all or team or at or stack):
         raise PreviewError(
-            "-f, --all, --team, --at and --stack need a recording. Fix: --recording FILE, or "
-            "--replay RECORDING for a forecast without a cluster."
+            "-f, --all, --team, --at and --stack need a recording.",
+            fix="--recording FILE, or --replay RECORDING for a forecast without a cluster.",
         )
     if at is not None and replay is None:
-        raise PreviewError("--at names a moment of a recording. Fix: --replay RECORDING.")
+        raise PreviewError("--at names a moment of a recording.", fix="--replay RECORDING.")
     if (recording or replay) and not stack:
-        raise PreviewError("a forecast needs the quotas. Fix: name the stack: --stack STACK.")
+        raise PreviewError("a forecast needs the quotas.", fix="name the stack: --stack STACK.")
     if (recording or replay) and sum((bool(job), file is not None, is_all)) != 1:
         raise PreviewError(
-            "a forecast is made of one job, or of all that wait. Fix: name NAMESPACE/NAME, -f FILE or --all."
+            "a forecast is made of one job, or of all that wait.",
+            fix="name NAMESPACE/NAME, -f FILE or --all.",
         )
     if (file is None) != (not team):
-        raise PreviewError("-f and --team go together. Fix: give both or neither.")
+        raise PreviewError("-f and --team go together.", fix="give both or neither.")
     if replay is None and file is None and not is_all:
         _parts(job)
 
@@ -227,10 +228,10 @@ def _check(
 def _parts(job: str) -> tuple[str, str]:
     """Namespace and name."""
     if not job:
-        raise PreviewError("no job is named. Fix: write its namespace and name, like team-a/train.")
+        raise PreviewError("no job is named.", fix="write its namespace and name, like team-a/train.")
     namespace, slash, name = job.partition("/")
     if not (slash and namespace and name) or "/" in name:
-        raise PreviewError(f"{job!r} is not NAMESPACE/NAME. Fix: write it like team-a/train.")
+        raise PreviewError(f"{job!r} is not NAMESPACE/NAME.", fix="write it like team-a/train.")
     return namespace, name
 
 
@@ -281,5 +282,5 @@ def _time(written: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(written)
     except ValueError:
-        raise PreviewError(f"--at {written}: is no time. Fix: write 2026-11-23T10:00:00Z.") from None
+        raise PreviewError(f"--at {written}: is no time.", fix="write 2026-11-23T10:00:00Z.") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

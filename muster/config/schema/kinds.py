@@ -5,7 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from muster.model.gangpolicy import DURATION_PATTERN, format_duration
+from muster.model.durations import DURATION_PATTERN, format_duration
 
 Schema = dict[str, Any]
 

@@ -41,7 +41,8 @@ from muster.controller.gangs.reasons import Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import verify
-from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.durations import format_duration
+from muster.model.gangpolicy import GangPolicy
 
 TURN_RECHECK: Final = timedelta(minutes=1)
 """How often a gang that waits for its turn is reconciled in any case. The line does it when that comes."""

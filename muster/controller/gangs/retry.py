@@ -13,7 +13,8 @@ from typing import Final
 
 from muster.controller.gangs.lease import format_time, parse_time
 from muster.controller.kube.resource import Object
-from muster.model.gangpolicy import RetryPolicy, format_duration
+from muster.model.durations import format_duration
+from muster.model.gangpolicy import RetryPolicy
 from muster.model.names import (
     AVOID_ANNOTATION,
     GROUP,

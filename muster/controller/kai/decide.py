@@ -63,7 +63,8 @@ from muster.controller.kai.progress import (
 )
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
-from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.durations import format_duration
+from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
 from muster.model.plural import many
 

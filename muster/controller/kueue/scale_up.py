@@ -35,7 +35,8 @@ from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.clusters import WHOLE_RAY_CLUSTER
 from muster.controller.kueue.slices import replaces
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.model.gangpolicy import GangPolicy, format_duration
+from muster.model.durations import format_duration
+from muster.model.gangpolicy import GangPolicy
 from muster.model.names import ELASTIC_JOB
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)

@@ -38,14 +38,14 @@ def connect(path: Path, *, context: str = "") -> Web:
     if wanted not in contexts:
         what = f"no context {wanted!r}" if wanted else "no current context"
         known = ", ".join(sorted(contexts)) or "none"
-        raise KubeconfigError(f"{path}: {what}. Fix: use one of its contexts: {known}.")
+        raise KubeconfigError(f"{path}: {what}.", fix=f"use one of its contexts: {known}.")
     chosen = mapping(contexts[wanted], "context")
     cluster = _named(config, "clusters", "cluster", text(chosen, "cluster"))
     user = _named(config, "users", "user", text(chosen, "user"))
     server = text(cluster, "server").rstrip("/")
     if not server.startswith("https://"):
         raise KubeconfigError(
-            f"{path}: cluster {text(chosen, 'cluster')!r} has no https:// server. Fix: set its `server`."
+            f"{path}: cluster {text(chosen, 'cluster')!r} has no https:// server.", fix="set its `server`."
         )
     user = {**user, **_run_plugin(path, mapping(user, "exec"))}
     return Web(
@@ -66,11 +66,11 @@ def _read(path: Path) -> Mapping[str, object]:
         return mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise KubeconfigError(
-            f"{path}: cannot be read: {error.strerror}. Fix: name one by --kubeconfig or KUBECONFIG."
+            f"{path}: cannot be read: {error.strerror}.", fix="name one by --kubeconfig or KUBECONFIG."
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise KubeconfigError(
-            f"{path}: not a kubeconfig: the file is not YAML. Fix: name a kubeconfig."
+            f"{path}: not a kubeconfig: the file is not YAML.", fix="name a kubeconfig."
         ) from None
 
 
@@ -110,20 +110,20 @@ def _plugin_output(path: Path, command: list[str], environment: Mapping[str, str
     except (OSError, subprocess.TimeoutExpired) as error:
         why = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be started"
         raise KubeconfigError(
-            f"{path}: credential plugin {sanitize_line(command[0])} {why}. Fix: install it, or log in."
+            f"{path}: credential plugin {sanitize_line(command[0])} {why}.", fix="install it, or log in."
         ) from None
     if done.returncode != 0:
         # Its standard output may hold the credential, so only standard error is shown.
         message = sanitize_line(done.stderr)
         raise KubeconfigError(
-            f"{path}: credential plugin {sanitize_line(command[0])} ended with {done.returncode}: {message} "
-            "Fix: log in with it."
+            f"{path}: credential plugin {sanitize_line(command[0])} ended with {done.returncode}: {message}",
+            fix="log in with it.",
         )
     try:
         return json.loads(done.stdout)
     except ValueError:
         raise KubeconfigError(
-            f"{path}: {sanitize_line(command[0])} printed no credential. Fix: log in with it."
+            f"{path}: {sanitize_line(command[0])} printed no credential.", fix="log in with it."
         ) from None
 
 
@@ -143,7 +143,7 @@ def _authorization(path: Path, user: Mapping[str, object]) -> dict[str, str]:
 
 def _tls(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
     if text(cluster, "tls-server-name"):
-        raise KubeconfigError(f"{path}: tls-server-name is not supported. Fix: use a server of its name.")
+        raise KubeconfigError(f"{path}: tls-server-name is not supported.", fix="use a server of its name.")
     authority = _material(path, cluster, "certificate-authority")
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
@@ -154,7 +154,7 @@ def _tls(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) 
             _load_certificate(context, certificate, key)
     except (ssl.SSLError, UnicodeDecodeError):
         raise KubeconfigError(
-            f"{path}: a certificate or key cannot be parsed. Fix: create the kubeconfig again."
+            f"{path}: a certificate or key cannot be parsed.", fix="create the kubeconfig again."
         ) from None
     return context
 
@@ -173,7 +173,7 @@ def _material(path: Path, found: Mapping[str, object], name: str) -> bytes:
         return base64.b64decode(data, validate=True) if data else _file(path, text(found, name))
     except binascii.Error:
         raise KubeconfigError(
-            f"{path}: {name}-data is not base64. Fix: create the kubeconfig again."
+            f"{path}: {name}-data is not base64.", fix="create the kubeconfig again."
         ) from None
 
 
@@ -183,5 +183,5 @@ def _file(path: Path, name: str) -> bytes:
         return (path.parent / name).read_bytes() if name else b""
     except OSError as error:
         raise KubeconfigError(
-            f"{path}: {name} cannot be read: {error.strerror}. Fix: create the kubeconfig again."
+            f"{path}: {name} cannot be read: {error.strerror}.", fix="create the kubeconfig again."
         ) from None

@@ -43,8 +43,8 @@ def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
         if error.status != 404:
             raise
         raise WebError(
-            f"{api.web.base}: the cluster serves neither {names.KUEUE_API_VERSION} nor KAI's queues. "
-            "Fix: use the context of a cluster that Muster manages.",
+            f"{api.web.base}: the cluster serves neither {names.KUEUE_API_VERSION} nor KAI's queues.",
+            fix="use the context of a cluster that Muster manages.",
             status=404,
         ) from None
     groups, nodes = _fetch_work(api)

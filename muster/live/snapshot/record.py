@@ -14,7 +14,7 @@ from muster.live.sanitize import sanitize_line
 from muster.live.snapshot.snapshot import Snapshot
 
 _VERSION: Final = 1
-_HOW: Final = "Fix: record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
+_HOW: Final = "record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
 
 
 class SnapshotError(PreviewError):
@@ -31,9 +31,9 @@ def load_snapshot(path: Path) -> Snapshot:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read: {error.strerror}. {_HOW}") from None
+        raise SnapshotError(f"{path}: cannot be read: {error.strerror}.", fix=_HOW) from None
     except UnicodeDecodeError:
-        raise SnapshotError(f"{path}: not UTF-8 text. {_HOW}") from None
+        raise SnapshotError(f"{path}: not UTF-8 text.", fix=_HOW) from None
     return parse_snapshot(text, source=str(path))
 
 
@@ -42,12 +42,12 @@ def parse_snapshot(text: str, *, source: str) -> Snapshot:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise SnapshotError(f"{source}: not JSON, or incomplete. {_HOW}") from None
+        raise SnapshotError(f"{source}: not JSON, or incomplete.", fix=_HOW) from None
     if not isinstance(found, dict) or found.get("version") != _VERSION:
-        raise SnapshotError(f"{source}: not a snapshot of version {_VERSION}. {_HOW}")
+        raise SnapshotError(f"{source}: not a snapshot of version {_VERSION}.", fix=_HOW)
     try:
         return from_json(
             Snapshot, {key: value for key, value in found.items() if key != "version"}, "snapshot"
         )
     except MisfitError as error:
-        raise SnapshotError(f"{source}: {sanitize_line(str(error))} {_HOW}") from None
+        raise SnapshotError(f"{source}: {sanitize_line(str(error))}", fix=_HOW) from None

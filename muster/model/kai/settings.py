@@ -1,12 +1,12 @@
 """The settings of KAI for the whole stack (`muster:kai`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 from muster.model.kai.shard import ShardSettings
 from muster.model.kai.topology import Topology
+from muster.model.keys import stack_key
 
 
 class Sharding(StrEnum):
@@ -20,18 +20,29 @@ class Sharding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiSettings:
-    """`sharding` None: one where there is at most one GPU pool, per-pool otherwise.
+    """`install` false: the cluster has its own KAI operator; shards and queues are still made."""
 
-    `gpu_sharing` lets pods ask for a part of a GPU (`gpu-fraction`); nothing keeps such pods out of each
-    other's GPU memory. `cluster_autoscaling` makes pods with a part of a GPU visible to an autoscaler; whole
-    GPUs need nothing of the kind. `pools` are shards that differ from `shard`. `install` false: the cluster
-    has its own KAI operator; shards and queues are still made.
-    """
-
-    install: bool = True
-    sharding: Sharding | None = None
-    gpu_sharing: bool = False
-    cluster_autoscaling: bool = False
-    shard: ShardSettings = field(default_factory=ShardSettings)
-    pools: Mapping[str, ShardSettings] = field(default_factory=lambda: MappingProxyType({}))
-    topologies: tuple[Topology, ...] = ()
+    install: bool = stack_key("Whether Muster installs KAI; false where the cluster has it.", True)
+    sharding: Sharding | None = stack_key(
+        "One scheduler for all pools, or one for each.",
+        None,
+        default_text="one where there is at most one GPU pool, per-pool otherwise",
+    )
+    gpu_sharing: bool = stack_key(
+        "Whether pods may request a part of a GPU; its memory is not isolated.", False
+    )
+    cluster_autoscaling: bool = stack_key(
+        "Whether an autoscaler sees pods that wait for a part of a GPU.", False
+    )
+    shard: ShardSettings = stack_key("Settings of the schedulers.", ShardSettings(), definition="kaiShard")
+    pools: Mapping[str, ShardSettings] = stack_key(
+        "A pool's own scheduler, in place of `shard`.",
+        {},
+        definition="kaiShard",
+        example={"l4": {"placementStrategy": {"gpu": "spread"}}},
+    )
+    topologies: tuple[Topology, ...] = stack_key(
+        "Node labels that describe how close two nodes are.",
+        (),
+        example={"racks": {"levels": [{"nodeLabel": "example.com/rack"}]}},
+    )

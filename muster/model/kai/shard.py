@@ -1,14 +1,13 @@
-"""A SchedulingShard: the settings of one scheduler.
-
-A stack can set all of them, with KAI's own names (`key`, where ours differ), because KAI's documentation
-describes them. Not responsible for the number of shards (partition.py).
+"""A SchedulingShard: the settings of one scheduler, all of them with KAI's own names, because KAI's
+documentation describes them. Not responsible for the number of shards (partition.py).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+from typing import ClassVar
 
+from muster.model.keys import Seconds, Word, stack_key
 from muster.model.quantities import Bytes
 
 
@@ -23,79 +22,149 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    gpu: Strategy = Strategy.BINPACK
-    cpu: Strategy = Strategy.BINPACK
+    gpu: Strategy = stack_key("How GPU work is placed.", Strategy.BINPACK)
+    cpu: Strategy = stack_key("How CPU work is placed.", Strategy.BINPACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """allocate, consolidation, reclaim, preempt, stalegangeviction: whether it runs, and when (higher
-    first).
-    """
+    """allocate, consolidation, reclaim, preempt, stalegangeviction."""
 
-    enabled: bool | None = None
-    priority: int | None = None
+    enabled: bool | None = stack_key("Whether it runs.", None)
+    priority: int | None = stack_key("When it runs: higher ones first.", None, example=600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
-    """One of the scheduler's plugins; `arguments` replace all of its own."""
-
-    enabled: bool | None = None
-    priority: int | None = None
-    arguments: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+class Plugin(Action):
+    arguments: Mapping[str, Word] = stack_key(
+        "Its arguments, in place of all of its own.", {}, example={"kValue": 1.5}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBudgets:
-    """How long one round looks for what to evict, in seconds (alpha in KAI 0.17)."""
-
-    per_action: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType({}), metadata={"key": "maxActionSearchDuration"}
+    per_action: Mapping[str, Seconds] = stack_key(
+        "The longest search of an action, by its name.",
+        {},
+        name="maxActionSearchDuration",
+        example={"default": "10s"},
     )
-    per_generator: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType({}), metadata={"key": "maxGeneratorSearchDuration"}
+    per_generator: Mapping[str, Seconds] = stack_key(
+        "The longest search of a generator, by its name.",
+        {},
+        name="maxGeneratorSearchDuration",
+        example={"default": "5s"},
     )
-    most_per_job: int | None = field(default=None, metadata={"key": "maxJobSearchDuration"})
-    least_per_job: int | None = field(default=None, metadata={"key": "minJobSearchDuration"})
+    most_per_job: Seconds | None = stack_key(
+        "The longest search for one job.", None, name="maxJobSearchDuration", example="2s"
+    )
+    least_per_job: Seconds | None = stack_key(
+        "The shortest search for one job.", None, name="minJobSearchDuration", example="1s"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Past use, which `k_value` weighs when what is free is divided: where it is read, and how far back.
-
-    `connection` names an environment variable of the scheduler: an address may carry a password, and a stack
-    file may not. Durations in seconds; `window_size` is Prometheus' (`1w2d`), `window_start` RFC 3339.
+    """Past use, which `k_value` weighs. `connection` names a variable: an address may carry a password, and a
+    stack file may not.
     """
 
-    client: str
-    connection: str | None = None
-    window_size: str | None = None
-    window_type: str | None = None
-    window_start: str | None = None
-    cron: str | None = None
-    half_life: int | None = None
-    fetch_interval: int | None = None
-    staleness: int | None = None
-    wait_timeout: int | None = None
-    extra: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    parents: ClassVar = {"usageParams": "How past use is counted."}
+    refused: ClassVar = {
+        "connectionString": (
+            "may carry a password, which a stack file may not.",
+            "put it into an environment variable and name that: `connectionStringEnvVar: ...`.",
+        )
+    }
+
+    client: str = stack_key("The kind of database.", name="clientType", example="prometheus")
+    connection: str | None = stack_key(
+        "The environment variable of the scheduler that has the address.",
+        None,
+        name="connectionStringEnvVar",
+        example="PROMETHEUS_URL",
+    )
+    window_size: str | None = stack_key(
+        "How far back, as Prometheus writes it: 1w2d.", None, name="usageParams.windowSize", example="1w"
+    )
+    window_type: str | None = stack_key(
+        "The kind of window.", None, name="usageParams.windowType", example="sliding"
+    )
+    window_start: str | None = stack_key(
+        "The start of a tumbling window, as in RFC 3339.",
+        None,
+        name="usageParams.tumblingWindowStartTime",
+        example="2026-01-01T00:00:00Z",
+    )
+    cron: str | None = stack_key(
+        "When a cron window begins.", None, name="usageParams.cronString", example="0 0 1 * *"
+    )
+    half_life: Seconds | None = stack_key(
+        "After this time past use counts half.", None, name="usageParams.halfLifePeriod", example="24h"
+    )
+    fetch_interval: Seconds | None = stack_key(
+        "How often use is read.", None, name="usageParams.fetchInterval", example="1m"
+    )
+    staleness: Seconds | None = stack_key(
+        "How long a reading counts.", None, name="usageParams.stalenessPeriod", example="5m"
+    )
+    wait_timeout: Seconds | None = stack_key(
+        "How long to wait for an answer.", None, name="usageParams.waitTimeout", example="30s"
+    )
+    extra: Mapping[str, Word] = stack_key(
+        "Further parameters of the client.",
+        {},
+        name="usageParams.extraParams",
+        example={"serverTimeout": "30s"},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSettings:
-    """The settings of one scheduler. Runtimes, in seconds, are for queues without their own."""
+    """Runtimes are for queues without their own."""
 
-    placement: Placement = field(default=Placement(), metadata={"key": "placementStrategy"})
-    preempt_min_runtime: int | None = field(default=None, metadata={"key": "minRuntime.preemptMinRuntime"})
-    reclaim_min_runtime: int | None = field(default=None, metadata={"key": "minRuntime.reclaimMinRuntime"})
-    k_value: float | None = None
-    args: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    actions: Mapping[str, Action] = field(default_factory=lambda: MappingProxyType({}))
-    plugins: Mapping[str, Plugin] = field(default_factory=lambda: MappingProxyType({}))
-    queue_depth: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType({}), metadata={"key": "queueDepthPerAction"}
+    parents: ClassVar = {"minRuntime": "How long work runs before it can be evicted."}
+
+    placement: Placement = stack_key(
+        "Whether nodes are filled one after another.", Placement(), name="placementStrategy"
     )
-    memory_limit: Bytes | None = field(default=None, metadata={"key": "goMemLimit"})
-    memory_limit_ratio: float | None = field(default=None, metadata={"key": "goMemLimitRatio"})
-    budgets: SearchBudgets = field(default=SearchBudgets(), metadata={"key": "scenarioSearchBudgets"})
-    usage: Usage | None = field(default=None, metadata={"key": "usageDBConfig"})
+    preempt_min_runtime: Seconds | None = stack_key(
+        "Before work of the same queue preempts it.", None, name="minRuntime.preemptMinRuntime", example="5m"
+    )
+    reclaim_min_runtime: Seconds | None = stack_key(
+        "Before other queues reclaim its capacity.", None, name="minRuntime.reclaimMinRuntime", example="10m"
+    )
+    k_value: float | None = stack_key(
+        "How strongly past use counts when free capacity is divided.", None, example=1.5
+    )
+    args: Mapping[str, Word] = stack_key("Arguments of the scheduler.", {}, example={"v": 3})
+    actions: Mapping[str, Action] = stack_key(
+        "The scheduler's actions, by name.", {}, example={"consolidation": {"enabled": False}}
+    )
+    plugins: Mapping[str, Plugin] = stack_key(
+        "The scheduler's plugins, by name.", {}, example={"proportion": {"priority": 7}}
+    )
+    queue_depth: Mapping[str, int] = stack_key(
+        "How many jobs of a queue an action looks at.",
+        {},
+        name="queueDepthPerAction",
+        example={"preempt": 15},
+        least=1,
+    )
+    memory_limit: Bytes | None = stack_key(
+        "The memory limit of the scheduler's Go runtime.", None, name="goMemLimit", example="6Gi"
+    )
+    memory_limit_ratio: float | None = stack_key(
+        "The same as a part of its container's limit.",
+        None,
+        name="goMemLimitRatio",
+        example=0.8,
+        least=0.01,
+        most=1,
+    )
+    budgets: SearchBudgets = stack_key(
+        "How long one round looks for work to evict (alpha in KAI).",
+        SearchBudgets(),
+        name="scenarioSearchBudgets",
+    )
+    usage: Usage | None = stack_key("Where past use is read.", None, name="usageDBConfig")

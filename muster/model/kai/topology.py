@@ -3,20 +3,21 @@
 from dataclasses import dataclass
 from typing import Final
 
+from muster.model.keys import stack_key
+
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """`alias` is a name that work may use in place of the label."""
-
-    node_label: str
-    alias: str | None = None
+    node_label: str = stack_key("The label of nodes.", example="example.com/rack")
+    alias: str | None = stack_key("A name that work may use in place of the label.", None, example="rack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Levels from the widest (a block) to the narrowest (a node)."""
-
     name: str
-    levels: tuple[Level, ...]
+    levels: tuple[Level, ...] = stack_key(
+        "From the widest level to the narrowest.",
+        fix="write the widest first: [{nodeLabel: example.com/block}].",
+    )

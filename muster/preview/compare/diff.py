@@ -45,8 +45,8 @@ class StackDiff:
     name: str
     changes: Changes | None
     has_head: bool = True
-    base_mistakes: tuple[str, ...] = ()
-    head_mistakes: tuple[str, ...] = ()
+    base_mistakes: tuple[Violation, ...] = ()
+    head_mistakes: tuple[Violation, ...] = ()
     warnings: tuple[Violation, ...] = ()
     base_plan: Plan | None = None
     head_plan: Plan | None = None
@@ -63,7 +63,7 @@ class StackDiff:
     @property
     def mistakes(self) -> tuple[str, ...]:
         """The mistakes of both stack files; those of base are marked."""
-        return (*(f"(base) {mistake}" for mistake in self.base_mistakes), *self.head_mistakes)
+        return (*(f"(base) {mistake}" for mistake in self.base_mistakes), *map(str, self.head_mistakes))
 
     @property
     def failures(self) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from muster.preview.plan import Plan
 @dataclass(frozen=True, slots=True)
 class LoadedSide:
     """Base or head of one stack. `exists` is False where this side does not have the stack. `stack` is None
-    where it does not exist, or does not validate because of `mistakes`.
+    where it does not exist, or does not validate because of `mistakes`, whose paths begin with the line.
     """
 
     exists: bool = False
     stack: Stack | None = None
-    mistakes: tuple[str, ...] = ()
+    mistakes: tuple[Violation, ...] = ()
     warnings: tuple[Violation, ...] = ()
     plan: Plan | None = None
 

@@ -69,7 +69,7 @@ def _github(environment: Mapping[str, str]) -> CommentTarget:
         return CommentTarget(kind=Kind.GITHUB, forge=None, why="GITHUB_TOKEN is not set")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII):
         raise TargetError(
-            f"GITHUB_REPOSITORY is {repository!r}, not OWNER/NAME. Fix: set it to the repository."
+            f"GITHUB_REPOSITORY is {repository!r}, not OWNER/NAME.", fix="set it to the repository."
         )
     api = _check_api_url(environment.get("GITHUB_API_URL") or "https://api.github.com")
     return CommentTarget(kind=Kind.GITHUB, forge=GitHub(github.connect(api, token), repository, pull_request))
@@ -102,7 +102,7 @@ def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
     # The notes of a fork's merge request belong to the project that it will be merged into.
     project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
     if not project:
-        raise TargetError("CI_PROJECT_ID is not set. Fix: set it to the id of the project.")
+        raise TargetError("CI_PROJECT_ID is not set.", fix="set it to the id of the project.")
     page = environment.get("CI_MERGE_REQUEST_PROJECT_URL", "")
     page = f"{page}/-/merge_requests/{merge_request}" if page else ""
     api = _check_api_url(environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4")
@@ -113,5 +113,5 @@ def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
 def _check_api_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        raise TargetError(f"{url}: a token is only sent over https://. Fix: use an https:// URL.")
+        raise TargetError(f"{url}: a token is only sent over https://.", fix="use an https:// URL.")
     return url.rstrip("/")

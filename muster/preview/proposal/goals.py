@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from muster.live.errors import PreviewError
-from muster.model.gangpolicy.durations import parse_duration
+from muster.model.durations import parse_duration
 from muster.model.stack import Stack
 from muster.preview.compare.replay import format_seconds
 from muster.replay.figures import NEVER, Played
@@ -124,16 +124,16 @@ def parse_goal(text: str, stack: Stack) -> Goal:
     """GoalError where it is none, or where the stack lacks what it names."""
     found = _GOAL.fullmatch(text)
     if found is None:
-        raise GoalError(f"{text!r} is no goal. Fix: {_FORMS}")
+        raise GoalError(f"{text!r} is no goal.", fix=_FORMS)
     what, of, sign = found["what"], found["of"], found["sign"]
     kind = Kind.WAIT if what in _PERCENTILES else next((each for each in Kind if each == what), None)
     if kind is None or what == Kind.WAIT:
         known = ", ".join([*_PERCENTILES, Kind.PREEMPTIONS, Kind.UTILIZATION])
-        raise GoalError(f"{text!r}: {what} cannot be bounded. Fix: name one of {known}.")
+        raise GoalError(f"{text!r}: {what} cannot be bounded.", fix=f"name one of {known}.")
     if (sign[0] == ">") != (kind is Kind.UTILIZATION):
-        raise GoalError(f"{text!r} bounds {what} from the wrong side. Fix: {_FORMS}")
+        raise GoalError(f"{text!r} bounds {what} from the wrong side.", fix=_FORMS)
     if (of is None) != (kind is Kind.UTILIZATION):
-        raise GoalError(f"{text!r}: {_whose(kind)}. Fix: {_FORMS}")
+        raise GoalError(f"{text!r}: {_whose(kind)}.", fix=_FORMS)
     teams, priority = _subject(of or _ALL, stack, text)
     return Goal(
         text=text.strip(),
@@ -151,8 +151,8 @@ def check_goals(goals: Iterable[Goal], jobs: Collection[Played]) -> None:
     for goal in goals:
         if not any(map(goal.concerns, jobs)):
             raise GoalError(
-                f"{goal.text!r}: no job of the recording that can be played is of these. Fix: name a team, "
-                "department or priority that has jobs; `muster record show` lists them."
+                f"{goal.text!r}: no job of the recording that can be played is of these.",
+                fix="name a team, department or priority that has jobs; `muster record show` lists them.",
             )
 
 
@@ -168,14 +168,14 @@ def _subject(name: str, stack: Stack, text: str) -> tuple[frozenset[str] | None,
     priorities = {priority.name for priority in stack.priorities}
     if name in groups and name in priorities:
         raise GoalError(
-            f"{text!r}: {name!r} is a priority and a team or department. Fix: name the teams one by one."
+            f"{text!r}: {name!r} is a priority and a team or department.", fix="name the teams one by one."
         )
     if name in groups:
         return groups[name], None
     if name in priorities:
         return None, name
     known = ", ".join([_ALL, *sorted(groups), *sorted(priorities)])
-    raise GoalError(f"{text!r}: the stack has no {name!r}. Fix: name one of {known}.")
+    raise GoalError(f"{text!r}: the stack has no {name!r}.", fix=f"name one of {known}.")
 
 
 def _teams_by_name(stack: Stack) -> Mapping[str, frozenset[str]]:
@@ -195,7 +195,7 @@ def _bound(text: str, kind: Kind, goal: str) -> float:
             return float(int(text))
         share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        raise GoalError(f"{goal!r}: {text!r} is no bound of {kind}. Fix: {_FORMS}") from None
+        raise GoalError(f"{goal!r}: {text!r} is no bound of {kind}.", fix=_FORMS) from None
     if not 0 <= share <= 1:
-        raise GoalError(f"{goal!r}: {text!r} is no share. Fix: write it like 80% or 0.8.")
+        raise GoalError(f"{goal!r}: {text!r} is no share.", fix="write it like 80% or 0.8.")
     return share

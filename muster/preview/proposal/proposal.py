@@ -72,8 +72,8 @@ def propose(
     """`name` is the stack's. GoalError where a goal does not fit the recording."""
     if subject.stack.scheduler is not Scheduler.KUEUE:
         raise PreviewError(
-            f"muster plan plays Kueue's queues, and the stack is scheduled by {subject.stack.scheduler}. "
-            "Fix: name a stack with Kueue."
+            f"muster plan plays Kueue's queues, and the stack is scheduled by {subject.stack.scheduler}.",
+            fix="name a stack with Kueue.",
         )
     evaluator = Evaluator(subject, program=program, budget=budget, on_evaluation=on_evaluation)
     base = evaluator.base()
@@ -105,8 +105,8 @@ def _check(subject: Subject, base: Evaluation) -> None:
         if each.shortfall(base.sample):
             now = each.format(each.value(base.sample))
             raise GoalError(
-                f"{each.text!r} is not kept by the stack as it is: it is {now}. "
-                "Fix: make it a --goal, or name a bound that the stack keeps."
+                f"{each.text!r} is not kept by the stack as it is: it is {now}.",
+                fix="make it a --goal, or name a bound that the stack keeps.",
             )
 
 

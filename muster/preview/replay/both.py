@@ -30,7 +30,8 @@ def _replay(
     if base.scheduler is not head.scheduler:
         raise PreviewError(
             f"--replay compares quotas under one scheduler, and base has {base.scheduler} where head has "
-            f"{head.scheduler}. Fix: leave --replay out for this stack."
+            f"{head.scheduler}.",
+            fix="leave --replay out for this stack.",
         )
     sides = [decider_of(stack).side(recording, assumptions) for stack in (base, head)]
     played = _play(sides, programs(base.scheduler))

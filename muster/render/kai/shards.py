@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from muster.model import names
-from muster.model.gangpolicy import format_duration
+from muster.model.durations import format_duration
 from muster.model.kai import Action, Plugin, SearchBudgets, ShardSettings, Usage
 from muster.model.kai.partition import Partition, partitions
 from muster.model.quantities import format_memory

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.model.durations import format_duration, parse_duration
 from muster.model.gangpolicy import (
     DetailSelector,
     FlavorPolicy,
@@ -14,9 +15,7 @@ from muster.model.gangpolicy import (
     KaiPolicy,
     OverQuota,
     crd,
-    format_duration,
     from_spec,
-    parse_duration,
     to_manifest,
     unknown_fields,
 )

@@ -21,7 +21,7 @@ from muster.config.scaffold import template
 from muster.config.schema import part_schema, stack_schema
 from muster.config.section import Section
 from muster.config.stack import examine
-from muster.model.gangpolicy import format_duration, parse_duration
+from muster.model.durations import format_duration, parse_duration
 from muster.model.machines import MACHINES
 from muster.model.providers import Provider
 from muster.model.violations import at

@@ -8,6 +8,7 @@ import pytest
 from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
+from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff, diff_stack
 from muster.preview.compare.side import LoadedSide
 from muster.preview.failing import FailOn, HeadError, failures, require_valid_heads
@@ -22,7 +23,7 @@ def _quota(first: int, second: int = 1) -> Stack:
 
 def _broken(*, base: bool = False, head: bool = False) -> StackDiff:
     def side(is_broken: bool) -> LoadedSide:
-        mistakes = ("line 3: muster:pools: wrong.",) if is_broken else ()
+        mistakes = (Violation("line 3: muster:pools", "wrong.", "mend it."),) if is_broken else ()
         return LoadedSide(exists=True, stack=None if is_broken else _quota(1), mistakes=mistakes)
 
     return diff_stack("dev", side(base), side(head))

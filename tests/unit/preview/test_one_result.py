@@ -14,6 +14,7 @@ from muster.model.machines import MACHINES
 from muster.model.pools import Capacity
 from muster.model.queues import Allowance, Department
 from muster.model.stack import Scheduler, Stack
+from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Section, Table, UntrustedText
 from muster.preview.html import format_html
@@ -175,6 +176,13 @@ def test_every_name_in_the_json_is_on_the_page_and_in_the_comment(build: Callabl
 
 
 def test_a_side_that_does_not_validate_leaves_nothing_compared_in_any_format() -> None:
-    broken = replace(_kai(), changes=None, head_mistakes=("line 1: wrong.",), kai=None, pools=(), overuse=())
+    broken = replace(
+        _kai(),
+        changes=None,
+        head_mistakes=(Violation("line 1", "wrong.", "mend it."),),
+        kai=None,
+        pools=(),
+        overuse=(),
+    )
     assert not {"quotas", "pools", "over", "kaiQueues"} & _json(broken).keys()
     assert {each.title for each in to_stack_report(broken).sections} == {"Mistakes in the description"}

@@ -16,6 +16,7 @@ from muster.model.prices import Price, PriceTable
 from muster.model.quantities import Millicores
 from muster.model.queues import Allowance, Amount, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
+from muster.model.violations import Violation
 from muster.preview.compare.changes import compare
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.overuse import queued_work
@@ -183,7 +184,9 @@ def test_a_users_prices_are_read_or_refused_with_every_mistake(
 
 def test_several_stacks_have_one_line_above_them() -> None:
     same = _diff(_quota(1), _quota(1))
-    refused = replace(same, name="b", changes=None, head_mistakes=("line 3: wrong",))
+    refused = replace(
+        same, name="b", changes=None, head_mistakes=(Violation("line 3", "wrong.", "mend it."),)
+    )
     text = format_comment(report_of([same, refused, replace(_diff(_quota(1), _quota(2)), name="c")]))
     assert text.startswith("**3 stacks: 1 refused or failed, 1 change, 1 do not change.**\n\n## ")
 

@@ -15,6 +15,7 @@ from muster.live.sanitize import sanitize_line
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
+from muster.model.violations import Violation
 from muster.preview.compare.changes import Changes, compare
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Report, UntrustedText
@@ -59,7 +60,10 @@ def _hostile() -> Report:
     found = plan(*steps, step("update", "b", kind="muster:k8s:Bundle", **states), errors=tuple(HOSTILE))
     diffs = [
         StackDiff(
-            name=word, changes=_foreign_names(word or "n"), head_mistakes=tuple(HOSTILE), head_plan=found
+            name=word,
+            changes=_foreign_names(word or "n"),
+            head_mistakes=tuple(Violation(each, each, each) for each in HOSTILE),
+            head_plan=found,
         )
         for word in HOSTILE
     ]

@@ -90,19 +90,20 @@ def _body(name: str) -> str:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as error:
         raise PreviewError(
-            f"{name}: cannot be read: {error.strerror}. Fix: write it with `muster diff --markdown {name}`."
+            f"{name}: cannot be read: {error.strerror}.",
+            fix=f"write it with `muster diff --markdown {name}`.",
         ) from None
     except UnicodeDecodeError:
         raise PreviewError(
-            f"{name}: is not UTF-8 text. Fix: write it with `muster diff --markdown`."
+            f"{name}: is not UTF-8 text.", fix="write it with `muster diff --markdown`."
         ) from None
     if not text.strip():
         raise PreviewError(
-            "the report is empty: nothing to comment. Fix: see why `muster diff` wrote nothing."
+            "the report is empty: nothing to comment.", fix="see why `muster diff` wrote nothing."
         )
     if len(text) > _LONGEST:
         raise PreviewError(
-            f"the report has {len(text)} characters and GitHub takes 65,536. Fix: write it with "
-            "`muster diff --markdown`, which stays below."
+            f"the report has {len(text)} characters and GitHub takes 65,536.",
+            fix="write it with `muster diff --markdown`, which stays below.",
         )
     return text

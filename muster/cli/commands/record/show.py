@@ -13,7 +13,7 @@ from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
 from muster.live.sanitize import sanitize_line
-from muster.model.gangpolicy import format_duration
+from muster.model.durations import format_duration
 from muster.model.plural import many
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording

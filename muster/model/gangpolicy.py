@@ -1,0 +1,349 @@
+"""GangPolicy: how gangs get their capacity, in which order, for how long. The only declaration of its fields:
+the custom resource definition, the reader and the manifest follow from it (declared.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, Final
+
+from muster.model import crds
+from muster.model.declared import NAME, Reader, declared, schema, to_json
+from muster.model.durations import format_duration
+from muster.model.names import (
+    API_VERSION,
+    DEVICE_RESOURCES,
+    GANG_POLICY,
+    GANG_POLICY_KIND,
+    GANG_POLICY_PLURAL,
+    GANG_POLICY_SHORT,
+    GKE_QUEUED_CLASS,
+    GPU_RESOURCE,
+    PLACEHOLDER_CLASS,
+)
+from muster.model.pods import Amounts
+from muster.model.quantities import parse_quantity
+from muster.model.violations import Violation
+
+MOST_FLAVORS: Final = 256
+"""As many pools as Kueue lets a queue name: 16 resource groups of 16 flavors and room to spare."""
+
+
+class OnStaggered(StrEnum):
+    """What to do with finished requests when a sibling is later than the booking window allows."""
+
+    RELEASE = "release"
+    HOLD = "hold"
+
+
+class OnStockOut(StrEnum):
+    """What to do when a pool is out of stock: wait for it, or take the next flavor of the queue."""
+
+    RETRY = "retry"
+    NEXT_FLAVOR = "nextFlavor"
+
+
+class OverQuota(StrEnum):
+    """Whether a gang may ask for capacity above its queue's quota, which KAI can take back at any time."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiPolicy:
+    """How gangs in KAI's queues are admitted. Over quota there is no guarantee."""
+
+    over_quota: OverQuota = declared(
+        OverQuota.DENY, "Whether preemptible gangs pass above their queue's quota, up to its limit."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetailSelector:
+    """Pins pods to their own lease: node label `key` = the request's provisioning-class detail `detail`."""
+
+    key: str = declared(description="Label of the nodes.", minLength=1, **NAME)
+    detail: str = declared(description="Name of the request's provisioningClassDetail.", minLength=1, **NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorPolicy:
+    """How gangs get nodes of one ResourceFlavor. With an empty `provisioning_class_name` nothing is
+    requested; with `verify_nodes` the pods must then fit on existing nodes, and without it the flavor is
+    ignored.
+    """
+
+    name: str = declared(description="Name of the ResourceFlavor.", minLength=1, **NAME)
+    provisioning_class_name: str = declared("", "Empty: nothing is requested.", **NAME)
+    parameters: Mapping[str, str] = declared(
+        dict,
+        "Parameters of each ProvisioningRequest for this flavor.",
+        maxProperties=100,
+        additionalProperties={"type": "string", "maxLength": 255},
+    )
+    node_selector_from_details: tuple[DetailSelector, ...] = declared(
+        (),
+        "Pins pods to their own lease: node label `key` = the request's `detail`.",
+        maxItems=8,
+        **crds.by_key("key"),
+    )
+    one_pod_set_per_request: bool = declared(True, "Each PodSet gets a request of its own, as GKE demands.")
+    verify_nodes: bool = declared(True, "Whether the pods have to fit on Ready nodes before the gang starts.")
+    max_nodes: int = declared(0, "Maximum number of nodes of the pool; 0: not known.")
+    gpus_per_node: int = declared(0, "GPUs of one node; 0: not known.")
+    per_node: Mapping[str, str] = declared(
+        dict,
+        "The most that pods can request of one node, by resource, GPUs excepted.",
+        quantities=True,
+        maxProperties=20,
+        additionalProperties={"type": "string", "maxLength": 40},
+    )
+    gpu_taint: bool = declared(
+        False, "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs."
+    )
+    gpu_memory: int = declared(0, "MiB of one GPU; 0: not known.")
+    slice_nodes: int = declared(
+        1, "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", sparse=True
+    )
+    scarcity: int = declared(0, "Pools with a higher value are requested first.", **crds.ANY_INTEGER)
+
+    @property
+    def node(self) -> Amounts:
+        """Everything that is known of one node, GPUs included."""
+        known = {name: parse_quantity(amount) for name, amount in self.per_node.items()}
+        return {**known, GPU_RESOURCE: Fraction(self.gpus_per_node)} if self.gpus_per_node else known
+
+    @property
+    def device(self) -> str:
+        """The resource of its nodes' accelerators, and the key of their taint; GPUs where they have none."""
+        return next((name for name in DEVICE_RESOURCES if name in self.per_node), GPU_RESOURCE)
+
+    @property
+    def by_placeholders(self) -> bool:
+        """Its nodes are bought for pods that keep them, and not for a ProvisioningRequest."""
+        return self.provisioning_class_name == PLACEHOLDER_CLASS
+
+    @property
+    def has_own_nodes(self) -> bool:
+        """No pod of another gang can use what is bought for a gang."""
+        return self.by_placeholders or bool(self.node_selector_from_details)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    base: timedelta = declared(timedelta(seconds=60), "The first wait.")
+    max: timedelta = declared(timedelta(minutes=30), "The longest wait.")
+    deadline: timedelta = declared(
+        timedelta(hours=24),
+        "The gang is refused this long after its first attempt began, and not before its third attempt "
+        "failed. With Kueue, time spent waiting for quota does not count.",
+    )
+    jitter_percent: int = declared(
+        20,
+        "Random variation of each wait, so that gangs that failed together retry at different times.",
+        maximum=100,
+    )
+    per_minute: int = declared(
+        300,
+        "Maximum number of retries per minute over all gangs, with bursts of a tenth of it; namespaces take "
+        "turns. First attempts are not counted. 0: no bound.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPolicy:
+    """The whole policy. Clocks start at: quota (queue), Accepted (provision), Provisioned (booking)."""
+
+    managed_resources: tuple[str, ...] = declared(
+        (GPU_RESOURCE,),
+        "PodSets that ask for one of these get provisioning requests.",
+        items={"type": "string", "minLength": 1, "maxLength": 317},
+        minItems=1,
+        maxItems=100,
+        **crds.A_SET,
+    )
+    queue_timeout: timedelta = declared(timedelta(hours=24), "Longest wait from request to Accepted.")
+    provision_timeout: timedelta = declared(
+        timedelta(minutes=30), "Longest wait from Accepted until every node is ready and verified."
+    )
+    # Ten minutes is fixed in the cluster autoscaler, so a longer window here could not be kept.
+    booking_window: timedelta = declared(
+        timedelta(minutes=10), "How long the autoscaler keeps provisioned capacity for the pods of the gang."
+    )
+    booking_margin: timedelta = declared(
+        timedelta(minutes=1), "How long before the end of the window the gang acts."
+    )
+    on_staggered: OnStaggered = declared(
+        OnStaggered.RELEASE, "What happens to provisioned requests when others of the gang come too late."
+    )
+    on_stock_out: OnStockOut = declared(
+        OnStockOut.RETRY, "What happens to a gang whose pool is out of stock."
+    )
+    placeholder_image: str = declared(
+        "",
+        "Image of the placeholder pods; empty: `onStaggered: hold` acts as `release`.",
+        sparse=True,
+        maxLength=500,
+    )
+    retry: RetryPolicy = declared(
+        RetryPolicy(), "The backoff without quota: base, doubled up to max, until deadline."
+    )
+    node_loss_grace: timedelta = declared(
+        timedelta(minutes=2),
+        "How long a running gang may lack nodes before it queues again as a whole; 0s: forever.",
+    )
+    unreachable_grace: timedelta = declared(
+        timedelta(minutes=5),
+        "The same for nodes whose kubelet does not report (Ready is Unknown). It does not begin while most "
+        "nodes are silent. 0s: forever.",
+    )
+    lease_notice: timedelta = declared(
+        timedelta(minutes=30), "How long before its lease ends a running gang is notified; 0s: not at all."
+    )
+    flavors: tuple[FlavorPolicy, ...] = declared(
+        (), "The pools, one entry each.", maxItems=MOST_FLAVORS, **crds.by_key("name")
+    )
+    kai: KaiPolicy | None = declared(
+        None, "Present where KAI schedules: gated Ray clusters are released, and no Workloads."
+    )
+
+    @property
+    def holds(self) -> bool:
+        """Whether finished requests are kept for siblings that come late."""
+        return self.on_staggered is OnStaggered.HOLD and bool(self.placeholder_image)
+
+    def flavor(self, name: str) -> FlavorPolicy | None:
+        return next((flavor for flavor in self.flavors if flavor.name == name), None)
+
+
+def crd() -> crds.Schema:
+    """The definition, ready to apply."""
+    return crds.cluster_scoped(
+        GANG_POLICY_KIND,
+        GANG_POLICY_PLURAL,
+        "How gangs get their capacity, in which order, for how long.",
+        spec={
+            **schema(GangPolicy),
+            "description": "Written by the program, from `muster:gangAdmission` and the pools.",
+            "default": {},
+        },
+        short=GANG_POLICY_SHORT,
+        conditions="`Accepted`: whether the controller applies the spec as it is written.",
+        columns=(
+            ("Accepted", '.status.conditions[?(@.type=="Accepted")].status', "string"),
+            ("Provision", ".spec.provisionTimeout", "string"),
+            ("Staggered", ".spec.onStaggered", "string"),
+        ),
+    )
+
+
+def to_manifest(policy: GangPolicy, *, name: str = GANG_POLICY) -> dict[str, Any]:
+    """The GangPolicy object, every field written out: a diff shows what changes and no default hides."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": GANG_POLICY_KIND,
+        "metadata": {"name": name},
+        "spec": to_json(policy),
+    }
+
+
+def from_spec(spec: object, *, path: str = "spec", is_stored: bool = False) -> GangPolicy | list[Violation]:
+    """Read a policy from its `spec`, or return every violation. `is_stored` ignores unknown fields, so that
+    an older replica keeps working during a rollout.
+    """
+    reader = Reader("GangPolicy")
+    policy = reader.read(GangPolicy, spec, path)
+    mistakes = [*reader.mistakes, *(() if is_stored else reader.unknown)]
+    return mistakes or violations(policy, path=path) or policy
+
+
+def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
+    """The paths of what is no field of GangPolicy."""
+    reader = Reader("GangPolicy")
+    reader.read(GangPolicy, spec, path)
+    return [violation.path for violation in reader.unknown]
+
+
+# Rules between fields
+
+
+def violations(policy: GangPolicy, *, path: str = "spec") -> list[Violation]:
+    """Every broken rule; a policy without violations is one that the controller obeys."""
+    return [*_clock_violations(policy, path), *_flavor_violations(policy, path)]
+
+
+def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
+    positive = {
+        "queueTimeout": policy.queue_timeout,
+        "provisionTimeout": policy.provision_timeout,
+        "bookingWindow": policy.booking_window,
+        "retry.base": policy.retry.base,
+        "retry.deadline": policy.retry.deadline,
+    }
+    for name, duration in positive.items():
+        if duration <= timedelta(0):
+            yield Violation(f"{path}.{name}", "must be longer than 0s.", "write a duration such as 30m.")
+    if policy.booking_margin >= policy.booking_window:
+        yield Violation(
+            f"{path}.bookingMargin",
+            f"{format_duration(policy.booking_margin)} leaves nothing of the booking window of "
+            f"{format_duration(policy.booking_window)}.",
+            "make it shorter than bookingWindow; 1m is usual.",
+        )
+    if policy.retry.max < policy.retry.base:
+        yield Violation(
+            f"{path}.retry.max", "is shorter than retry.base.", "make it at least as long as retry.base."
+        )
+    if not 0 <= policy.retry.jitter_percent <= 100:
+        yield Violation(f"{path}.retry.jitterPercent", "must lie between 0 and 100.", "20 is usual.")
+    if policy.retry.per_minute < 0:
+        yield Violation(f"{path}.retry.perMinute", "cannot be negative.", "0 means: no bound; 300 is usual.")
+    if policy.on_stock_out is OnStockOut.NEXT_FLAVOR and policy.kai is not None:
+        yield Violation(
+            f"{path}.onStockOut",
+            "`nextFlavor` is not served with KAI: its queues have no flavors, jobs name their pool.",
+            "write `retry`.",
+        )
+    if policy.on_staggered is OnStaggered.HOLD and policy.kai is not None:
+        yield Violation(
+            f"{path}.onStaggered",
+            "`hold` is not supported with KAI: the pods that keep the nodes would be in no queue.",
+            "write `release`: a piece that comes too early is released and requested again.",
+        )
+
+
+def _flavor_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
+    if not policy.managed_resources:
+        yield Violation(
+            f"{path}.managedResources", "is empty.", "name at least one resource: [nvidia.com/gpu]."
+        )
+    if "" in policy.managed_resources or len({*policy.managed_resources}) < len(policy.managed_resources):
+        yield Violation(
+            f"{path}.managedResources",
+            "has an empty name, or one name twice, which the API server refuses.",
+            "name each resource once.",
+        )
+    seen: set[str] = set()
+    for index, flavor in enumerate(policy.flavors):
+        where = f"{path}.flavors[{index}]"
+        if not flavor.name:
+            yield Violation(f"{where}.name", "is empty.", "write the name of a ResourceFlavor.")
+        if flavor.name in seen:
+            yield Violation(f"{where}.name", f"{flavor.name} is listed twice.", "merge the two entries.")
+        seen.add(flavor.name)
+        if min(flavor.max_nodes, flavor.gpus_per_node, flavor.gpu_memory) < 0:
+            yield Violation(
+                where, "maxNodes, gpusPerNode and gpuMemory cannot be negative.", "0 means: not known."
+            )
+        if flavor.slice_nodes < 1:
+            yield Violation(f"{where}.sliceNodes", "is below 1.", "1 means: each node is its own.")
+        one_each = flavor.one_pod_set_per_request
+        if flavor.provisioning_class_name == GKE_QUEUED_CLASS and not one_each:
+            yield Violation(
+                f"{where}.onePodSetPerRequest",
+                f"{GKE_QUEUED_CLASS} takes one PodSet a request.",
+                "write true.",
+            )

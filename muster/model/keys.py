@@ -1,0 +1,50 @@
+"""Fields that are keys of a stack file: one declaration for the model, the reader and the schema.
+
+topology: str | None = stack_key("How the chips are connected.", None, default_text="that of one node")
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, field
+from types import MappingProxyType
+from typing import Any, Final, NewType
+
+Seconds = NewType("Seconds", int)
+"""Written as a duration: 45s, 30m, 1h30m."""
+Word = NewType("Word", str)
+"""A text for another program: numbers and booleans of YAML are converted."""
+PARENTS: Final = "parents"
+"""Class attribute: descriptions of the keys above dotted names, as `minRuntime` in `minRuntime.preempt`."""
+REFUSED: Final = "refused"
+"""Class attribute: keys that are refused, each with its message and its fix."""
+
+
+def stack_key(
+    description: str,
+    default: Any = MISSING,
+    *,
+    name: str = "",
+    default_text: str = "",
+    example: object = None,
+    definition: str = "",
+    fix: str = "",
+    **bounds: Any,
+) -> Any:
+    """Declare a key. Without a `default` it is required; an empty mapping is `{}`.
+
+    `name`: where it is not the field's name in camel case, with a dot for a key below another.
+    `default_text`: where only words can express the default. `definition`: the name of its schema, where
+    other keys refer to the same. `fix`: what to write in place of a list that is missing or none. `bounds`:
+    `least` and `most` of a number.
+    """
+    metadata: Mapping[str, Any] = {
+        "description": description,
+        "name": name,
+        "default_text": default_text,
+        "example": example,
+        "definition": definition,
+        "fix": fix,
+        "bounds": bounds,
+    }
+    if default == {}:
+        return field(default_factory=lambda: MappingProxyType({}), metadata=metadata)
+    return field(default=default, metadata=metadata)
