@@ -26,8 +26,10 @@ from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import KubeconfigError, connect
 from muster.live.web import Web as ClusterWeb
 from muster.model import names
+from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.machines import MACHINES, cloud_machine
+from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Stack
 from tests.unit.cloud.google_world import cloud
@@ -163,6 +165,27 @@ def test_zones_that_do_not_sell_a_pool_s_machine_are_named_with_those_that_do() 
     assert found.state is State.FAILED
     assert "g6.2xlarge is not sold in us-east-1b" in found.message
     assert "zones: [us-east-1a]" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("machine", "capacity", "expected"),
+    [
+        ("g6.2xlarge", Capacity.ON_DEMAND, {"L-DB2E81BA": 16}),
+        ("gr6.4xlarge", Capacity.SPOT, {"L-3819A6DF": 32}),
+        ("p5.48xlarge", Capacity.SPOT, {"L-C4BD4855": 384}),
+        ("p6-b300.48xlarge", Capacity.RESERVATION, {"L-417A185B": 384}),
+        ("p6-b300.48xlarge", Capacity.CAPACITY_BLOCK, {}),
+        ("trn2.48xlarge", Capacity.QUEUED, {"L-2C3B7624": 384}),
+        ("inf2.8xlarge", Capacity.SPOT, {"L-B5D1601B": 64}),
+        ("m8g.large", Capacity.ON_DEMAND, {}),
+    ],
+)
+def test_each_family_has_its_quota_of_vcpus(
+    machine: str, capacity: Capacity, expected: dict[str, int]
+) -> None:
+    known = MACHINES[machine]
+    pool = Pool(name="p", machine=known, gpus_per_node=sum(known.gpu_counts), capacity=capacity, max_nodes=2)
+    assert amazon.wanted_vcpus((pool,)) == expected
 
 
 def _described(name: str, vcpus: int, gib: int, **more: Any) -> dict[str, Any]:
