@@ -12,6 +12,8 @@ from typing import Final
 from pulumi_policy import Severity
 
 from muster.model import prices
+from muster.model.machines import Machine
+from muster.model.providers import Provider
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
@@ -45,7 +47,7 @@ def hourly(case: Case) -> Iterator[Finding]:
         yield from (Finding(f"the pack's config: {violation}") for violation in own)
         return
     table, total = own.before(prices.BUILT_IN), Decimal(0)
-    for pool in (each for each in case.stack.pools if not each.machine.is_own):
+    for pool in (each for each in case.stack.pools if not _is_theirs(each.machine)):
         price = table.of(pool, case.stack.cluster)
         if price is None:
             yield Finding(f"pool {pool.name}: {pool.machine.name} has no price, so it is not in the sum.")
@@ -53,6 +55,10 @@ def hourly(case: Case) -> Iterator[Finding]:
             total += pool.max_nodes * price.hourly
     if total > Decimal(str(ceiling)):
         yield Finding(f"with every pool full an hour costs {total:,.2f}; this stack may cost {ceiling:,.2f}.")
+
+
+def _is_theirs(machine: Machine) -> bool:
+    return machine.is_own and machine.provider is Provider.EXISTING
 
 
 RULES: Final = (

@@ -16,12 +16,16 @@ from muster.render.manifest import Manifest
 _TYPE: Final = "node.kubernetes.io/instance-type"
 # Labels that name the GPU: GKE's and EKS' own, and those of NVIDIA's feature discovery.
 _ACCELERATOR: Final = ("cloud.google.com/gke-accelerator", names.EKS_GPU_LABEL)
-_PRODUCT: Final = "nvidia.com/gpu.product"
+# Of NVIDIA's feature discovery and of AMD's node labeller (https://github.com/ROCm/k8s-device-plugin).
+_PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 # GKE's label of nodes whose GPUs are cut into slices.
 _SLICE: Final = "cloud.google.com/gke-gpu-partition-size"
 # The same of NVIDIA's product names, and of GPUs that several containers share.
 _PART: Final = re.compile(r"-(mig-|shared$)")
 _MEMORY: Final = "nvidia.com/gpu.memory"
+_AMD_MEMORY: Final = "amd.com/gpu.vram"
+# TPUs are known by their machine alone.
+_COUNTED: Final = (names.GPU_RESOURCE, names.AMD_RESOURCE, names.NEURON_RESOURCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class NodeShape:
 
 def shape_of(node: Manifest) -> NodeShape:
     labels, capacity = texts(node, "metadata", "labels"), mapping(node, "status", "capacity")
-    gpus = int(_amount(capacity.get(names.GPU_RESOURCE)))
+    gpus = sum(int(_amount(capacity.get(resource))) for resource in _COUNTED)
     machine = MACHINES.get(labels.get(_TYPE, ""))
     is_known = (
         machine is not None
@@ -51,7 +55,7 @@ def shape_of(node: Manifest) -> NodeShape:
         machine=machine.name if machine is not None and is_known else "",
         gpus=gpus,
         accelerator=_accelerator(labels) if gpus else "",
-        gpu_memory=int(_amount(labels.get(_MEMORY))) if gpus else 0,
+        gpu_memory=_gpu_memory(labels) if gpus else 0,
         cpu=0 if is_known else int(_amount(capacity.get("cpu")) * 1000),
         memory_gib=0 if is_known else round(_amount(capacity.get("memory")) / GIB),
     )
@@ -79,9 +83,17 @@ def described(shape: NodeShape, nodes: Iterable[Manifest]) -> dict[str, Any] | N
     return {"node": found if known else {**found, "gpuMemory": f"{shape.gpu_memory}Mi"}}
 
 
+def _gpu_memory(labels: dict[str, str]) -> int:
+    """In MiB. AMD's label is in gigabytes as its data sheets have them: `192G`."""
+    amd = labels.get(_AMD_MEMORY, "")
+    is_amd = amd[:-1].isdecimal() and amd[-1:] == "G"
+    return int(amd[:-1]) * 1024 if is_amd else int(_amount(labels.get(_MEMORY)))
+
+
 def _accelerator(labels: dict[str, str]) -> str:
     """A part of a GPU is another accelerator than the whole card."""
-    product = labels.get(_PRODUCT, "").lower().replace(".", "-")
+    written = next((labels[label] for label in _PRODUCTS if labels.get(label)), "")
+    product = re.sub("[._]", "-", written.lower())
     is_part = _PART.search(product) is not None
     for label in _ACCELERATOR:
         if labels.get(label) and not is_part:
@@ -90,7 +102,8 @@ def _accelerator(labels: dict[str, str]) -> str:
     for entry in ACCELERATORS.values():
         if entry.product and re.fullmatch(entry.product, product) and not is_part:
             return entry.name
-    return product if not product or product.startswith("nvidia-") else f"nvidia-{product}"
+    vendor = "amd" if labels.get(_PRODUCTS[1]) else "nvidia"
+    return product if not product or product.startswith(f"{vendor}-") else f"{vendor}-{product}"
 
 
 def _amount(value: object) -> Any:

@@ -74,7 +74,7 @@ class Change:
         found = replace(pod_set, count=ceil(pod_set.count * self.workers))
         if not self.pool:
             return found
-        return replace(found, pool=self.pool, tolerates_gpus=True, tolerates_tpus=True)
+        return replace(found, pool=self.pool, tolerated=frozenset(names.DEVICE_RESOURCES))
 
 
 def demands(admission: Admission, body: Json, change: Change | None = None) -> tuple[Demand, ...]:
@@ -192,17 +192,11 @@ def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> I
     """Why a pool cannot take all pods of a group, the plainest reason first."""
     if pod_set.pool not in ("", flavor.name):
         yield f"its node selector names pool {pod_set.pool}"
-    if pod_set.amounts.get(names.GPU_RESOURCE) and not flavor.gpus_per_node:
-        yield "no node of it has a GPU"
-    if pod_set.amounts.get(names.TPU_RESOURCE) and not flavor.is_tpu:
-        yield "no node of it has a TPU"
-    key, tolerates = (
-        (names.TPU_TAINT_KEY, pod_set.tolerates_tpus)
-        if flavor.is_tpu
-        else (names.GPU_TAINT_KEY, pod_set.tolerates_gpus)
-    )
-    if flavor.gpu_taint and not tolerates:
-        yield f"it does not tolerate the taint {key}"
+    for resource, noun in names.DEVICES.items():
+        if pod_set.amounts.get(resource) and not flavor.node.get(resource):
+            yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"
+    if flavor.gpu_taint and flavor.device not in pod_set.tolerated:
+        yield f"it does not tolerate the taint {flavor.device}"
     if above := too_large(pod_set.amounts, flavor):
         size = describe({name: flavor.node[name] for name in above})
         yield f"one pod asks for {describe(above)}, a node has {size}"

@@ -14,6 +14,7 @@ from muster.model.declared import NAME, Reader, declared, schema, to_json
 from muster.model.durations import format_duration
 from muster.model.names import (
     API_VERSION,
+    DEVICE_RESOURCES,
     GANG_POLICY,
     GANG_POLICY_KIND,
     GANG_POLICY_PLURAL,
@@ -21,7 +22,6 @@ from muster.model.names import (
     GKE_QUEUED_CLASS,
     GPU_RESOURCE,
     PLACEHOLDER_CLASS,
-    TPU_RESOURCE,
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
@@ -122,8 +122,9 @@ class FlavorPolicy:
         return {**known, GPU_RESOURCE: Fraction(self.gpus_per_node)} if self.gpus_per_node else known
 
     @property
-    def is_tpu(self) -> bool:
-        return TPU_RESOURCE in self.per_node
+    def device(self) -> str:
+        """The resource of its nodes' accelerators, and the key of their taint; GPUs where they have none."""
+        return next((name for name in DEVICE_RESOURCES if name in self.per_node), GPU_RESOURCE)
 
     @property
     def by_placeholders(self) -> bool:

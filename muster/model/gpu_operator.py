@@ -67,7 +67,7 @@ def serves(pool: Pool) -> bool:
     among the operator's platforms:
     https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html
     """
-    return pool.is_gpu and not pool.is_tpu and pool.image is not Image.BOTTLEROCKET
+    return pool.is_nvidia and pool.image is not Image.BOTTLEROCKET
 
 
 def cloud_of(cluster: Cluster) -> NodeCloud | None:
@@ -219,7 +219,7 @@ def plugin_entry(sharing: GpuSharing) -> str:
 def node_labels(pool: Pool, cluster: Cluster) -> dict[str, str]:
     """The labels of a GPU pool's nodes by which the operator knows what to do with them."""
     kind = gpu_stack(cluster)
-    if not pool.is_gpu or pool.is_tpu or kind in (None, GpuStack.GKE_MANAGED, GpuStack.OCI_MANAGED):
+    if not pool.is_nvidia or kind in (None, GpuStack.GKE_MANAGED, GpuStack.OCI_MANAGED):
         return {}
     if not serves(pool):
         return {OPERANDS_LABEL: "false"}

@@ -4,6 +4,7 @@ Contains every name that two of our programs, or one of them and a cluster, have
 a user chooses (pools, teams, departments, priorities) are in the stack file.
 """
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
@@ -80,15 +81,25 @@ TPU_RESOURCE: Final = "google.com/tpu"
 # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html
 AMD_RESOURCE: Final = "amd.com/gpu"
 NEURON_RESOURCE: Final = "aws.amazon.com/neuron"
-# What the nodes of a pool have beside CPU and memory: a pool has one of them or none. The taint of such nodes
-# has the resource's name as its key.
-DEVICE_RESOURCES: Final = (GPU_RESOURCE, TPU_RESOURCE, AMD_RESOURCE, NEURON_RESOURCE)
-GPU_TAINT_KEY: Final = "nvidia.com/gpu"
-# GKE puts it on every node with TPUs: https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
-TPU_TAINT_KEY: Final = "google.com/tpu"
+# What the nodes of a pool have beside CPU and memory, and how a person counts it: a pool has one of them or
+# none. The taint of such nodes has the resource's name as its key. That of TPUs is GKE's own:
+# https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
+DEVICES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        GPU_RESOURCE: "GPU",
+        TPU_RESOURCE: "TPU chip",
+        AMD_RESOURCE: "AMD GPU",
+        NEURON_RESOURCE: "Neuron device",
+    }
+)
+DEVICE_RESOURCES: Final = tuple(DEVICES)
+GPU_TAINT_KEY: Final = GPU_RESOURCE
+TPU_TAINT_KEY: Final = TPU_RESOURCE
 # GKE labels TPU nodes with both, and its autoscaler reads them from the pods' node selectors.
 TPU_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
 TPU_TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
+# A label of every node, and the key of GKE's taint of those with ARM processors.
+ARCHITECTURE_LABEL: Final = "kubernetes.io/arch"
 GPU_TAINT_VALUE: Final = "present"
 GPU_TAINT_EFFECT: Final = "NoSchedule"
 

@@ -6,6 +6,10 @@ from muster.model.pools import Pool
 
 
 def node_labels(pool: Pool, cluster: EksCluster) -> dict[str, str]:
-    """The last one is how cluster-autoscaler knows a GPU node whose GPUs are not advertised yet."""
+    """The last one is how cluster-autoscaler knows a node whose GPUs are not advertised yet: it waits there
+    for nvidia.com/gpu (cluster-autoscaler, cloudprovider/aws, GPULabel), so nodes of other accelerators have
+    none.
+    """
     found = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
-    return found | ({names.EKS_GPU_LABEL: pool.accelerator.name} if pool.accelerator else {})
+    gpu = pool.accelerator if pool.is_nvidia else None
+    return found | ({names.EKS_GPU_LABEL: gpu.name} if gpu else {})

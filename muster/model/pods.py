@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from muster.model.names import GPU_RESOURCE, TPU_RESOURCE
+from muster.model.names import DEVICES
 from muster.model.quantities import MIB, Bytes, Quantity, format_memory, parse_quantity
 
 Amounts = Mapping[str, Fraction]
@@ -61,16 +61,13 @@ def total(
     return found
 
 
-_COUNTED: Final = {GPU_RESOURCE: "GPU", TPU_RESOURCE: "TPU chip"}
-
-
 def describe(amounts: Amounts) -> str:
     """`2 GPUs and memory 4Gi`."""
     return " and ".join(
-        f"{figure(name, amount)} {_COUNTED[name]}{'' if amount == 1 else 's'}"
-        if name in _COUNTED
+        f"{figure(name, amount)} {DEVICES[name]}{'' if amount == 1 else 's'}"
+        if name in DEVICES
         else f"{name} {figure(name, amount)}"
-        for name, amount in sorted(amounts.items(), key=lambda item: (item[0] not in _COUNTED, item[0]))
+        for name, amount in sorted(amounts.items(), key=lambda item: (item[0] not in DEVICES, item[0]))
     )
 
 

@@ -122,18 +122,18 @@ class Pool:
 
     @property
     def device(self) -> str:
-        """The resource that its accelerators are."""
-        return names.TPU_RESOURCE if self.is_tpu else names.GPU_RESOURCE
+        """The resource that its accelerators are, and the key of the taint of its nodes."""
+        return self.accelerator.resource if self.accelerator else names.GPU_RESOURCE
 
     @property
     def devices(self) -> str:
         """What its quotas count, in words."""
-        return "TPU chips" if self.is_tpu else "GPUs"
+        return f"{names.DEVICES[self.device]}s"
 
     @property
-    def device_taint(self) -> str:
-        """The key of the taint of nodes with accelerators."""
-        return names.TPU_TAINT_KEY if self.is_tpu else names.GPU_TAINT_KEY
+    def is_nvidia(self) -> bool:
+        """Whether its accelerators are NVIDIA's GPUs, which the GPU Operator serves and KAI counts."""
+        return self.is_gpu and self.device == names.GPU_RESOURCE
 
     @property
     def slice_nodes(self) -> int:

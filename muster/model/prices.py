@@ -1,25 +1,30 @@
 """The price of a node for an hour, for machines whose price has a source.
 
 Responsible for which price applies to a pool. Every price has a date and a source, because a reader would
-trust a number without one. A price of the user's table overrides the built-in one. Not responsible for
-reading files.
+trust a number without one. A price of the user's table overrides the built-in one, of the lists in prices.csv
+and prices.toml. Not responsible for reading the user's files.
 """
 
+import csv
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster
 from muster.model.machines import MACHINES
+from muster.model.nearest import meant
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, at, suggestion
 
 HOURS_A_MONTH: Final = 730
+OLD: Final = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,10 @@ class Price:
     currency: str
     read: date
     source: str
+
+    def is_old(self, today: date) -> bool:
+        """Whether it was read so long ago that a reader has to be told."""
+        return today - self.read > OLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +70,29 @@ def bought_as(pool: Pool, cluster: Cluster) -> Capacity:
     return pool.capacity
 
 
-# A list price without a source is left out. g5.xlarge: $1.006 for Linux in us-east-1.
-BUILT_IN: Final = PriceTable(
-    (
-        Price(
-            machine="g5.xlarge",
-            region="us-east-1",
-            capacity=Capacity.ON_DEMAND,
-            hourly=Decimal("1.006"),
-            currency="USD",
-            read=date(2026, 6, 17),
-            source="https://www.factualminds.com/blog/amazon-ec2-on-demand-pricing-instance-families-2026/",
-        ),
-    )
-)
+def _built_in() -> Iterator[Price]:
+    """The lists of prices.csv. A reservation is billed as the machines in it are on demand, used or not:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html and
+    https://cloud.google.com/compute/docs/instances/reservations-overview
+    """
+    folder = files("muster.model")
+    lists = tomllib.loads((folder / "prices.toml").read_text(encoding="utf-8"))
+    with (folder / "prices.csv").open(encoding="utf-8") as table:
+        for row in csv.DictReader(table):
+            price = Price(
+                machine=row["machine"],
+                region=row["region"],
+                capacity=Capacity(row["capacity"]),
+                hourly=Decimal(row["hourly"]),
+                currency="USD",
+                **lists[row["list"]],
+            )
+            yield price
+            if price.capacity is Capacity.ON_DEMAND:
+                yield replace(price, capacity=Capacity.RESERVATION)
+
+
+BUILT_IN: Final = PriceTable(tuple(_built_in()))
 
 _FIELDS: Final = ("machine", "region", "capacity", "hourly", "read", "source")
 _EXAMPLE: Final = MappingProxyType(
@@ -135,9 +153,11 @@ def _judge(found: object, path: str) -> Iterator[Violation]:
     if not isinstance(found, Mapping) or set(found) != set(_FIELDS):
         yield Violation(path, f"needs exactly {', '.join(_FIELDS)}.", f"write it like {_shown()}.")
         return
-    if found["machine"] not in MACHINES:
-        fix = suggestion(str(found["machine"]), MACHINES, noun="machine")
-        yield Violation(at(path, "machine"), f"{found['machine']!r} is no machine in the table.", fix)
+    named = found["machine"]
+    if not isinstance(named, str) or (named not in MACHINES and meant(named, MACHINES, noun="machine")[0]):
+        # Another name is that of a machine which a stack describes.
+        fix = suggestion(str(named), MACHINES, noun="machine")
+        yield Violation(at(path, "machine"), f"{named!r} is no machine in the table.", fix)
     if found["capacity"] not in list(Capacity):
         fix = suggestion(str(found["capacity"]), list(Capacity), noun="capacity")
         yield Violation(at(path, "capacity"), f"{found['capacity']!r} is no way to buy a node.", fix)

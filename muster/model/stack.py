@@ -172,10 +172,10 @@ class Stack:
 
     @property
     def managed_resources(self) -> tuple[str, ...]:
-        """What gangs request of queued pools: the policy's, and TPUs where a pool has some."""
+        """What gangs request of queued pools: the policy's, and other accelerators than NVIDIA's GPUs."""
         named = self.gang_admission.policy.managed_resources
-        tpus = (names.TPU_RESOURCE,) if any(pool.is_tpu for pool in self.pools) else ()
-        return tuple(dict.fromkeys((*named, *tpus)))
+        others = (pool.device for pool in self.pools if pool.is_gpu and not pool.is_nvidia)
+        return tuple(dict.fromkeys((*named, *others)))
 
     @property
     def uncounted_resources(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ the difference of two amounts.
 
 from typing import Final
 
+from muster.model.names import DEVICES
 from muster.model.pools import Pool
 from muster.model.quantities import format_memory
 from muster.model.quotas import NOTHING, Resources, is_unlimited
@@ -36,9 +37,7 @@ def format_amounts(pool: Pool, before: int, after: int) -> str:
 
 
 def format_unit(pool: Pool) -> str:
-    if pool.is_tpu:
-        return "TPU chip"
-    return "GPU" if pool.is_gpu else "CPU"
+    return DEVICES[pool.device] if pool.is_gpu else "CPU"
 
 
 def format_change(before: str, after: str) -> str:

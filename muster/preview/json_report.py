@@ -226,6 +226,7 @@ def _money(cost: HourlyCost) -> Record | None:
         "leastAnHour": str(cost.least),
         "mostAnHour": str(cost.most),
         "read": price.read.isoformat(),
+        "isOld": cost.is_old,
         "source": price.source,
     }
 

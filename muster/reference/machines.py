@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -52,9 +53,12 @@ not in the catalog. `muster doctor` asks your project.
 _PRICES: Final = """\
 ## Prices
 
-A report shows costs only for machines with a price. Few are built in, because readers trust a number even
-without a source. Give yours: `muster diff STACK --prices FILE`, and the setting `prices` of the policy
-[`cost-ceiling`](policies.md#cost-ceiling). Your prices override these.
+A report shows costs only for machines with a price, with its source and day; it says so where the day is
+more than 90 days ago. A reservation costs what its machines cost on demand. Not on these lists: other
+regions, Spot on EC2, capacity blocks, flex-start, N1 with attached GPUs. Give yours:
+`muster diff STACK --prices FILE`, and the setting `prices` of the policy
+[`cost-ceiling`](policies.md#cost-ceiling). Your prices override these; `muster doctor STACK --prices FILE`
+reads the cloud's list.
 """
 
 
@@ -69,7 +73,7 @@ def page() -> str:
         if is_cloud:
             parts += [table(("Family", "Machines without accelerators"), _families(here))]
     parts += [_ZONES, table(("Machines", "Zones"), _zones())]
-    parts += [_PRICES, table(("Machine", "Region", "Capacity", "An hour", "Read on", "Source"), _prices())]
+    parts += [_PRICES, table(("Region", "Capacity", "Machines", "Read on", "Source"), _prices())]
     return "\n".join(parts)
 
 
@@ -143,14 +147,10 @@ def _zones() -> Iterator[tuple[str, str]]:
 
 
 def _prices() -> list[tuple[str, ...]]:
+    """The lists that prices are from."""
+    lists = Counter((each.region, each.capacity, each.read, each.source) for each in BUILT_IN.prices)
     return [
-        (
-            code(each.machine),
-            code(each.region),
-            code(each.capacity),
-            f"{each.hourly} {each.currency}",
-            str(each.read),
-            f"<{each.source}>",
-        )
-        for each in BUILT_IN.prices
+        (code(region), code(capacity), str(count), str(read), f"<{source}>")
+        for (region, capacity, read, source), count in lists.items()
+        if capacity is not Capacity.RESERVATION
     ]

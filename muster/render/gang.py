@@ -79,19 +79,19 @@ def _flavor(pool: Pool, stack: Stack) -> FlavorPolicy:
 
 
 def _gpus(pool: Pool) -> int:
-    return 0 if pool.is_tpu else pool.slots_per_node
+    return pool.slots_per_node if pool.is_nvidia else 0
 
 
 def _per_node(pool: Pool, stack: Stack) -> dict[str, str]:
-    """GPUs have a field of their own; the chips of a TPU are a resource like others."""
-    chips = {names.TPU_RESOURCE: str(pool.slots_per_node)} if pool.is_tpu else {}
-    return {**pool.largest_pod(stack.cluster.provider), **chips}
+    """NVIDIA's GPUs have a field of their own; other accelerators are a resource like others."""
+    others = {pool.device: str(pool.slots_per_node)} if pool.is_gpu and not pool.is_nvidia else {}
+    return {**pool.largest_pod(stack.cluster.provider), **others}
 
 
 def _is_tainted(pool: Pool, stack: Stack) -> bool:
     """Kueue counts the tolerations of a flavor as those of the pods that it assigns to it."""
     tolerated = any(
-        each.key in (None, "", pool.device_taint)
+        each.key in (None, "", pool.device)
         and (each.operator is Operator.EXISTS or each.value == names.GPU_TAINT_VALUE)
         and each.effect in (None, Effect.NO_SCHEDULE)
         for each in pool.kueue.tolerations
@@ -100,7 +100,7 @@ def _is_tainted(pool: Pool, stack: Stack) -> bool:
 
 
 def _gpu_memory(pool: Pool) -> int:
-    return pool.accelerator.memory_mib if pool.accelerator and not pool.is_tpu else 0
+    return pool.accelerator.memory_mib if pool.accelerator and pool.is_nvidia else 0
 
 
 def _by_placeholders(pool: Pool, stack: Stack) -> FlavorPolicy:

@@ -17,6 +17,7 @@ from muster.model.node_labels import node_labels
 from muster.model.nodes import LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
+from muster.render.kueue.flavors import device_taint
 from muster.render.manifest import Manifest, manifest
 from muster.render.user_data import user_data
 
@@ -69,7 +70,7 @@ def objects(pools: Sequence[Pool], cluster: EksCluster, found: Found) -> list[Ma
 def node_pool(pool: Pool, cluster: EksCluster) -> Manifest:
     """One pool. Karpenter counts what all zones hold together, so `limits` is the pool's maxNodes."""
     requirements = [
-        _in("kubernetes.io/arch", "amd64"),
+        _in(names.ARCHITECTURE_LABEL, pool.machine.architecture),
         _in("kubernetes.io/os", "linux"),
         _in("node.kubernetes.io/instance-type", pool.machine.name),
         _in("topology.kubernetes.io/zone", *(pool.zones or cluster.zones)),
@@ -84,7 +85,7 @@ def node_pool(pool: Pool, cluster: EksCluster) -> Manifest:
         cluster,
         labels=node_labels(pool, cluster),
         requirements=requirements,
-        taints=[_gpu_taint()] if pool.is_gpu else [],
+        taints=[device_taint(pool)] if pool.is_gpu else [],
         limits=_limits(pool),
         # An expired node takes no further pods, which would split a gang that grows or replaces a pod.
         expire_after="Never" if pool.is_gpu else "720h",
@@ -99,7 +100,7 @@ def system_node_pool(cluster: EksCluster) -> Manifest:
         cluster,
         labels={names.POOL_LABEL: names.SYSTEM_POOL},
         requirements=[
-            _in("kubernetes.io/arch", "amd64"),
+            _in(names.ARCHITECTURE_LABEL, pool.machine.architecture),
             _in("kubernetes.io/os", "linux"),
             _in("node.kubernetes.io/instance-type", pool.machine.name),
             _in("topology.kubernetes.io/zone", *cluster.zones),
@@ -252,7 +253,7 @@ def default_storage_class() -> Manifest:
 
 def _limits(pool: Pool) -> dict[str, str]:
     if pool.is_gpu:
-        return {names.GPU_RESOURCE: str(pool.max_nodes * pool.gpus_per_node)}
+        return {pool.device: str(pool.max_nodes * pool.gpus_per_node)}
     return {"cpu": format_cpu(Millicores(pool.machine.cpu * pool.max_nodes))}
 
 
@@ -277,7 +278,3 @@ def _interfaces(count: int) -> list[dict[str, Any]]:
 
 def _in(key: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": "In", "values": list(values)}
-
-
-def _gpu_taint() -> dict[str, str]:
-    return {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}

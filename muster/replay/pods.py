@@ -45,5 +45,5 @@ def _pool_terms(pools: Sequence[Pool]) -> tuple[Term, ...]:
 
 
 def _tolerations(pools: Sequence[Pool]) -> Iterator[Toleration]:
-    for taint in sorted({pool.device_taint for pool in pools if pool.is_gpu}):
+    for taint in sorted({pool.device for pool in pools if pool.is_gpu}):
         yield Toleration(taint, "Exists", "", "")

@@ -17,9 +17,11 @@ from muster.model.clusters import (
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
 from muster.model.clusters.gke import NO_CHANNEL_ENDS, NO_CHANNEL_SOURCE
 from muster.model.clusters.maintenance import END_OF_SUPPORT, MaintenanceExclusion, MaintenanceWindow, is_day
+from muster.model.machines import ARM64
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
 from muster.model.plural import many
 from muster.model.promises import NOT_PROMISED
+from muster.model.providers import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
@@ -213,6 +215,12 @@ def _system(pool: SystemPool) -> Iterator[Violation]:
     if pool.machine.gpu_counts:
         message = f"machine {pool.machine.name} is for GPUs; the system pool has none."
         yield Violation(f"{_PATH}.systemPool.machine", message, "choose a machine without.")
+    if pool.machine.provider is Provider.GKE and pool.machine.architecture == ARM64:
+        # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
+        message = (
+            f"GKE taints nodes with Arm processors, as {pool.machine.name} has, and charts tolerate none."
+        )
+        yield Violation(f"{_PATH}.systemPool.machine", message, "choose a machine with an x86 processor.")
     if pool.min_nodes > pool.max_nodes:
         message = f"is {pool.min_nodes}, more than maxNodes {pool.max_nodes}."
         yield Violation(f"{_PATH}.systemPool.minNodes", message, "lower minNodes or raise maxNodes.")

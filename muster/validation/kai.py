@@ -47,7 +47,7 @@ def kai_rules(stack: Stack) -> list[Violation]:
     if stack.scheduler is not Scheduler.KAI:
         return []
     queues = list(nodes(stack))
-    found = [*_artifacts(stack), *_tpus(stack), *_shards(stack), *_classes(stack)]
+    found = [*_artifacts(stack), *_others(stack), *_shards(stack), *_classes(stack)]
     found += [*_sections(stack), *_names(queues)]
     for node in queues:
         found += _figures(node)
@@ -64,11 +64,11 @@ def _artifacts(stack: Stack) -> Iterator[Violation]:
         yield Violation("muster:artifacts", message, fix)
 
 
-def _tpus(stack: Stack) -> Iterator[Violation]:
+def _others(stack: Stack) -> Iterator[Violation]:
     """A Queue of KAI has figures for gpu, cpu and memory, and no others."""
     for pool in stack.pools:
-        if pool.is_tpu:
-            message = "KAI counts GPUs and no TPUs: no queue could hold them."
+        if pool.is_gpu and not pool.is_nvidia:
+            message = f"KAI counts NVIDIA's GPUs and no {pool.devices}: no queue could hold them."
             yield Violation(f"muster:pools.{pool.name}.machine", message, "use `muster:scheduler: kueue`.")
 
 

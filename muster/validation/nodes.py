@@ -41,6 +41,7 @@ def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
         yield Violation(path, f"{pool.name!r} cannot be the name of a node pool of GKE.", fix)
     yield from _zones(pool, path, cluster)
     yield from _image(pool, cluster.provider, path)
+    yield from _plugin(pool, cluster, path)
     yield from _disks(pool, path)
     yield from _placement(pool, path)
     yield from _network(pool, cluster.provider, path)
@@ -122,13 +123,27 @@ def _image(pool: Pool, provider: Provider, path: str) -> Iterator[Violation]:
     if pool.image is not None and pool.image not in IMAGES[provider]:
         fix = suggestion(pool.image, IMAGES[provider], noun="image")
         yield Violation(f"{path}.image", f"provider {provider} has no image {pool.image}.", fix)
-    elif pool.is_gpu and pool.image is Image.BOTTLEROCKET:
+    elif pool.device == names.NEURON_RESOURCE and pool.image is Image.BOTTLEROCKET:
+        message = f"Bottlerocket has no image with the driver of {pool.devices}."
+        yield Violation(f"{path}.image", message, "write `image: al2023`.")
+    elif pool.is_nvidia and pool.image is Image.BOTTLEROCKET:
         message = (
             "Bottlerocket brings driver, container toolkit and device plugin itself. The GPU Operator keeps "
             "off these nodes, so there are no metrics of its GPUs (dcgm-exporter) and no labels of a GPU."
         )
         fix = "nothing, if that is meant; otherwise write `image: al2023`."
         yield Violation(f"{path}.image", message, fix, level="warning")
+
+
+def _plugin(pool: Pool, cluster: GkeCluster | EksCluster, path: str) -> Iterator[Violation]:
+    """A warning where something else than Muster has to advertise the accelerators. Auto Mode does it itself:
+    https://docs.aws.amazon.com/eks/latest/userguide/automode.html
+    """
+    is_auto = isinstance(cluster, EksCluster) and cluster.is_auto
+    if pool.device == names.NEURON_RESOURCE and not is_auto:
+        message = f"Muster does not install the device plugin that advertises {pool.device}."
+        fix = "install Neuron's: https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html"
+        yield Violation(f"{path}.machine", message, f"{fix}.", level="warning")
 
 
 def _disks(pool: Pool, path: str) -> Iterator[Violation]:

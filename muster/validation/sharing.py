@@ -30,8 +30,9 @@ def _pool(pool: Pool, cluster: Cluster) -> Iterator[Violation]:
     if not pool.is_gpu:
         yield Violation(f"{path}.sharing", "the pool has no GPU to share.", _OFF)
         return
-    if pool.is_tpu:
-        yield Violation(f"{path}.sharing", "the chips of a TPU cannot be shared.", _OFF)
+    if not pool.is_nvidia:
+        message = f"{pool.devices} cannot be shared: Muster shares NVIDIA's GPUs alone."
+        yield Violation(f"{path}.sharing", message, _OFF)
         return
     yield from _mig(pool, path) if kind is Sharing.MIG else _shares(pool, path)
     yield from _reachable(pool, cluster, path)

@@ -18,6 +18,7 @@ from muster.components.clusters.eks.network import Network
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
+from muster.model.machines import AMD64, ARM64, Machine
 from muster.model.node_groups import group_name, sizes
 from muster.model.node_labels import node_labels
 from muster.model.nodes import Image
@@ -26,13 +27,9 @@ from muster.model.pools import Pool
 _COUNTS: Final = ["scalingConfig.desiredSize"]
 _TIMEOUTS: Final = pulumi.CustomTimeouts(create="60m", update="90m", delete="60m")
 _CAPACITY: Final = {Capacity.SPOT: "SPOT", Capacity.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
-# (image, has GPUs) -> AMI type. The NVIDIA ones hold driver and container toolkit.
-_AMI: Final = {
-    (Image.AL2023, False): "AL2023_x86_64_STANDARD",
-    (Image.AL2023, True): "AL2023_x86_64_NVIDIA",
-    (Image.BOTTLEROCKET, False): "BOTTLEROCKET_x86_64",
-    (Image.BOTTLEROCKET, True): "BOTTLEROCKET_x86_64_NVIDIA",
-}
+_PROCESSORS: Final = {AMD64: "x86_64", ARM64: "ARM_64"}
+# The NVIDIA ones hold driver and container toolkit, the Neuron ones the driver.
+_VARIANTS: Final = {names.GPU_RESOURCE: "NVIDIA", names.NEURON_RESOURCE: "NEURON"}
 
 
 class NodeGroups:
@@ -80,12 +77,12 @@ class NodeGroups:
             name,
             template,
             instance_types=None if pool.capacity is Capacity.CAPACITY_BLOCK else [pool.machine.name],
-            ami_type=_AMI[pool.image or Image.AL2023, pool.is_gpu],
+            ami_type=_ami(pool.image, pool.machine, pool.device if pool.is_gpu else ""),
             capacity_type=_CAPACITY.get(pool.capacity, "ON_DEMAND"),
             zones=(zone,),
             size=size,
             labels=node_labels(pool, described),
-            taints=[_gpu_taint()] if pool.is_gpu else None,
+            taints=[_taint(pool)] if pool.is_gpu else None,
             # A gang's node is not taken away under it, and a reservation has none to put in its place.
             repair=pool.capacity in (Capacity.ON_DEMAND, Capacity.SPOT),
             # The default launches a new node before it ends the old one: a full reservation has none to give.
@@ -115,7 +112,7 @@ class NodeGroups:
             names.SYSTEM_POOL,
             template,
             instance_types=[size.machine.name],
-            ami_type=_AMI[Image.AL2023, False],
+            ami_type=_ami(Image.AL2023, size.machine),
             capacity_type="ON_DEMAND",
             zones=described.zones,
             size=(size.min_nodes, size.max_nodes),
@@ -234,17 +231,22 @@ def template_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
     found = {f"{_TEMPLATE}label/{key}": value for key, value in node_labels(pool, cluster).items()}
     found[f"{_TEMPLATE}resources/ephemeral-storage"] = f"{pool.boot_disk_gib}Gi"
     if pool.is_gpu:
-        found[f"{_TEMPLATE}taint/{names.GPU_TAINT_KEY}"] = f"{names.GPU_TAINT_VALUE}:{names.GPU_TAINT_EFFECT}"
-        found[f"{_TEMPLATE}resources/{names.GPU_RESOURCE}"] = str(pool.slots_per_node)
+        found[f"{_TEMPLATE}taint/{pool.device}"] = f"{names.GPU_TAINT_VALUE}:{names.GPU_TAINT_EFFECT}"
+        found[f"{_TEMPLATE}resources/{pool.device}"] = str(pool.slots_per_node)
     if pool.efa:
         found[f"{_TEMPLATE}resources/{names.EFA_RESOURCE}"] = str(pool.machine.efa)
     return dict(sorted(found.items()))
 
 
-def _gpu_taint() -> aws.eks.NodeGroupTaintArgs:
-    return aws.eks.NodeGroupTaintArgs(
-        key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NO_SCHEDULE"
-    )
+def _ami(image: Image | None, machine: Machine, device: str = "") -> str:
+    variant, processor = _VARIANTS.get(device, ""), _PROCESSORS[machine.architecture]
+    if image is Image.BOTTLEROCKET:
+        return "_".join(filter(None, ("BOTTLEROCKET", processor, variant)))
+    return f"AL2023_{processor}_{variant or 'STANDARD'}"
+
+
+def _taint(pool: Pool) -> aws.eks.NodeGroupTaintArgs:
+    return aws.eks.NodeGroupTaintArgs(key=pool.device, value=names.GPU_TAINT_VALUE, effect="NO_SCHEDULE")
 
 
 def _scaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:

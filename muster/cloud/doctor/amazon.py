@@ -14,8 +14,16 @@ from muster.model.pools import Capacity, Pool
 
 # EC2's quotas count vCPUs, by instance family and purchase option:
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
-_ON_DEMAND: Final = {"g": "L-DB2E81BA", "p": "L-417A185B"}
-_SPOT: Final = {"g": "L-3819A6DF", "p": "L-7212CCBC", "p5": "L-C4BD4855"}
+_G: Final = ("L-DB2E81BA", "L-3819A6DF")
+_QUOTAS: Final = {
+    "g": _G,
+    "gr": _G,
+    "p": ("L-417A185B", "L-7212CCBC"),
+    "p5": ("L-417A185B", "L-C4BD4855"),
+    "inf": ("L-1945791B", "L-B5D1601B"),
+    "trn": ("L-2C3B7624", "L-6B0D517C"),
+}
+"""Family -> the quota on demand, and that of Spot."""
 _FAMILY: Final = re.compile(r"(?P<letter>[a-z]+?)(?P<number>\d+)")
 LOGIN: Final = "run `aws sso login`, or give the job a role"
 
@@ -63,8 +71,8 @@ def _code(pool: Pool) -> str | None:
     family = _FAMILY.match(pool.machine.name)
     if not pool.is_gpu or family is None or pool.capacity is Capacity.CAPACITY_BLOCK:
         return None
-    table = _SPOT if pool.capacity is Capacity.SPOT else _ON_DEMAND
-    return table.get(family["letter"] + family["number"]) or table.get(family["letter"])
+    quotas = _QUOTAS.get(family["letter"] + family["number"]) or _QUOTAS.get(family["letter"])
+    return quotas[pool.capacity is Capacity.SPOT] if quotas else None
 
 
 def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:

@@ -12,6 +12,7 @@ from muster.cloud.doctor import (
     admission,
     amazon,
     google,
+    machines,
     network_policies,
     node_pools,
     programs,
@@ -97,6 +98,7 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
             ("APIs", lambda: google.check_apis(cluster, here)),
             ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
             ("zones", lambda: google.check_zones(cluster, pools, here)),
+            ("machines", lambda: machines.check_google(cluster, pools, here)),
         ]
         return [
             ("support", lambda: support.check_support(stack, today=day)),
@@ -114,6 +116,7 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
                 lambda: amazon.check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
             ),
             ("zones", lambda: amazon.check_zones(cluster, pools, aws.client("ec2", region))),
+            ("machines", lambda: machines.check_ec2(pools, aws.client("ec2", region))),
         ]
         sts = partial(aws.client, "sts", region)
         return [("cloud", lambda: _signed_in(amazon.check_credentials(cluster, sts()), amazon.LOGIN, others))]

@@ -38,11 +38,6 @@ def refreshed(known: PriceTable, stack: Stack, *, day: date, cloud: Google | Non
     return PriceTable((*found, *(price for price in known.prices if _key(price) not in replaced)))
 
 
-def without_price(table: PriceTable, stack: Stack) -> list[Pool]:
-    """The pools for whose machine no price is known."""
-    return [pool for pool in stack.pools if table.of(pool, stack.cluster) is None]
-
-
 def _is_settled(price: Price | None, day: date) -> bool:
     return price is not None and (price.read >= day or not price.source.startswith(_FROM_A_LIST))
 

@@ -16,7 +16,7 @@ from muster.controller.gangs.uncopied import Uncopied
 from muster.controller.kube.resource import LARGEST_SHARED
 from muster.model import pods
 from muster.model.gangpolicy import FlavorPolicy
-from muster.model.names import GPU_RESOURCE, TPU_RESOURCE
+from muster.model.names import GPU_RESOURCE
 from muster.model.pods import Amounts
 
 _MOST: Final = 4096
@@ -56,8 +56,9 @@ class Demand:
         """A node has GPUs for several of its pods: so many pods are not so many nodes."""
         gpus = self.needs.amounts.get(GPU_RESOURCE)
         if gpus is None:
-            chips = self.needs.amounts.get(TPU_RESOURCE)
-            return chips is not None and 0 < 2 * chips <= self.flavor.node.get(TPU_RESOURCE, 0)
+            device = self.flavor.device
+            count = self.needs.amounts.get(device)
+            return count is not None and 0 < 2 * count <= self.flavor.node.get(device, 0)
         # In whole numbers: to compare fractions takes ten times as long, and every text asks for it.
         return 0 < 2 * gpus.numerator <= self.flavor.gpus_per_node * gpus.denominator
 

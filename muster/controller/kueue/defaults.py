@@ -20,6 +20,7 @@ from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import choose, mapping, requests_device
+from muster.controller.kueue.jobs import DEVICE_TAINTS
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.queuetree import QueueTree, Space
@@ -33,15 +34,6 @@ QueueTreeCache = Callable[[], QueueTree]
 _CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
-# Resource -> the taint of the nodes that have it.
-_TAINTS: Final = {
-    names.GPU_RESOURCE: Taint(
-        key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect=names.GPU_TAINT_EFFECT
-    ),
-    names.TPU_RESOURCE: Taint(
-        key=names.TPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect=names.GPU_TAINT_EFFECT
-    ),
-}
 # As the policy of Ray's age reads a version (muster/render/ray.py).
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)(\.|\Z)")
 Path = tuple[str | int, ...]
@@ -209,7 +201,7 @@ def _tolerations(patch: _Patch, template: _Template, tree: QueueTree) -> None:
     """Of the taint of nodes with GPUs or TPUs, for pods that request one: without it no queue assigns them a
     pool.
     """
-    for resource, taint in _TAINTS.items():
+    for resource, taint in DEVICE_TAINTS.items():
         asks = requests_device(template.body, resource, parts=tree.kai)
         if asks and not template.tolerates(taint):
             toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
@@ -229,7 +221,7 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
         old = held.get(template.name)
         if old is None or any(
             requests_device(old.body, resource, parts=tree.kai) and old.tolerates(taint)
-            for resource, taint in _TAINTS.items()
+            for resource, taint in DEVICE_TAINTS.items()
         ):
             _tolerations(patch, template, tree)
         if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():

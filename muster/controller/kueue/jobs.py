@@ -16,18 +16,20 @@ from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec,
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import (
+    DEVICE_RESOURCES,
     GPU_TAINT_EFFECT,
-    GPU_TAINT_KEY,
     GPU_TAINT_VALUE,
     LEAST_AT_ONCE,
     POOL_LABEL,
-    TPU_TAINT_KEY,
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 
-_GPU_TAINT: Final = Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
-_TPU_TAINT: Final = Taint(key=TPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
+# Resource -> the taint of the nodes that have it.
+DEVICE_TAINTS: Final = {
+    resource: Taint(key=resource, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
+    for resource in DEVICE_RESOURCES
+}
 # What KubeRay gives to the container that submits, and Kueue counts, where a RayJob leaves it out
 # (ray-operator/controllers/ray/common/job.go, pkg/controller/jobs/rayjob/rayjob_controller.go).
 _SUBMITTER: Final = Container(resources=ResourceNeeds(requests={"cpu": "500m", "memory": "200Mi"}))
@@ -96,15 +98,14 @@ KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, C
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
-    any. `tolerates_gpus`, `tolerates_tpus`: it may run on nodes with GPUs or TPUs, which have a taint each.
+    any. `tolerated`: the accelerators on whose nodes it may run, which have a taint each, by their resource.
     """
 
     name: str
     count: int
     amounts: Amounts
     pool: str
-    tolerates_gpus: bool
-    tolerates_tpus: bool = False
+    tolerated: frozenset[str]
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -158,8 +159,7 @@ def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bo
 def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     return (
         pod_set.pool == before.pool
-        and pod_set.tolerates_gpus == before.tolerates_gpus
-        and pod_set.tolerates_tpus == before.tolerates_tpus
+        and pod_set.tolerated == before.tolerated
         and pod_set.count <= before.count
         and all(amount <= before.amounts.get(name, 0) for name, amount in pod_set.amounts.items())
     )
@@ -171,6 +171,9 @@ def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         count=count,
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
-        tolerates_gpus=is_tolerated(_GPU_TAINT, template.spec.tolerations),
-        tolerates_tpus=is_tolerated(_TPU_TAINT, template.spec.tolerations),
+        tolerated=frozenset(
+            resource
+            for resource, taint in DEVICE_TAINTS.items()
+            if is_tolerated(taint, template.spec.tolerations)
+        ),
     )

@@ -56,25 +56,25 @@ class Pools:
 
 def _suits(pod_set: JobPodSet, flavor: FlavorPolicy) -> bool:
     has_devices = all(flavor.node.get(name) for name in names.DEVICE_RESOURCES if pod_set.amounts.get(name))
-    tolerates = pod_set.tolerates_tpus if flavor.is_tpu else pod_set.tolerates_gpus
-    return has_devices and (tolerates or not flavor.gpu_taint)
+    return has_devices and (flavor.device in pod_set.tolerated or not flavor.gpu_taint)
 
 
 def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
-    """Pods to which Kueue assigns no pool, because all that are left to them have a taint: that of GPUs
-    or of TPUs."""
+    """Pods to which Kueue assigns no pool, because all that are left to them have the taint of their
+    accelerators.
+    """
     for pod_set in job_pod_sets:
         if not pod_set.count or pools.suited(pod_set):
             continue
-        if pools.suited(replace(pod_set, tolerates_gpus=True)):
-            yield _untolerated(pod_set, names.GPU_TAINT_KEY, "GPUs")
-        elif pools.suited(replace(pod_set, tolerates_tpus=True)):
-            yield _untolerated(pod_set, names.TPU_TAINT_KEY, "TPUs")
+        for key in names.DEVICE_RESOURCES:
+            if pools.suited(replace(pod_set, tolerated=frozenset({key}))):
+                yield _untolerated(pod_set, key)
+                break
 
 
-def _untolerated(pod_set: JobPodSet, key: str, devices: str) -> str:
+def _untolerated(pod_set: JobPodSet, key: str) -> str:
     return (
-        f"{pod_set.name} does not tolerate the taint {key} of nodes with {devices}, and "
+        f"{pod_set.name} does not tolerate the taint {key} of nodes with {names.DEVICES[key]}s, and "
         "no other nodes are available to it; add to the tolerations of its pod template: "
         f"{{key: {key}, operator: Exists}}"
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from muster.config.today import today
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.stack import Stack
@@ -123,7 +124,7 @@ def diff_stack(
             head_plan=head.plan,
         )
     changes = compare(base.stack, head.stack)
-    pools = pool_costs(changes.pools, base.stack, head.stack, prices)
+    pools = pool_costs(changes.pools, base.stack, head.stack, prices, day=today())
     played = _replay(base.stack, head.stack, replay)
     used = {} if snapshot is None else current_usage(changes, snapshot)
     return StackDiff(

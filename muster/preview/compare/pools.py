@@ -6,6 +6,7 @@ always exist to all nodes. Not responsible for the prices themselves (muster.mod
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
 from muster.model.pools import Pool
@@ -25,11 +26,14 @@ class PoolChange:
 
 @dataclass(frozen=True, slots=True)
 class HourlyCost:
-    """What an hour of one side of a pool costs. `price` is None where the pool does not exist."""
+    """What an hour of one side of a pool costs. `price` is None where the pool does not exist. `is_old`: the
+    price was read more than 90 days ago.
+    """
 
     least: Decimal
     most: Decimal
     price: Price | None
+    is_old: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,27 +96,30 @@ def pool_changes(before: Mapping[str, Pool], after: Mapping[str, Pool]) -> tuple
 
 
 def pool_costs(
-    pools: Iterable[PoolChange], base: Stack | None, head: Stack | None, prices: PriceTable
+    pools: Iterable[PoolChange], base: Stack | None, head: Stack | None, prices: PriceTable, *, day: date
 ) -> tuple[PoolCost, ...]:
-    """The cost of each changed pool on both sides."""
+    """The cost of each changed pool on both sides. `day`: today."""
     return tuple(
         PoolCost(
             pool=each,
-            before=hourly_cost(each.before, base, prices),
-            after=hourly_cost(each.after, head, prices),
+            before=hourly_cost(each.before, base, prices, day=day),
+            after=hourly_cost(each.after, head, prices, day=day),
         )
         for each in pools
     )
 
 
-def hourly_cost(pool: Pool | None, stack: Stack | None, prices: PriceTable) -> HourlyCost | None:
+def hourly_cost(
+    pool: Pool | None, stack: Stack | None, prices: PriceTable, *, day: date
+) -> HourlyCost | None:
     """The cost of one side; None without a price. A pool that does not exist costs nothing."""
     if pool is None or stack is None:
         return HourlyCost(Decimal(0), Decimal(0), None)
     price = prices.of(pool, stack.cluster)
     if price is None:
         return None
-    return HourlyCost(pool.min_nodes * price.hourly, pool.max_nodes * price.hourly, price)
+    least, most = pool.min_nodes * price.hourly, pool.max_nodes * price.hourly
+    return HourlyCost(least, most, price, price.is_old(day))
 
 
 def total_cost(costs: Iterable[PoolCost]) -> TotalCost | None:

@@ -9,6 +9,7 @@ from muster.preview.compare.pools import PoolCost
 from muster.preview.document import Items, Section, Table, Text, UntrustedText, join_names
 
 _MOST_ORDERED: Final = 40
+_OLD: Final = " (more than 90 days ago: `muster doctor --prices` reads it again)"
 _HEAD: Final = (
     "Pool",
     "Nodes",
@@ -56,15 +57,15 @@ def _row(cost: PoolCost) -> tuple[Text, ...]:
 def _sources(costs: tuple[PoolCost, ...]) -> Iterator[Text]:
     """The source of each price in use, once."""
     sides = (side for each in costs for side in (each.before, each.after))
-    found = {side.price for side in sides if side is not None and side.price is not None}
-    known = sorted(found, key=lambda each: (each.machine, each.region))
-    for price in known:
+    found = {(side.price, side.is_old) for side in sides if side is not None and side.price is not None}
+    known = sorted(found, key=lambda each: (each[0].machine, each[0].region))
+    for price, is_old in known:
         yield (
             UntrustedText(price.machine),
             " in ",
             UntrustedText(price.region),
             f", {price.capacity.value}: {price.currency} {price.hourly} a node and hour, ",
-            f"read {price.read} in ",
+            f"read {price.read}{_OLD if is_old else ''} in ",
             UntrustedText(price.source),
             ".",
         )

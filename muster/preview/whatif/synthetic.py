@@ -77,7 +77,7 @@ class _Maker:
             count=1,
             requests=amounts,
             node_selector={names.POOL_LABEL: pool.name},
-            tolerations=(Toleration(pool.device_taint, "Exists", "", "NoSchedule"),),
+            tolerations=(Toleration(pool.device, "Exists", "", "NoSchedule"),),
             assigned=1 if holds else None,
             flavors={pool.device: pool.flavor} if holds else {},
             usage=amounts if holds else {},

@@ -11,7 +11,7 @@ requested. So the flavor does not have it, and a GPU pod tolerates `nvidia.com/g
 a second taint to the nodes of a queued pool, and another to arm64 nodes; they distinguish nothing, and the
 flavor tolerates them.
 
-Of TPUs the same holds with `google.com/tpu`, a taint that GKE puts on their nodes. GKE chooses a slice by two
+Of other accelerators the same holds with their resource as the taint. GKE chooses a slice of TPUs by two
 labels of the pods' node selectors, which come from the flavor.
 """
 
@@ -22,6 +22,7 @@ from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.gpu_operator import cloud_of
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
+from muster.model.machines import ARM64
 from muster.model.pools import Pool
 from muster.model.providers import NodeCloud
 from muster.model.stack import Stack
@@ -29,7 +30,6 @@ from muster.render.manifest import Manifest, kueue
 
 # GKE taints arm64 nodes with it, unless the node pool says otherwise. Source: TaintConfig,
 # https://docs.cloud.google.com/dotnet/docs/reference/Google.Cloud.Container.V1/latest, read 2026-11-27.
-_ARCHITECTURE: Final = "kubernetes.io/arch"
 # GPUs that come with a Grace CPU.
 _ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
@@ -47,7 +47,7 @@ def flavors(stack: Stack) -> list[Manifest]:
 
 
 def device_taint(pool: Pool) -> dict[str, str]:
-    return {"key": pool.device_taint, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
+    return {"key": pool.device, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
 def _pool(pool: Pool, stack: Stack) -> Manifest:
@@ -72,8 +72,10 @@ def _pool(pool: Pool, stack: Stack) -> Manifest:
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
     found += _class_of(pool, stack)
-    if cloud_of(stack.cluster) is NodeCloud.GKE and pool.accelerator and pool.accelerator.name in _ON_ARM:
-        found.append(_ARCHITECTURE)
+    is_arm = pool.machine.architecture == ARM64 or (pool.accelerator and pool.accelerator.name in _ON_ARM)
+    if cloud_of(stack.cluster) is NodeCloud.GKE and is_arm:
+        # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
+        found.append(names.ARCHITECTURE_LABEL)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
 
 

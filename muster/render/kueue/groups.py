@@ -3,14 +3,13 @@ that cover what pools have replace the pools' own.
 
 cpu, memory and nvidia.com/gpu of every pool are in one group: Kueue gives a pod one flavor for each group,
 and a GPU pod needs its CPU from the node that has its GPU. CPU pools come first with a GPU quota of 0, so
-that a pod without a GPU is assigned to a CPU pool first. google.com/tpu joins them where a pool has TPUs,
-and so do other resources of the nodes (`resources` of a pool).
+that a pod without a GPU is assigned to a CPU pool first. The resources of other accelerators (TPUs, AMD,
+Neuron) join them where a pool has some, and so do other resources of the nodes (`resources` of a pool).
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from muster.model import names
 from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pools
 from muster.model.pools import Pool
 from muster.model.quantities import format_count, format_cpu, format_memory
@@ -37,7 +36,9 @@ def resource_groups(
     requests it.
     """
     pools, others = list(pools), tuple(others)
-    covered = list(dict.fromkeys([*COVERED, *_tpus(pools), *_of_nodes(pools), *other_resources(allowance)]))
+    covered = list(
+        dict.fromkeys([*COVERED, *_devices(pools), *_of_nodes(pools), *other_resources(allowance)])
+    )
     flavors = []
     for pool in () if replaces_pools(others) else pools:
         own = quota(rest, allowance, pool, weight=weight)
@@ -61,8 +62,8 @@ def with_uncounted_devices(groups: list[Manifest]) -> list[Manifest]:
     return [{"coveredResources": covered, "flavors": flavors}, *groups[1:]]
 
 
-def _tpus(pools: Iterable[Pool]) -> list[str]:
-    return [names.TPU_RESOURCE] if any(pool.is_tpu for pool in pools) else []
+def _devices(pools: Iterable[Pool]) -> list[str]:
+    return [pool.device for pool in pools if pool.is_gpu]
 
 
 def _of_nodes(pools: Iterable[Pool]) -> list[str]:

@@ -34,7 +34,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
         found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
         found += _labels(at(path, "nodeLabels"), said.node_labels, taken=own)
-        found += _taints(path, said.node_taints, brought=pool.device_taint if pool.is_gpu else "")
+        found += _taints(path, said.node_taints, brought=pool.device if pool.is_gpu else "")
         brought = 1 if pool.provisioning_class == names.GKE_QUEUED_CLASS else 0
         found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu, brought=brought)
         found += _topology_of(stack, path, said.topology, labels={**own, **said.node_labels})
@@ -168,12 +168,9 @@ def _tolerations(
             yield Violation(where, message, "remove it; GPU pods have the toleration in their template.")
 
 
-_TAINT_KEYS: Final = (names.GPU_TAINT_KEY, names.TPU_TAINT_KEY)
-
-
 def _tolerates_gpus(toleration: Toleration) -> bool:
     if toleration.effect not in (None, Effect.NO_SCHEDULE):
         return False
     if toleration.operator is Operator.EXISTS:
-        return toleration.key in ("", *_TAINT_KEYS)
-    return toleration.key in _TAINT_KEYS and toleration.value == names.GPU_TAINT_VALUE
+        return toleration.key in ("", *names.DEVICE_RESOURCES)
+    return toleration.key in names.DEVICE_RESOURCES and toleration.value == names.GPU_TAINT_VALUE

@@ -17,7 +17,7 @@ from muster.artifacts.oci.web import Web
 from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import admission, amazon, google, programs, sources, state, support
+from muster.cloud.doctor import admission, amazon, google, machines, programs, sources, state, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.cloud.google import GoogleError
@@ -26,7 +26,11 @@ from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import KubeconfigError, connect
 from muster.live.web import Web as ClusterWeb
 from muster.model import names
+from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
+from muster.model.machines import MACHINES, cloud_machine
+from muster.model.pools import Pool
+from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Stack
 from tests.unit.cloud.google_world import cloud
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -161,6 +165,93 @@ def test_zones_that_do_not_sell_a_pool_s_machine_are_named_with_those_that_do() 
     assert found.state is State.FAILED
     assert "g6.2xlarge is not sold in us-east-1b" in found.message
     assert "zones: [us-east-1a]" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("machine", "capacity", "expected"),
+    [
+        ("g6.2xlarge", Capacity.ON_DEMAND, {"L-DB2E81BA": 16}),
+        ("gr6.4xlarge", Capacity.SPOT, {"L-3819A6DF": 32}),
+        ("p5.48xlarge", Capacity.SPOT, {"L-C4BD4855": 384}),
+        ("p6-b300.48xlarge", Capacity.RESERVATION, {"L-417A185B": 384}),
+        ("p6-b300.48xlarge", Capacity.CAPACITY_BLOCK, {}),
+        ("trn2.48xlarge", Capacity.QUEUED, {"L-2C3B7624": 384}),
+        ("inf2.8xlarge", Capacity.SPOT, {"L-B5D1601B": 64}),
+        ("m8g.large", Capacity.ON_DEMAND, {}),
+    ],
+)
+def test_each_family_has_its_quota_of_vcpus(
+    machine: str, capacity: Capacity, expected: dict[str, int]
+) -> None:
+    known = MACHINES[machine]
+    pool = Pool(name="p", machine=known, gpus_per_node=sum(known.gpu_counts), capacity=capacity, max_nodes=2)
+    assert amazon.wanted_vcpus((pool,)) == expected
+
+
+def _described(name: str, vcpus: int, gib: int, **more: Any) -> dict[str, Any]:
+    return {
+        "InstanceType": name,
+        "VCpuInfo": {"DefaultVCpus": vcpus},
+        "MemoryInfo": {"SizeInMiB": gib * 1024},
+        **more,
+    }
+
+
+def test_figures_that_differ_from_those_of_ec2_are_named() -> None:
+    ec2, stub = client("ec2")
+    cpu = stack(Provider.EKS).pools[0]
+    own = cloud_machine(
+        "g9.xlarge",
+        Provider.EKS,
+        cpu=Millicores(8000),
+        memory=Bytes(31 * GIB),
+        gpus=0,
+        gpu=None,
+        local_disks=0,
+        efa=0,
+        architecture="amd64",
+    )
+    wrong = replace(own, gpu_counts=(2,))
+    gone = replace(own, name="g10.xlarge")
+    trainium = MACHINES["trn1.2xlarge"]
+    pools = [replace(cpu, machine=each) for each in (wrong, gone, trainium)]
+    stub.add_response(
+        "describe_instance_types",
+        {
+            "InstanceTypes": [
+                _described("trn1.2xlarge", 8, 32, NeuronInfo={"NeuronDevices": [{"Count": 1}]}),
+                _described(
+                    "g9.xlarge",
+                    4,
+                    16,
+                    GpuInfo={"Gpus": [{"Count": 1}]},
+                    ProcessorInfo={"SupportedArchitectures": ["arm64"]},
+                ),
+            ]
+        },
+    )
+    missing, other, same = machines.check_ec2(pools, ec2)
+    assert (missing.state, missing.message) == (State.FAILED, "the cloud has no machine g10.xlarge")
+    assert other.message == (
+        "g9.xlarge: 8 vCPUs here, 4 at the cloud, 31744 MiB of memory here, 16384 at the cloud, "
+        "2 accelerators here, 1 at the cloud, amd64 here, arm64 at the cloud"
+    )
+    assert "`node`" in other.fix
+    assert same.state is State.OK
+
+
+def test_figures_are_compared_with_googles_too() -> None:
+    pools = tuple(each for each in stack(Provider.GKE).pools if each.is_gpu)
+    listed = {
+        "guestCpus": 8,
+        "memoryMb": 32768,
+        "accelerators": [{"guestAcceleratorType": "nvidia-l4", "guestAcceleratorCount": 1}],
+    }
+    for changed, expected in ((listed, State.OK), ({**listed, "guestCpus": 9}, State.FAILED)):
+        items = {"zones/us-central1-a": {"machineTypes": [changed]}}
+        with cloud({f"{PROJECT}/aggregated/machineTypes": (200, {"items": items})}) as (_, here):
+            (found,) = machines.check_google(gke(), pools, here)
+        assert found.state is expected
 
 
 def test_the_aws_identity_is_shown() -> None:
@@ -305,7 +396,7 @@ def test_a_cloud_without_a_login_is_one_finding_with_what_it_leaves_out(
     (_, cloud_check, *_) = checks(stack(Provider.GKE), name="here", file=Path("x"))
     (found,) = run_checks([cloud_check])
     assert (found.check, found.state) == ("credentials", State.FAILED)
-    assert found.message.endswith("credentials. Skipped: APIs, GPU quota, zones.")
+    assert found.message.endswith("credentials. Skipped: APIs, GPU quota, zones, machines.")
     assert "gcloud auth application-default login" in found.fix
 
 

@@ -70,10 +70,10 @@ def test_a_capacity_that_no_page_confirms_is_a_warning() -> None:
 
 
 def test_an_unknown_machine_is_answered_with_the_nearest_few_and_with_what_lists_all() -> None:
-    (found,) = choice_rules(Choice(provider=Provider.GKE, machine="e2-standrad-4"), "muster:pools.cpu")
+    (found,) = choice_rules(Choice(provider=Provider.EKS, machine="m6j.large"), "muster:pools.cpu")
     listed = found.fix.partition("Allowed: ")[2].partition(" and ")[0].split(", ")
     assert len(listed) == 5
-    assert "e2-standard-4" in listed
+    assert "m6i.large" in listed
     assert "`node: {cpu: ..., memory: ...}` beside `machine`" in found.fix
     assert found.fix.endswith(" others; see `muster explain pools.machine`.")
 

@@ -3,16 +3,19 @@
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.config import load
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
 from muster.model.machines import MACHINES
 from muster.model.prices import BUILT_IN, PriceTable, read
-from tests.unit.model.model_stacks import CPU, GKE, L4
+from tests.unit.model.model_stacks import GKE, L4
 
+STACKS = Path(__file__).parents[3] / "stacks"
 EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))
 POOL = replace(L4, machine=MACHINES["g5.xlarge"], capacity=Capacity.ON_DEMAND)
 ROW: dict[str, Any] = {
@@ -31,27 +34,59 @@ def _table(**more: Any) -> PriceTable:
     return found
 
 
-def test_every_built_in_price_has_a_source_and_a_date() -> None:
+def test_every_built_in_price_has_a_source_and_a_machine() -> None:
     for price in BUILT_IN.prices:
-        assert price.source.startswith("https://")
-        assert price.machine in MACHINES
-        assert price.read > date(2026, 1, 1)
+        assert price.source.startswith("https://"), price
+        assert price.machine in MACHINES, price
+        assert price.hourly > 0, price
+
+
+@pytest.mark.parametrize("name", ["eks-dev", "eks-prod", "gke-dev", "gke-prod", "kai-prod"])
+def test_every_shipped_stack_of_a_cloud_has_prices(name: str) -> None:
+    stack = load(STACKS / f"Pulumi.{name}.yaml")
+    priced = [pool.name for pool in stack.pools if BUILT_IN.of(pool, stack.cluster)]
+    assert "cpu" in priced
+    # Capacity blocks, flex-start, Spot on EC2 and N1 with attached GPUs are on no list.
+    rest = {
+        (pool.capacity, pool.machine.name.partition("-")[0])
+        for pool in stack.pools
+        if pool.name not in priced
+    }
+    assert all(capacity is not Capacity.ON_DEMAND for capacity, _ in rest), rest
 
 
 def test_a_users_price_goes_before_ours_and_ours_stay() -> None:
-    mine = _table().before(BUILT_IN).of(POOL, EKS)
-    elsewhere = _table(region="us-west-2").before(BUILT_IN).of(POOL, EKS)
-    assert (mine and mine.hourly) == Decimal("0.75")
-    assert (elsewhere and elsewhere.hourly) == Decimal("1.006")
+    elsewhere = replace(EKS, region="us-west-2", zones=("us-west-2a",))
+    mine = _table(region="us-west-2").before(BUILT_IN)
+    assert [price and price.hourly for price in (mine.of(POOL, elsewhere), mine.of(POOL, EKS))] == [
+        Decimal("0.75"),
+        Decimal("1.006"),
+    ]
+    assert _table().before(BUILT_IN).of(POOL, EKS) == _table().of(POOL, EKS)
 
 
-def test_queued_nodes_of_eks_cost_what_nodes_on_demand_cost() -> None:
-    assert BUILT_IN.of(replace(POOL, capacity=Capacity.QUEUED), EKS) is not None
-    assert BUILT_IN.of(replace(POOL, capacity=Capacity.SPOT), EKS) is None
+def test_queued_and_reserved_nodes_of_eks_cost_what_nodes_on_demand_cost() -> None:
+    found = {
+        capacity: BUILT_IN.of(replace(POOL, capacity=capacity), EKS)
+        for capacity in (Capacity.ON_DEMAND, Capacity.QUEUED, Capacity.RESERVATION, Capacity.SPOT)
+    }
+    assert found.pop(Capacity.SPOT) is None
+    assert {price and price.hourly for price in found.values()} == {Decimal("1.006")}
 
 
-def test_a_machine_without_a_source_has_no_price() -> None:
-    assert [BUILT_IN.of(pool, GKE) for pool in (CPU, L4)] == [None, None]
+def test_a_node_with_attached_gpus_has_no_price_because_it_depends_on_how_many() -> None:
+    attached = replace(L4, machine=MACHINES["n1-standard-8"], capacity=Capacity.SPOT)
+    assert BUILT_IN.of(attached, GKE) is None
+
+
+def test_a_price_is_old_after_ninety_days() -> None:
+    price = _table(read=date(2026, 7, 20)).prices[0]
+    assert not price.is_old(date(2026, 10, 18))
+    assert price.is_old(date(2026, 10, 19))
+
+
+def test_a_machine_that_a_stack_describes_can_have_a_price() -> None:
+    assert _table(machine="x9-mega.metal").prices[0].machine == "x9-mega.metal"
 
 
 @pytest.mark.parametrize(

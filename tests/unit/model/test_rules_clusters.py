@@ -85,6 +85,7 @@ def test_sound_clusters_and_pools_break_no_rule() -> None:
         ({"network": GkeNetwork(pods="10.4.0.0/20")}, "network.pods"),
         ({"network": GkeNetwork(pods="ten")}, "network.pods"),
         ({"system_pool": SystemPool(machine=MACHINES["g2-standard-4"])}, "systemPool.machine"),
+        ({"system_pool": SystemPool(machine=MACHINES["c4a-standard-4"])}, "systemPool.machine"),
         (
             {"system_pool": SystemPool(machine=MACHINES["e2-standard-4"], min_nodes=9)},
             "systemPool.minNodes",

@@ -143,7 +143,7 @@ def test_costs_have_a_source_and_others_are_not_priced() -> None:
     text = format_comment(report_of([_diff(_eks(10), _eks(20))]))
     assert "| USD 1.01 to 10.06 → 1.01 to 20.12 |" in text
     assert "- Money an hour at most: USD 10.06 → 20.12; not priced: `h100`." in text
-    assert "on-demand: USD 1.006 a node and hour, read 2026-06-17 in `https://" in text
+    assert "on-demand: USD 1.006 a node and hour, read 2026-07-20 (more than 90 days ago: " in text
     assert "- GPU-hours a day at most, of the pools that change: 2160 → 4320." in text
 
 

@@ -371,7 +371,11 @@ AMAZON_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         "ecr:GetDownloadUrlForLayer",
         "sts:GetCallerIdentity",
     ),
-    "muster doctor": ("servicequotas:GetServiceQuota", "ec2:DescribeInstanceTypeOfferings"),
+    "muster doctor": (
+        "servicequotas:GetServiceQuota",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeInstanceTypes",
+    ),
     "make backend, pulumi's state and secrets": (
         "kms:CreateAlias",
         "kms:Encrypt",

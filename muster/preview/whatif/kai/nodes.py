@@ -59,7 +59,7 @@ def _machine_node(pool: Pool) -> Node:
     taints: tuple[Taint, ...] = ()
     if pool.is_gpu:
         room[pool.device] = pool.slots_per_node
-        taints = (Taint(pool.device_taint, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT),)
+        taints = (Taint(pool.device, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT),)
     labels = {names.POOL_LABEL: pool.name, **pool.labels, **pool.device_labels}
     return Node(name=pool.name, room=room, labels=labels, taints=taints)
 

@@ -1,0 +1,110 @@
+"""A stack's machines as their cloud describes them, compared with the table's figures or those of `node`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from muster.cloud.amazon import answered as answered_by_amazon
+from muster.cloud.doctor.findings import Finding, failed, passed
+from muster.cloud.google import Google, answered
+from muster.model.clusters import GkeCluster
+from muster.model.machines import AMD64, ARM64, Machine
+from muster.model.pools import Pool
+from muster.model.quantities import MIB
+
+# The clouds name processors in two ways.
+_PROCESSORS: Final = {"x86_64": AMD64, "X86_64": AMD64, "arm64": ARM64, "ARM64": ARM64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """What the cloud says. `accelerators` and `architecture` are None where it does not say."""
+
+    vcpus: int
+    memory_mib: int
+    accelerators: int | None
+    architecture: str | None
+
+
+def check_ec2(pools: Iterable[Pool], ec2: Any) -> Iterator[Finding]:
+    """Compare with DescribeInstanceTypes. Raises AmazonError."""
+    machines = _machines(pools)
+    wanted = [{"Name": "instance-type", "Values": sorted(machines)}]
+    found = answered_by_amazon(lambda: ec2.describe_instance_types(Filters=wanted))["InstanceTypes"]
+    yield from _compare(machines, {each["InstanceType"]: _of_ec2(each) for each in found})
+
+
+def check_google(cluster: GkeCluster, pools: Iterable[Pool], google: Google) -> Iterator[Finding]:
+    """Compare with Compute Engine's machine types. Raises GoogleError."""
+    compute = google.service("compute", "v1")
+    machines, figures = _machines(pools), {}
+    for name in machines:
+        asked = compute.machineTypes().aggregatedList(project=cluster.project, filter=f"name={name}")
+        listed = _answer(asked)
+        zones = listed.get("items", {}).values()
+        entry = next((each for zone in zones for each in zone.get("machineTypes", [])), None)
+        if entry is not None:
+            figures[name] = _of_google(entry, machines[name])
+    yield from _compare(machines, figures)
+
+
+def _answer(request: Any) -> Any:
+    return answered(lambda: request)
+
+
+def _machines(pools: Iterable[Pool]) -> dict[str, Machine]:
+    return {pool.machine.name: pool.machine for pool in pools}
+
+
+def _of_ec2(entry: Mapping[str, Any]) -> _Figures:
+    devices = [
+        *entry.get("GpuInfo", {}).get("Gpus", []),
+        *entry.get("NeuronInfo", {}).get("NeuronDevices", []),
+    ]
+    processors = entry.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
+    return _Figures(
+        vcpus=entry["VCpuInfo"]["DefaultVCpus"],
+        memory_mib=entry["MemoryInfo"]["SizeInMiB"],
+        accelerators=sum(each.get("Count", 0) for each in devices),
+        architecture=next((_PROCESSORS[each] for each in processors if each in _PROCESSORS), None),
+    )
+
+
+def _of_google(entry: Mapping[str, Any], machine: Machine) -> _Figures:
+    """Of a machine to which GPUs are attached it lists none, and TPUs not in every case."""
+    listed = entry.get("accelerators", [])
+    is_listed = listed or not machine.gpu_counts
+    count = sum(each.get("guestAcceleratorCount", 0) for each in listed)
+    return _Figures(
+        vcpus=entry["guestCpus"],
+        memory_mib=entry["memoryMb"],
+        accelerators=count if is_listed else None,
+        architecture=_PROCESSORS.get(entry.get("architecture", "")),
+    )
+
+
+def _compare(machines: Mapping[str, Machine], found: Mapping[str, _Figures]) -> Iterator[Finding]:
+    for name, machine in sorted(machines.items()):
+        figures = found.get(name)
+        if figures is None:
+            yield failed("machines", f"the cloud has no machine {name}", "choose another machine.")
+            continue
+        differing = ", ".join(_differences(machine, figures))
+        if differing:
+            fix = "write the cloud's in `node`." if machine.is_own else "report it: the table is wrong."
+            yield failed("machines", f"{name}: {differing}", fix)
+        else:
+            yield passed("machines", f"{name} is as the cloud describes it")
+
+
+def _differences(machine: Machine, figures: _Figures) -> Iterator[str]:
+    """Figures are exact, except for the memory that a person rounds."""
+    if machine.cpu != figures.vcpus * 1000:
+        yield f"{machine.cpu / 1000:g} vCPUs here, {figures.vcpus} at the cloud"
+    memory = machine.memory / MIB
+    if abs(memory - figures.memory_mib) > 0.01 * figures.memory_mib:
+        yield f"{memory:.0f} MiB of memory here, {figures.memory_mib} at the cloud"
+    if figures.accelerators is not None and figures.accelerators not in (machine.gpu_counts or (0,)):
+        yield f"{sum(machine.gpu_counts)} accelerators here, {figures.accelerators} at the cloud"
+    if figures.architecture not in (None, machine.architecture):
+        yield f"{machine.architecture} here, {figures.architecture} at the cloud"
