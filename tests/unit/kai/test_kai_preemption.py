@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
@@ -168,3 +170,40 @@ def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
     marked = {pod.metadata.labels["ray.io/cluster"] for pod in here.pods.values() if preempts_since(pod)}
     assert marked == {"inference"}
     assert not any(is_gated(pod) for pod in here.of("inference"))
+
+
+@POOLS
+@settings(deadline=None, max_examples=12)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    takers=st.lists(
+        st.tuples(st.integers(1, 4), st.sampled_from(["train", "build-preemptible", "build", "inference"])),
+        min_size=1,
+        max_size=2,
+    ),
+    evicts=st.booleans(),
+    crash=st.integers(0, 30),
+)
+def test_whatever_comes_gangs_are_whole_and_training_is_back_in_the_end(
+    pool: str, sizes: list[int], takers: list[tuple[int, str]], evicts: bool, crash: int
+) -> None:
+    """Training fills the pool; the takers want what it holds, or more than there is."""
+    stock = sum(sizes)
+    here = world(stock=stock, quota=stock)
+    here.evicts = evicts
+    for index, size in enumerate(sizes):
+        submit(here, f"train-{index}", pool, size, "train")
+    run(here, 12)
+    for index, (workers, priority) in enumerate(takers):
+        submit(here, f"taker-{index}", pool, workers, priority)
+    here.crash_after = here.writes + crash
+    for _ in range(12):
+        here.tick()
+        for name in here.clusters:
+            assert here.running(name) in (0, len(here.of(name))), f"{name} runs in part"
+    here.crash_after = None
+    for index in range(len(takers)):
+        here.end(f"taker-{index}")
+    run(here, 45)
+    assert [here.running(f"train-{index}") for index in range(len(sizes))] == [size + 1 for size in sizes]
+    assert here.most_nodes <= stock
