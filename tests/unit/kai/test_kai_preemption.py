@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
+from tests.unit.kai.kai_world import queue, replace
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
 
 POOLS = pytest.mark.parametrize("pool", ["l4", "h100"], ids=["placeholders", "requests"])
@@ -81,6 +82,16 @@ def test_higher_priority_preemptible_work_takes_the_quota_of_its_queue(pool: str
 
 
 @POOLS
+def test_nothing_is_bought_where_the_queue_has_room_for_one_of_them_alone(pool: str) -> None:
+    here = training_runs(pool, stock=16)
+    here.queues["team-a"] = queue("team-a", quota=4, limit=5, parent="dep")
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 2)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+    assert here.most_nodes <= 4
+
+
+@POOLS
 @pytest.mark.parametrize(("workers", "priority"), [(5, "inference"), (2, "train")])
 def test_what_kai_would_not_make_room_for_stays_behind_its_gate(
     pool: str, workers: int, priority: str
@@ -150,10 +161,7 @@ def test_a_controller_that_dies_on_the_way_is_followed_by_one_that_goes_on(pool:
 def test_work_is_left_alone_for_its_minimum_runtime() -> None:
     here = training_runs("l4")
     held = here.queues["team-a"]
-    here.queues["team-a"] = type(held)(
-        metadata=held.metadata,
-        spec=type(held.spec)(parent_queue="dep", resources=held.spec.resources, preempt_min_runtime="30m"),
-    )
+    here.queues["team-a"] = replace(held, spec=replace(held.spec, preempt_min_runtime="30m"))
     submit(here, "inference", "l4", 2, "inference")
     run(here, 20)
     assert here.running("training") == 5
