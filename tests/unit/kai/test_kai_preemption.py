@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.controller.kai.actions import Decision
+from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
 from tests.unit.kai.kai_world import queue, replace
+from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
 
 POOLS = pytest.mark.parametrize("pool", ["l4", "h100"], ids=["placeholders", "requests"])
@@ -215,3 +218,22 @@ def test_whatever_comes_gangs_are_whole_and_training_is_back_in_the_end(
     run(here, 45)
     assert [here.running(f"train-{index}") for index in range(len(sizes))] == [size + 1 for size in sizes]
     assert here.most_nodes <= stock
+
+
+def test_the_gang_of_the_highest_priority_is_made_room_for_first_then_the_oldest() -> None:
+    here = training_runs("l4", quota=8)
+    for name, priority in (("low", "build"), ("high", "inference"), ("young", "inference")):
+        submit(here, name, "l4", 1, priority)
+        here.kuberay()
+        here.now += timedelta(minutes=1)
+    view = view_of(here)
+    batches = {}
+    for name in ("low", "high", "young"):
+        snapshot = view.snapshot(here.clusters[name], now=here.now)
+        (batches[name],) = snapshot.batch_snapshots
+        view.gathering.decided(snapshot, Decision(to_preempt=batches[name]))
+    before = {
+        name: set(view.gathering.takers_before(each.cluster.key, preemption_position(each)))
+        for name, each in batches.items()
+    }
+    assert before == {"high": set(), "young": {"l4"}, "low": {"l4"}}
