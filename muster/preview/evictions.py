@@ -6,6 +6,7 @@ Responsible for the wording of a PreemptionChange. The rules are in compare/.
 from collections.abc import Iterator
 
 from muster.preview.compare.changes import Changes
+from muster.preview.compare.kai_rules import KaiRules
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.document import Span, Text, UntrustedText, join_names
 
@@ -31,7 +32,7 @@ def _sentence(changes: Changes, row: PreemptionChange, who: tuple[str, ...], who
     if row.right is None:
         known = tuple(name for name in who if name in changes.before.nodes)
         work = " can now evict work of a lower priority of the same team"
-        return (*join_names(known, most=_NAMES), work) if known else ()
+        return (*join_names(known, most=_NAMES), work, *_takers(changes, known[0])) if known else ()
     pools = tuple(name for name in row.pools if changes.after.pools[name].is_gpu)
     if not pools:
         return ()
@@ -43,6 +44,15 @@ def _sentence(changes: Changes, row: PreemptionChange, who: tuple[str, ...], who
         " on ",
         *join_names(pools, most=_NAMES),
     )
+
+
+def _takers(changes: Changes, team: str) -> Text:
+    """With KAI, by name, what it means where no more nodes come: Muster's gate lets it happen."""
+    rules = changes.rules[1]
+    if not isinstance(rules, KaiRules):
+        return ()
+    high, low = rules.extremes(team)
+    return (": ", UntrustedText(high), " can take the GPUs of ", UntrustedText(low))
 
 
 def _ranks(

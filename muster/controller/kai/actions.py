@@ -86,7 +86,7 @@ class Decision:
     in_line: tuple[TurnPosition, ...] = ()
     """Batches that wait for their turn to make their first request."""
     to_preempt: BatchSnapshot | None = None
-    """The batch that KAI is to make room for, now or in its turn."""
+    """The batch that KAI is to make room for, once it has done so for another."""
 
     @property
     def is_final(self) -> bool:

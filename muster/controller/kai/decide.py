@@ -373,7 +373,7 @@ def _follow(snapshot: BatchSnapshot, policy: GangPolicy, step: Step, late_at: da
 
 
 def _late_at(snapshot: BatchSnapshot, policy: GangPolicy, step: Step) -> datetime | None:
-    """From when it may take room from others: nodes come first, and none that can still come is passed by."""
+    """From when it may take room from others; None while nodes may come in time."""
     match step:
         case AttemptFailed():
             return snapshot.now
@@ -406,7 +406,7 @@ def _preempt_instead_of(snapshot: BatchSnapshot, decision: Decision) -> Decision
         return replace(decision, to_preempt=snapshot, requeue_at=min(each for each in looks if each))
     begun = replace(snapshot, preempts=True)
     actions = (*delete_all(snapshot), *_ungate_preempting(snapshot, preemption.hosts, preemption))
-    return Decision(actions=actions, begins=begun, to_preempt=snapshot)
+    return Decision(actions=actions, begins=begun)
 
 
 def _ungate_preempting(

@@ -122,7 +122,7 @@ class Gathering(TurnIndex):
 
     # Preemption
 
-    def takers_before(self, key: Key, position: PreemptionPosition | None) -> Iterator[str]:
+    def takers_before(self, key: Key, position: PreemptionPosition) -> Iterator[str]:
         """The pools where KAI makes room for another gang, or is to do so before this one."""
         for other in self._pods.store.index_values(RELEASED):
             if other != key:
@@ -131,7 +131,7 @@ class Gathering(TurnIndex):
             if other != key and begun.preempts:
                 yield from begun.pools
         for other, waiting in self._to_preempt.items():
-            if other != key and position is not None and preemption_position(waiting) < position:
+            if other != key and preemption_position(waiting) < position:
                 yield from waiting.pools
 
     def _taken_by(self, key: Hashable) -> Iterator[str]:

@@ -46,7 +46,7 @@ from muster.controller.kai.preemption import (
     preemption_of,
 )
 from muster.controller.kai.queue_capacity import QueueDemand, QueueUsage, Shortfall, Turn, demands_by_queue
-from muster.model.gangpolicy import GangPolicy, KaiPolicy
+from muster.model.gangpolicy import GangPolicy, KaiPolicy, OverQuota
 from muster.model.quantities import read_count
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -352,6 +352,8 @@ class BatchSnapshot(Attempt):
             return None if self.is_provisioned else self.turn[0] + after
         if for_turn:
             return (self.batch.leader.metadata.creation_timestamp or self.now) + after
+        if self._exceeds_limit:
+            return self.now
         in_use = self.cluster_snapshot.rivals.in_use
         is_full = any(
             spec.flavor.max_nodes and in_use.get(spec.pool, 0) + spec.count > spec.flavor.max_nodes
@@ -359,6 +361,14 @@ class BatchSnapshot(Attempt):
             if not spec.shares_nodes
         )
         return self.now if is_full else None
+
+    @property
+    def _exceeds_limit(self) -> bool:
+        """KAI starts it only once other work of its queues has gone, on whatever nodes."""
+        if not self.cluster_snapshot.rivals.gangs:
+            return False
+        demands = [replace(demand, is_preemptible=True) for demand in self.queue_demands]
+        return self.cluster_snapshot.ledger.shortfall(demands, over_quota=OverQuota.ALLOW) is not None
 
     def shortfall(self, policy: GangPolicy) -> Shortfall | None:
         """Why its queue has no room for it. Raises ValueError."""

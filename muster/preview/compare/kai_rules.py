@@ -12,6 +12,7 @@ their chains of parents meet. What is within a quota is never reclaimed.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.model.kai import within
 from muster.model.kai.priorities import NON_PREEMPTIBLE, effective
@@ -41,6 +42,8 @@ class KaiProfile:
     steps: tuple[tuple[str, tuple[Step, ...]], ...]
     highest: int
     lowest: int
+    extremes: tuple[str, str]
+    """The names of these priorities."""
 
     @property
     def is_preemptible(self) -> bool:
@@ -73,6 +76,9 @@ class KaiRules:
     def can_preempt_within(self, team: str) -> bool:
         found = self.profiles.get(team)
         return found is not None and found.is_preemptible and found.highest > found.lowest
+
+    def extremes(self, team: str) -> tuple[str, str]:
+        return self.profiles[team].extremes
 
 
 def _profiles(stack: Stack) -> dict[str, KaiProfile]:
@@ -136,12 +142,15 @@ def _step(figures: Figures) -> Step:
     return Step(has=figures.quota != 0, exceeds=not within(figures.limit, figures.quota))
 
 
-def _ranks(stack: Stack, teams: Iterable[Team]) -> dict[str, int]:
-    """The highest and the lowest value that the teams' work may have."""
-    values = [
-        each.value
+def _ranks(stack: Stack, teams: Iterable[Team]) -> dict[str, Any]:
+    """The highest and the lowest priority that the teams' work may have."""
+    found = [
+        each
         for team in teams
         for each in effective(stack.priorities)
         if not team.priorities or each.name in team.priorities
     ]
-    return {"highest": max(values, default=0), "lowest": min(values, default=0)}
+    if not found:
+        return {"highest": 0, "lowest": 0, "extremes": ("", "")}
+    high, low = max(found), min(found)
+    return {"highest": high.value, "lowest": low.value, "extremes": (high.name, low.name)}

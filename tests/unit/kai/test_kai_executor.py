@@ -51,3 +51,43 @@ def test_a_pod_that_nothing_was_asked_for_goes_back_with_the_others_of_its_batch
             assert server.objects == {}
 
     asyncio.run(scenario())
+
+
+def test_a_gang_that_takes_room_is_bounded_to_nodes_beside_what_its_pods_demand_already() -> None:
+    """Terms are alternatives: one without the nodes would let the pod, and an autoscaler, go elsewhere."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    arm = {"matchExpressions": [{"key": "arch", "operator": "In", "values": ["arm64"]}]}
+    other = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["bad"]}]}
+    affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": [arm, other]}}}
+
+    async def scenario() -> None:
+        async with FakeApiServer().running() as server, server.client() as client:
+            metadata = {
+                "name": "x",
+                "namespace": "a",
+                "annotations": {"karpenter.sh/do-not-disrupt": "false"},
+            }
+            made = server.put("pods", {"metadata": metadata, "spec": {"affinity": affinity}})
+            requests = cast(Requests, SimpleNamespace(remember=lambda resource, obj: obj))
+            hands = Executor(client, events=cast(EventRecorder, None), requests=requests)
+            lift = Ungate(
+                pod=msgspec.convert(made, GatedPod),
+                annotations={"muster.dev/a": "b"},
+                node_selector={},
+                hosts=("n1", "n2"),
+                is_undisturbed=True,
+            )
+            await hands.run([lift], cluster=RayCluster(), pod_group_demands=())
+            (pod,) = server.objects.values()
+            here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1", "n2"]}
+            assert pod["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"] == [
+                {"matchExpressions": [*arm["matchExpressions"], here]},
+                {**other, "matchExpressions": [here]},
+            ]
+            assert pod["metadata"]["annotations"] == {
+                "muster.dev/a": "b",
+                "karpenter.sh/do-not-disrupt": "false",
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            }
+
+    asyncio.run(scenario())

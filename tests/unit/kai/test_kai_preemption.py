@@ -3,9 +3,15 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from muster.controller.kai.actions import Decision
+from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
+from tests.unit.kai.kai_world import queue, replace
+from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
 
 POOLS = pytest.mark.parametrize("pool", ["l4", "h100"], ids=["placeholders", "requests"])
@@ -79,6 +85,16 @@ def test_higher_priority_preemptible_work_takes_the_quota_of_its_queue(pool: str
 
 
 @POOLS
+def test_nothing_is_bought_where_the_queue_has_room_for_one_of_them_alone(pool: str) -> None:
+    here = training_runs(pool, stock=16)
+    here.queues["team-a"] = queue("team-a", quota=4, limit=5, parent="dep")
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 2)
+    assert (here.running("inference"), here.running("training")) == (3, 0)
+    assert here.most_nodes <= 4
+
+
+@POOLS
 @pytest.mark.parametrize(("workers", "priority"), [(5, "inference"), (2, "train")])
 def test_what_kai_would_not_make_room_for_stays_behind_its_gate(
     pool: str, workers: int, priority: str
@@ -148,10 +164,7 @@ def test_a_controller_that_dies_on_the_way_is_followed_by_one_that_goes_on(pool:
 def test_work_is_left_alone_for_its_minimum_runtime() -> None:
     here = training_runs("l4")
     held = here.queues["team-a"]
-    here.queues["team-a"] = type(held)(
-        metadata=held.metadata,
-        spec=type(held.spec)(parent_queue="dep", resources=held.spec.resources, preempt_min_runtime="30m"),
-    )
+    here.queues["team-a"] = replace(held, spec=replace(held.spec, preempt_min_runtime="30m"))
     submit(here, "inference", "l4", 2, "inference")
     run(here, 20)
     assert here.running("training") == 5
@@ -168,3 +181,59 @@ def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
     marked = {pod.metadata.labels["ray.io/cluster"] for pod in here.pods.values() if preempts_since(pod)}
     assert marked == {"inference"}
     assert not any(is_gated(pod) for pod in here.of("inference"))
+
+
+@POOLS
+@settings(deadline=None, max_examples=12)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    takers=st.lists(
+        st.tuples(st.integers(1, 4), st.sampled_from(["train", "build-preemptible", "build", "inference"])),
+        min_size=1,
+        max_size=2,
+    ),
+    evicts=st.booleans(),
+    crash=st.integers(0, 30),
+)
+def test_whatever_comes_gangs_are_whole_and_training_is_back_in_the_end(
+    pool: str, sizes: list[int], takers: list[tuple[int, str]], evicts: bool, crash: int
+) -> None:
+    """Training fills the pool; the takers want what it holds, or more than there is."""
+    stock = sum(sizes)
+    here = world(stock=stock, quota=stock)
+    here.evicts = evicts
+    for index, size in enumerate(sizes):
+        submit(here, f"train-{index}", pool, size, "train")
+    run(here, 12)
+    for index, (workers, priority) in enumerate(takers):
+        submit(here, f"taker-{index}", pool, workers, priority)
+    here.crash_after = here.writes + crash
+    for _ in range(12):
+        here.tick()
+        for name in here.clusters:
+            assert here.running(name) in (0, len(here.of(name))), f"{name} runs in part"
+    here.crash_after = None
+    for index in range(len(takers)):
+        here.end(f"taker-{index}")
+    run(here, 45)
+    assert [here.running(f"train-{index}") for index in range(len(sizes))] == [size + 1 for size in sizes]
+    assert here.most_nodes <= stock
+
+
+def test_the_gang_of_the_highest_priority_is_made_room_for_first_then_the_oldest() -> None:
+    here = training_runs("l4", quota=8)
+    for name, priority in (("low", "build"), ("high", "inference"), ("young", "inference")):
+        submit(here, name, "l4", 1, priority)
+        here.kuberay()
+        here.now += timedelta(minutes=1)
+    view = view_of(here)
+    batches = {}
+    for name in ("low", "high", "young"):
+        snapshot = view.snapshot(here.clusters[name], now=here.now)
+        (batches[name],) = snapshot.batch_snapshots
+        view.gathering.decided(snapshot, Decision(to_preempt=batches[name]))
+    before = {
+        name: set(view.gathering.takers_before(each.cluster.key, preemption_position(each)))
+        for name, each in batches.items()
+    }
+    assert before == {"high": set(), "young": {"l4"}, "low": {"l4"}}
