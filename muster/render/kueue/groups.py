@@ -10,6 +10,7 @@ Neuron) join them where a pool has some, and so do other resources of the nodes 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from muster.model import names
 from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pools
 from muster.model.pools import Pool
 from muster.model.quantities import format_count, format_cpu, format_memory
