@@ -258,7 +258,7 @@ def _workload(job: PlannedJob, described: Stack, created: datetime) -> Workload:
         count=1,
         requests={names.GPU_RESOURCE: job.gpus},
         node_selector={names.POOL_LABEL: _POOL},
-        tolerations=(Toleration(pool.device_taint, "Exists", "", ""),),
+        tolerations=(Toleration(pool.device, "Exists", "", ""),),
     )
     return Workload(
         namespace=team.namespace,

@@ -12,7 +12,7 @@ from muster.render import gang, kueue
 from tests.unit.model.model_stacks import parsed
 
 # Sorted by name, every pair of pools is in the wrong order.
-POOLS = {
+POOLS: dict[str, dict[str, Any]] = {
     "a-spot": {"machine": "p5.48xlarge", "capacity": "spot"},
     "b-bought": {"machine": "p5.48xlarge", "capacity": "on-demand"},
     "c-queued": {"machine": "p5.48xlarge", "capacity": "queued"},
