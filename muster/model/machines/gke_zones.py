@@ -1,10 +1,9 @@
 """Which zones of Google Cloud sell which GPU machine, as far as a public list of them was read.
 
 Google's own page (https://cloud.google.com/compute/docs/gpus/gpu-regions-zones) could not be read. SkyPilot's
-catalog is written from the answers of Google's API. Only on `READ` was the table true; `muster doctor` asks
-the project itself. TPUs and machines with attached GPUs (T4) are not in it.
-
-Source: github.com/skypilot-org/skypilot-catalog, catalogs/v8/gcp/vms.csv at 8427bbff, read 2026-11-25
+catalog is written from the answers of Google's API: github.com/skypilot-org/skypilot-catalog,
+catalogs/v8/gcp/vms.csv, revision 8427bbff, read on 2026-11-25. Only on `READ` was the table true; `muster
+doctor` asks the project itself. TPUs and machines with attached GPUs (T4) are not in it.
 """
 
 from collections.abc import Mapping
