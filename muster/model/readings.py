@@ -104,7 +104,7 @@ _KUEUE: Final = Reading(
     versions=("0.20.0", "0.20.1", "0.20.3", "0.20.4", "0.20.5", "0.20.6", "0.20.7"),
     source=(
         "https://github.com/kubernetes-sigs/kueue/blob/144402ada86f9605f19a07d3d0cba49e1fb1b5b6/CHANGELOG/"
-        "CHANGELOG-0.20.md"
+        "CHANGELOG-0.20.md, https://newreleases.io/project/github/kubernetes-sigs/kueue/release/v0.20.7"
     ),
     read=date(2026, 11, 27),
     actions=(
