@@ -2,7 +2,8 @@
 
 A fact is a row of a table with `source` and `read` (the day on which the source was read), or a text of the
 form `Source: PLACE, read DAY` in a comment, a docstring or a page. A table joins by a line in `TABLES`, a
-text by its form. `make release` refuses facts that are older than `OLD_AFTER`, unless each is named.
+text by its form. The day of a citation that is older than this form is the day on which it was written.
+`make release` refuses facts that are older than `OLD_AFTER`, unless each is named.
 """
 
 from __future__ import annotations

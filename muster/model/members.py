@@ -42,8 +42,8 @@ def access_entries(stack: Stack) -> tuple[AccessEntry, ...]:
 def google_security_group(stack: Stack) -> str | None:
     """The group in which GKE looks up what groups a person is in, None where no member is a Google Group.
 
-    It has to have this name, in the domain of the groups, and the groups have to be members of it:
-    https://cloud.google.com/kubernetes-engine/docs/how-to/google-groups-rbac
+    It has to have this name, in the domain of the groups, and the groups have to be members of it.
+    Source: https://cloud.google.com/kubernetes-engine/docs/how-to/google-groups-rbac, read 2026-11-21
     """
     domains = {
         member.rpartition("@")[2]

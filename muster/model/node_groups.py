@@ -9,7 +9,7 @@ from typing import Final
 from muster.model.clusters import EksCluster
 from muster.model.pools import Pool
 
-# https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html, read 2026-11-23
 LONGEST_GROUP: Final = 63
 
 

@@ -12,7 +12,8 @@ from muster.model.versions import Version
 
 # CVE-2026-27482 (DELETE on the dashboard by DNS rebinding) is fixed in 2.54.0.
 FLOOR: Final = Version(2, 54)
-# The first release that knows token authentication (https://docs.ray.io/en/latest/ray-security/token-auth.html).
+# The first release that knows token authentication.
+# Source: https://docs.ray.io/en/latest/ray-security/token-auth.html, read 2026-11-23
 # KubeRay 1.6 fails a cluster that asks an older one for it, or names no release
 # (ray-operator/controllers/ray/utils/validation.go).
 FIRST_WITH_TOKEN: Final = Version(2, 52)

@@ -56,6 +56,10 @@ class Reading:
                 yield path, action
 
 
+def _device_class_named_pods(stack: Stack) -> str:
+    return "muster:kueue.deviceClasses" if "pods" in stack.kueue.device_classes.values() else ""
+
+
 def reading_of(component: str, version: Version) -> Reading | None:
     """The reading that has the version; None where it was not read."""
     return next(
@@ -104,7 +108,7 @@ _KUEUE: Final = Reading(
     versions=("0.20.0", "0.20.1", "0.20.3", "0.20.4", "0.20.5", "0.20.6", "0.20.7"),
     source=(
         "https://github.com/kubernetes-sigs/kueue/blob/144402ada86f9605f19a07d3d0cba49e1fb1b5b6/CHANGELOG/"
-        "CHANGELOG-0.20.md"
+        "CHANGELOG-0.20.md, https://newreleases.io/project/github/kubernetes-sigs/kueue/release/v0.20.7"
     ),
     read=date(2026, 11, 27),
     actions=(
@@ -149,7 +153,9 @@ _KUEUE: Final = Reading(
         ),
         Action(
             summary="a device class or a transformation named `pods` stops Kueue (kueue#13989)",
-            concerns=_NO_KEY,
+            concerns="stacks that map a device class to `pods`",
+            touches=_device_class_named_pods,
+            fix="map it to a resource of another name.",
         ),
         Action(
             summary="overhead that shares the name of a device is charged (kueue#14154)", concerns=_NO_KEY
