@@ -156,5 +156,7 @@ def _dns_endpoint(made: gcp.container.Cluster) -> pulumi.Output[str]:
     """Its certificate is one that every machine trusts, and not the cluster's own.
     Source: github.com/danielfoehrKn/kubeswitch pull request 163, read 2026-11-27
     """
-    config = made.control_plane_endpoints_config
-    return config.apply(lambda each: (each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or "")
+    found: pulumi.Output[str] = made.control_plane_endpoints_config.apply(
+        lambda each: (each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or ""
+    )
+    return found
