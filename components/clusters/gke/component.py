@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -156,7 +156,7 @@ def _dns_endpoint(made: gcp.container.Cluster) -> pulumi.Output[str]:
     """Its certificate is one that every machine trusts, and not the cluster's own.
     Source: github.com/danielfoehrKn/kubeswitch pull request 163, read 2026-11-27
     """
-    config: pulumi.Output[Any] = made.control_plane_endpoints_config
-    return config.apply(
-        lambda each: str((each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or "")
+    endpoint: pulumi.Output[str] = made.control_plane_endpoints_config.apply(
+        lambda each: (each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or ""
     )
+    return endpoint
