@@ -19,8 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import GkeCluster
-from muster.model.gpu_operator import cloud_of
+from muster.model.clusters import ExistingCluster, GkeCluster
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
 from muster.model.pools import Pool
 from muster.model.providers import NodeCloud
@@ -30,7 +29,7 @@ from muster.render.manifest import Manifest, kueue
 # GKE taints arm64 nodes with it, unless the node pool says otherwise. Source: TaintConfig,
 # https://docs.cloud.google.com/dotnet/docs/reference/Google.Cloud.Container.V1/latest, read 2026-11-27.
 _ARCHITECTURE: Final = "kubernetes.io/arch"
-# GPUs that come with a Grace CPU.
+# GPUs that come with a Grace CPU: all that is known of a node that Muster does not make.
 _ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
 
@@ -70,9 +69,11 @@ def _pool(pool: Pool, stack: Stack) -> Manifest:
 
 
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
+    cluster = stack.cluster
+    is_gke = isinstance(cluster, ExistingCluster) and cluster.cloud is NodeCloud.GKE
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
     found += _class_of(pool, stack)
-    if cloud_of(stack.cluster) is NodeCloud.GKE and pool.accelerator and pool.accelerator.name in _ON_ARM:
+    if is_gke and pool.accelerator and pool.accelerator.name in _ON_ARM:
         found.append(_ARCHITECTURE)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
 
