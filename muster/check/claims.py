@@ -47,7 +47,9 @@ def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[F
     """Why Kueue makes the Workload of a job inadmissible, which its author sees in no Event."""
     if stack.scheduler is not Scheduler.KUEUE:
         return
-    claims = {str(each.get("name")): each for each in _claims(body.get("spec"))}
+    claims = dict.fromkeys(
+        (str(each.get("name")), each.get("resourceClaimTemplateName")) for each in _claims(body.get("spec"))
+    )
     if claims and not stack.kueue.install:
         message = (
             "Kueue admits no claim of a DeviceClass that its configuration does not map, and this stack does "
@@ -55,18 +57,15 @@ def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[F
         )
         yield Finding(Level.WARNED, KUEUE, message)
         return
-    classes = stack.kueue.device_classes
-    if not classes:
-        if claims and stack.tenancy.mode is not TenancyMode.ENFORCE:
-            yield _refused(f"remove resourceClaims, or map their DeviceClass with {_KEY}")
-        return
-    for name, claim in claims.items():
-        template = claim.get("resourceClaimTemplateName")
-        if template is None:
-            continue  # By its own name, which the policy refuses.
-        if template in templates:
+    classes, is_enforced = stack.kueue.device_classes, stack.tenancy.mode is TenancyMode.ENFORCE
+    for name, template in claims:
+        if not classes or not isinstance(template, str):
+            if not is_enforced:  # Otherwise the policy has refused it.
+                fix = "write resourceClaimTemplateName" if classes else f"map its DeviceClass with {_KEY}"
+                yield _refused(f"resourceClaims {name}: Kueue does not admit it; {fix}")
+        elif template in templates:
             for request in templates[template]:
-                yield from _judged(name, str(template), request, classes)
+                yield from _judged(name, template, request, classes)
         else:
             listed = ", ".join(classes)
             message = (

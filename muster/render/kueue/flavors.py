@@ -30,7 +30,7 @@ from muster.render.manifest import Manifest, kueue
 
 # GKE taints arm64 nodes with it, unless the node pool says otherwise. Source: TaintConfig,
 # https://docs.cloud.google.com/dotnet/docs/reference/Google.Cloud.Container.V1/latest, read 2026-11-27.
-# GPUs that come with a Grace CPU.
+# GPUs that come with a Grace CPU: all that is known of a node that Muster does not make.
 _ON_ARM: Final = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300")
 
 

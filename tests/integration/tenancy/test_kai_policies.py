@@ -69,7 +69,6 @@ def test_kai_notes_what_it_has_decided(kai: World) -> None:
 ASKING = {
     "a GPU": template(1, restart="Never"),
     "a part of a GPU": template(restart="Never") | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},
-    "a device": template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]),
     "a GPU behind a gate that no controller lifts": template(1, restart="Never", schedulingGates=GATE),
 }
 NO_GPUS = (
@@ -101,6 +100,16 @@ def test_a_batch_job_that_asks_for_gpus_is_refused_when_it_is_created(kai: World
             assert answer.code == 403, f"{who.name}: {answer}"
             for words in (*NO_GPUS, where):
                 assert words in answer.message, answer.message
+
+
+def test_a_job_that_claims_a_device_is_refused_when_it_is_created(kai: World) -> None:
+    """By two policies, of which the API server names one."""
+    asking = template(restart="Never", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    for who in (*kai.tenants, kai.admin):
+        for body in (batch(asking), nightly(asking)):
+            answer = who.create(body)
+            assert answer.code == 403, f"{who.name}: {answer}"
+            assert "resourceClaims" in answer.message, answer.message
 
 
 def test_a_batch_job_without_gpus_is_queued_like_any_other_work(kai: World) -> None:
