@@ -73,8 +73,8 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"managers{when}", _managers(when)),
         ]
         words += [(f"held{when}", _faults(pods, placement.HELD))] if stack.placeholder_pools else []
-    judged = ("unsafe", "stuck", "reaching", "endless", "uncounted")
-    judged += ("held",) if stack.placeholder_pools else ()
+    held = ("held",) if stack.placeholder_pools else ()
+    judged = ("unsafe", "stuck", "reaching", "endless", "uncounted", *held)
     return [*words, *(_new(word) for word in judged)]
 
 
