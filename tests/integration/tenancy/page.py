@@ -59,6 +59,7 @@ _POLICIES: Final = {
     "muster-owners": "What a controller made is changed by that controller alone.",
     "muster-ray-size": "A Ray cluster never has more than its queue counted.",
     "muster-growth": "Work that runs stays as large as its queue counted it.",
+    "muster-ray-valid": "KubeRay stops and ends what it takes for valid, and nothing else.",
     "muster-finished": "A RayJob that has finished gives back its nodes with its quota.",
     "muster-ending": "Work that is deleted ends.",
     "muster-templates": "Pods can start, keep to their team, and end when their work is deleted.",

@@ -21,6 +21,7 @@ from muster.render.tenancy.policies.policy import Policy
 from muster.render.tenancy.policies.protected import namespaces, protected
 from muster.render.tenancy.policies.queues import queues
 from muster.render.tenancy.policies.ray import ray
+from muster.render.tenancy.policies.ray_valid import ray_valid
 from muster.render.tenancy.policies.reserved import reserved
 from muster.render.tenancy.policies.reviews import reviews
 from muster.render.tenancy.policies.routes import routes
@@ -52,7 +53,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         ours = (
             *(work(stack), ray(stack), ray_services(stack), services(), routes()),
             *(templates(stack), ending(stack)),
-            *((growth(), finished(stack)) if stack.scheduler is Scheduler.KUEUE else ()),
+            *((growth(), finished(stack), ray_valid()) if stack.scheduler is Scheduler.KUEUE else ()),
             *(
                 owners(stack),
                 pods(stack),

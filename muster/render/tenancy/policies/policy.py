@@ -42,6 +42,11 @@ def annotations_of(of: str) -> str:
     return f"{of}.metadata.?annotations.orValue(dyn({{}}))"
 
 
+def fault(condition: str, message: str) -> str:
+    """A CEL list of no or one sentence."""
+    return f"({condition} ? [{message}] : [])"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
     """Resources of one API group, `*/status` and the like included only where they are named."""

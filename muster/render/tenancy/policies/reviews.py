@@ -12,7 +12,7 @@ from muster.model import names, ray_upgrades
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault
 from muster.render.tenancy.policies.ray import never_counted
 from muster.render.tenancy.policies.work import UNLESS, listed, stopping
 
@@ -107,11 +107,6 @@ def _words(stack: Stack, when: str, of: str) -> list[tuple[str, str]]:
     ]
 
 
-def _fault(condition: str, message: str) -> str:
-    """A CEL list of no or one sentence."""
-    return f"({condition} ? [{message}] : [])"
-
-
 def _submission(stack: Stack, of: str) -> list[str]:
     """How a RayJob is started, and that it ends. KubeRay 1.6 fails a K8sJobMode job with KAI forever: its
     submitter is outside the pod group (ray-operator/controllers/ray/batchscheduler/kai-scheduler,
@@ -120,7 +115,7 @@ def _submission(stack: Stack, of: str) -> list[str]:
     found = []
     if stack.scheduler is Scheduler.KAI:
         found.append(
-            _fault(
+            fault(
                 _SUBMITS.format(of=of),
                 "'submissionMode K8sJobMode does not work with KAI; set spec.submissionMode: HTTPMode'",
             )
@@ -128,7 +123,7 @@ def _submission(stack: Stack, of: str) -> list[str]:
     if stack.scheduler is Scheduler.KAI or stack.tenancy.mode is not TenancyMode.ENFORCE:
         stops = f"{of}.spec.?shutdownAfterJobFinishes.orValue(false)"
         found.append(
-            _fault(
+            fault(
                 f"{_IS_RAY_JOB} && !{stops} && !({_SELECTS.format(of=of)})",
                 "'shutdownAfterJobFinishes is not set, so its cluster would keep the quota when the job is "
                 "done; set spec.shutdownAfterJobFinishes: true'",
@@ -143,12 +138,12 @@ def _name(of: str) -> list[str]:
     most = f"(request.resource.resource == 'rayclusters' ? {RAY_CLUSTER_NAME} : {RAY_JOB_NAME})"
     own = f"!({_SELECTS.format(of=of)})"
     return [
-        _fault(
+        fault(
             f"{own} && {name}.size() > {most}",
             f"'its name has ' + string({name}.size()) + ' characters; KubeRay takes at most ' + "
             f"string({most}) + '; shorten metadata.name'",
         ),
-        _fault(
+        fault(
             f"{own} && {name} != '' && !{name}.matches('{_RAY_NAME}')",
             f"'KubeRay does not take its name ' + {name} + '; write a metadata.name of a-z, 0-9 and - that "
             "begins with a letter and does not end with -'",
@@ -177,18 +172,18 @@ def _pod_sets(when: str) -> list[str]:
     )
     strategy = f"variables.cluster{when}.?upgradeStrategy.?type.orValue('')"
     return [
-        _fault(
+        fault(
             f"request.resource.resource != 'rayclusters' && {strategy} != ''",
             f"variables.clusterPath + '.upgradeStrategy {ray_upgrades.WITHIN_MESSAGE}'",
         ),
         f"{wrong}.map(name, 'group ' + name + ' cannot be queued by this name; write a groupName of at most "
         f"{_LONGEST_POD_SET} of a-z, 0-9 and -, beginning and ending with one of a-z, 0-9')",
-        _fault(
+        fault(
             f"{alike}.size() > 0",
             f"'groups of its pods have the same name in lower case (' + {alike}.join(', ') + '); give each "
             "worker group a groupName of its own, other than head and submitter'",
         ),
-        _fault(
+        fault(
             f"{listed}.size() > {MOST_POD_SETS} && {listed}.size() > {before}.size()",
             f"'its ' + string({listed}.size()) + ' groups of pods are more than the {MOST_POD_SETS} that "
             "queue; merge some'",
@@ -203,12 +198,12 @@ def _labels(stack: Stack, when: str) -> list[str]:
     priority = names.KAI_PRIORITY_LABEL if is_kai else names.PRIORITY_LABEL
     named = f"variables.labels{when}[?'{priority}'].orValue('')"
     return [
-        _fault(
+        fault(
             f"{_IS_RAY_JOB} && variables.labels{when}[?'{queue}'].orValue('') == '' && "
             "variables.queues.size() > 0",
             f"'it names no queue; set metadata.labels[{queue}] to one of: ' + variables.queues.join(', ')",
         ),
-        _fault(
+        fault(
             f"{named} != '' && variables.priorities.size() > 0 && !({named} in variables.priorities)",
             f"'priority ' + {named} + ' is not available to this namespace; set label {priority} to one "
             f"of: ' + "

@@ -16,6 +16,7 @@ from tests.integration.tenancy.attacks import (
     services,
     sizes,
     templates,
+    validity,
 )
 
 ALL: Final[tuple[Attack, ...]] = (
@@ -31,4 +32,5 @@ ALL: Final[tuple[Attack, ...]] = (
     *owners.ATTACKS,
     *reserved.ATTACKS,
     *templates.ATTACKS,
+    *validity.ATTACKS,
 )

@@ -13,7 +13,7 @@ from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack
 from tests.integration.tenancy.attacks.sizes import CLUSTERS
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import INGRESS, cluster_spec, head, named, service
+from tests.integration.tenancy.works import INGRESS, changed, cluster_spec, head, named, service
 
 _RAY: Final = "muster-ray-services"
 # The address of an API server; any other works the same way.
@@ -136,8 +136,14 @@ METADATA: Final[dict[str, tuple[Object, str]]] = {
 
 
 def _in_head(place: str) -> Callable[[Object], Object]:
-    make = CLUSTERS[place]
-    return lambda embedded: make(cluster_spec(headGroupSpec=head(headService=embedded)))
+    """KubeRay names the Service of a RayService's head itself."""
+
+    def made(embedded: Object) -> Object:
+        if place.startswith("RayService") and "metadata" in embedded:
+            embedded = changed(embedded, "metadata", "name", value=None)
+        return CLUSTERS[place](cluster_spec(headGroupSpec=head(headService=embedded)))
+
+    return made
 
 
 # Every place of a Ray object that KubeRay makes a Service from.

@@ -1,0 +1,111 @@
+"""What KubeRay takes for valid stays allowed, and what it refuses is known for the version that is pinned."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final
+
+import pytest
+
+from muster.local.build import versions
+from tests.integration.tenancy import works
+from tests.integration.tenancy.cluster import Object, place
+from tests.integration.tenancy.conftest import World
+from tests.integration.tenancy.works import annotated, cluster_spec, head, named, template
+from tests.unit.model.go_modules import source_of
+
+_VALIDATION: Final = "controllers/ray/utils/validation.go"
+# Of KubeRay 1.6.2. Each of its checks is in ray_valid.py, in another policy, or in the definitions.
+_JUDGED: Final = "4f41d58b94600cae8f6c3db282cea07948905c80c3c7a3c6fd7cf6ce1a3c8b16"
+
+
+def test_every_check_of_the_pinned_kuberay_has_been_judged() -> None:
+    program = versions.load().programs["kuberay"]
+    found = source_of(f"{program.module}@{program.version}", _VALIDATION)
+    assert sha256(found.read_bytes()).hexdigest() == _JUDGED, (
+        "KubeRay validates anew: compare validation.go with muster/render/tenancy/policies/ray_valid.py; "
+        "add what is new with an attack (attacks/validity.py), and write the digest here"
+    )
+
+
+def _cluster(**spec: Any) -> Object:
+    return works.ray_cluster(**spec)
+
+
+def _workers(**fields: Any) -> Object:
+    spec = cluster_spec()
+    spec["workerGroupSpecs"][0] |= fields
+    return works.ray_cluster(**spec)
+
+
+def _redis() -> Object:
+    password = {"valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}}
+    return {"redisAddress": "redis:6379", "redisPassword": password, "externalStorageNamespace": "a"}
+
+
+def _scaled() -> Object:
+    spec = cluster_spec(
+        headGroupSpec=head(template=template(restart="Never")),
+        enableInTreeAutoscaling=True,
+        autoscalerOptions={"version": "v2", "idleTimeoutSeconds": 0},
+    )
+    spec["workerGroupSpecs"][0] |= {"idleTimeoutSeconds": 60, "template": template(1, restart="Never")}
+    return annotated(works.ray_cluster(**spec), "kueue.x-k8s.io/elastic-job", "true")
+
+
+VALID: Final[dict[str, Object]] = {
+    "labels of groups": _workers(labels={"example.com/rack": "r1", "zone": "", "a.b_c-D": "E.f_g-H"}),
+    "resources of groups": _workers(resources={"GPU": "1"}, rayStartParams={"object-store-memory": "1"}),
+    "resources among the flags": _cluster(headGroupSpec=head(rayStartParams={"num-cpus": "0"})),
+    "Redis by its field": _cluster(gcsFaultToleranceOptions=_redis()),
+    "fault tolerance by the annotation": annotated(works.ray_cluster(), "ray.io/ft-enabled", "true"),
+    "the second autoscaler": _scaled(),
+    "a version with more than numbers": _cluster(rayVersion="2.54.1-py311.cu121"),
+    "a version to come": _cluster(rayVersion="3.0.0.dev0"),
+    "a token of Kubernetes": _cluster(
+        rayVersion="2.55.0", authOptions={"mode": "token", "enableK8sTokenAuth": True}
+    ),
+    "a group that is suspended": _workers(suspend=True),
+    "a sidecar": works.ray_job(
+        submissionMode="SidecarMode",
+        rayClusterSpec=cluster_spec(headGroupSpec=head(template=template(restart="Never"))),
+    ),
+    "retries and a deadline": works.ray_job(backoffLimit=3, activeDeadlineSeconds=60),
+    "a runtime environment": works.ray_job(runtimeEnvYAML="pip: [torch]"),
+    **{
+        f"a timeout of {value}": annotated(works.ray_service(), "ray.io/initializing-timeout", value)
+        for value in ("30m", "1h30m", "600")
+    },
+}
+
+
+@pytest.mark.parametrize("what", VALID)
+def test_what_kuberay_takes_is_admitted(world: World, what: str) -> None:
+    answer = world.member.create(VALID[what])
+    assert answer.is_allowed, answer.message
+
+
+def test_what_was_invalid_before_stays_changeable_and_is_mended(world: World) -> None:
+    """Of before the policy: its author mends one field at a time."""
+    spec = cluster_spec(headGroupSpec=head(rayStartParams={"labels": "a=b"}), rayVersion="2.54.0")
+    body = named(works.ray_cluster(), "invalid-before")
+    assert world.member.create(body, dry_run=False).code in (201, 409)
+    broken = world.controllers["kueue"].send(
+        "PATCH", place(body), {"spec": spec}, "application/merge-patch+json"
+    )
+    assert broken.is_allowed, broken.message
+    for caller in world.tenants:
+        assert caller.patch(body, {"metadata": {"annotations": {"note": "x"}}}).is_allowed
+        mended = {"spec": {"headGroupSpec": {"rayStartParams": {"labels": None}}}}
+        assert caller.patch(body, mended).is_allowed
+        worse = caller.patch(body, {"metadata": {"labels": {"a": "b"}}, "spec": {"rayVersion": "2.5x"}})
+        assert worse.code == 403, worse
+
+
+def test_kueue_stops_and_starts_a_job_with_its_runtime_environment(world: World) -> None:
+    body = named(works.ray_job(runtimeEnvYAML="pip: [torch]"), "with-an-environment")
+    assert world.member.create(body, dry_run=False).code in (201, 409)
+    answer = world.controllers["kueue"].patch(body, {"spec": {"suspend": False}})
+    assert answer.is_allowed, answer.message
+    answer = world.member.patch(body, {"spec": {"activeDeadlineSeconds": 60}})
+    assert answer.is_allowed, answer.message
