@@ -17,8 +17,7 @@ from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster
-from muster.model.machines import MACHINES
-from muster.model.nearest import meant
+from muster.model.machines import MACHINES, similar_machines
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, at, suggestion
@@ -153,10 +152,10 @@ def _judge(found: object, path: str) -> Iterator[Violation]:
     if not isinstance(found, Mapping) or set(found) != set(_FIELDS):
         yield Violation(path, f"needs exactly {', '.join(_FIELDS)}.", f"write it like {_shown()}.")
         return
-    named = found["machine"]
-    if not isinstance(named, str) or (named not in MACHINES and meant(named, MACHINES, noun="machine")[0]):
-        # Another name is that of a machine which a stack describes.
-        fix = suggestion(str(named), MACHINES, noun="machine")
+    # Another name may be that of a machine which a stack describes.
+    named = str(found["machine"])
+    if named not in MACHINES and (near := similar_machines(named, MACHINES)):
+        fix = suggestion(named, near, noun="machine")
         yield Violation(at(path, "machine"), f"{named!r} is no machine in the table.", fix)
     if found["capacity"] not in list(Capacity):
         fix = suggestion(str(found["capacity"]), list(Capacity), noun="capacity")

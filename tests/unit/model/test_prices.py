@@ -86,7 +86,7 @@ def test_a_price_is_old_after_ninety_days() -> None:
 
 
 def test_a_machine_that_a_stack_describes_can_have_a_price() -> None:
-    assert _table(machine="x9-mega.metal").prices[0].machine == "x9-mega.metal"
+    assert _table(machine="g8e.12xlarge").prices[0].machine == "g8e.12xlarge"
 
 
 @pytest.mark.parametrize(
