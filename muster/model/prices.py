@@ -28,7 +28,9 @@ OLD: Final = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of one node for an hour. `read`: the day on which the source was read."""
+    """The price of one node for an hour. `machine` is `NAME with COUNT ACCELERATOR` where the price holds for
+    that many attached GPUs alone. `read`: the day on which the source was read.
+    """
 
     machine: str
     region: str
@@ -52,9 +54,17 @@ class PriceTable:
     def of(self, pool: Pool, cluster: Cluster) -> Price | None:
         """The price of one node of a pool; None where nothing is known."""
         region, capacity = getattr(cluster, "region", ""), bought_as(pool, cluster)
-        wanted = (pool.machine.name, region, capacity)
+        names = (
+            pool.machine.name,
+            f"{pool.machine.name} with {pool.gpus_per_node} {pool.machine.accelerator}",
+        )
         return next(
-            (each for each in self.prices if (each.machine, each.region, each.capacity) == wanted), None
+            (
+                each
+                for each in self.prices
+                if each.machine in names and (each.region, each.capacity) == (region, capacity)
+            ),
+            None,
         )
 
     def before(self, other: "PriceTable") -> "PriceTable":

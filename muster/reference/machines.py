@@ -55,7 +55,7 @@ _PRICES: Final = """\
 
 A report shows costs only for machines with a price, with its source and day; it says so where the day is
 more than 90 days ago. A reservation costs what its machines cost on demand. Not on these lists: other
-regions, Spot on EC2, capacity blocks, flex-start, N1 with attached GPUs. Give yours:
+regions, Spot on EC2, capacity blocks, flex-start. Give yours:
 `muster diff STACK --prices FILE`, and the setting `prices` of the policy
 [`cost-ceiling`](policies.md#cost-ceiling). Your prices override these; `muster doctor STACK --prices FILE`
 reads the cloud's list.
