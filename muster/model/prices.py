@@ -17,8 +17,7 @@ from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster
-from muster.model.machines import MACHINES
-from muster.model.nearest import meant
+from muster.model.machines import MACHINES, similar_machines
 from muster.model.pools import Pool
 from muster.model.providers import Provider
 from muster.model.violations import Violation, at, suggestion
@@ -29,7 +28,9 @@ OLD: Final = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of one node for an hour. `read`: the day on which the source was read."""
+    """The price of one node for an hour. `machine` is `NAME with COUNT ACCELERATOR` where the price holds for
+    that many attached GPUs alone. `read`: the day on which the source was read.
+    """
 
     machine: str
     region: str
@@ -53,9 +54,17 @@ class PriceTable:
     def of(self, pool: Pool, cluster: Cluster) -> Price | None:
         """The price of one node of a pool; None where nothing is known."""
         region, capacity = getattr(cluster, "region", ""), bought_as(pool, cluster)
-        wanted = (pool.machine.name, region, capacity)
+        names = (
+            pool.machine.name,
+            f"{pool.machine.name} with {pool.gpus_per_node} {pool.machine.accelerator}",
+        )
         return next(
-            (each for each in self.prices if (each.machine, each.region, each.capacity) == wanted), None
+            (
+                each
+                for each in self.prices
+                if each.machine in names and (each.region, each.capacity) == (region, capacity)
+            ),
+            None,
         )
 
     def before(self, other: "PriceTable") -> "PriceTable":
@@ -153,10 +162,10 @@ def _judge(found: object, path: str) -> Iterator[Violation]:
     if not isinstance(found, Mapping) or set(found) != set(_FIELDS):
         yield Violation(path, f"needs exactly {', '.join(_FIELDS)}.", f"write it like {_shown()}.")
         return
-    named = found["machine"]
-    if not isinstance(named, str) or (named not in MACHINES and meant(named, MACHINES, noun="machine")[0]):
-        # Another name is that of a machine which a stack describes.
-        fix = suggestion(str(named), MACHINES, noun="machine")
+    # Another name may be that of a machine which a stack describes.
+    named = str(found["machine"])
+    if named not in MACHINES and (near := similar_machines(named, MACHINES)):
+        fix = suggestion(named, near, noun="machine")
         yield Violation(at(path, "machine"), f"{named!r} is no machine in the table.", fix)
     if found["capacity"] not in list(Capacity):
         fix = suggestion(str(found["capacity"]), list(Capacity), noun="capacity")

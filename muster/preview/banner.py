@@ -387,7 +387,7 @@ def _kinds_of_nodes(before: Pool, after: Pool) -> Iterator[Text]:
     if old_gpu != new_gpu:
         yield ("pool ", pool, f" has {new_gpu} ({old_gpu} before)")
     elif before.machine != after.machine:
-        old, new = UntrustedText(before.machine.name), UntrustedText(after.machine.name)
+        old, new = UntrustedText(before.machine.description), UntrustedText(after.machine.description)
         yield ("pool ", pool, " is on ", new, " (", old, " before)")
 
 

@@ -55,7 +55,7 @@ _PRICES: Final = """\
 
 A report shows costs only for machines with a price, with its source and day; it says so where the day is
 more than 90 days ago. A reservation costs what its machines cost on demand. Not on these lists: other
-regions, Spot on EC2, capacity blocks, flex-start, N1 with attached GPUs. Give yours:
+regions, Spot on EC2, capacity blocks, flex-start. Give yours:
 `muster diff STACK --prices FILE`, and the setting `prices` of the policy
 [`cost-ceiling`](policies.md#cost-ceiling). Your prices override these; `muster doctor STACK --prices FILE`
 reads the cloud's list.
@@ -111,10 +111,17 @@ def _machine(machine: Machine) -> tuple[str, ...]:
         f"{machine.memory / GIB:g}",
         f"{counts} × {code(machine.accelerator)}" if machine.accelerator else "",
         f"{machine.allocatable_cpu / 1000:g} CPU, {machine.allocatable_memory / GIB:.1f} GiB",
-        str(machine.local_disks or ""),
+        _disks(machine),
         machine.fabric.value if machine.fabric else f"EFA × {machine.efa}" if machine.efa else "",
         ", ".join(sold),
     )
+
+
+def _disks(machine: Machine) -> str:
+    """EC2's are not counted."""
+    if machine.provider is Provider.EKS:
+        return "yes" if machine.local_disks else ""
+    return str(machine.local_disks or "")
 
 
 def _families(machines: list[Machine]) -> list[tuple[str, str]]:

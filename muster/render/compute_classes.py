@@ -56,7 +56,9 @@ def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> M
 def _rule(pool: Pool, cluster: GkeCluster, capacity: Capacity) -> dict[str, Any]:
     reservation = pool.reservation if capacity.is_reserved else None
     zones = list(pool_zones(pool, cluster))
-    storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib, "bootDiskType": pool.machine.disk}
+    storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib}
+    if pool.machine.disk:
+        storage["bootDiskType"] = pool.machine.disk
     if cluster.kms_key:
         storage["bootDiskKMSKey"] = cluster.kms_key
     if pool.local_disks is LocalDisks.EPHEMERAL:

@@ -13,8 +13,7 @@ from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
-from muster.model.machines import MACHINES, Machine, machines_of
-from muster.model.nearest import meant
+from muster.model.machines import MACHINES, Machine, machines_of, similar_machines
 from muster.model.providers import Provider
 from muster.model.quantities import GIB
 from muster.model.violations import Violation, suggestion
@@ -110,21 +109,6 @@ def _unknown(choice: Choice, known: Mapping[str, Machine], path: str) -> Violati
         else f"choose another: provider {choice.provider} has none {what}."
     )
     return Violation(f"{path}.machine", f"{message}, it is one of {other.provider}.", fix)
-
-
-def similar_machines(word: str, known: Mapping[str, Machine]) -> list[str]:
-    """The machines that a mistyped name may mean: those of its own series where they all carry the same
-    accelerator, otherwise the CPU machines that are nearly written so. Another series is other hardware,
-    however alike its letters are.
-    """
-    mark = "." if "." in word else "-"
-    series = word.partition(mark)[0] if mark == "." else word.rpartition(mark)[0]
-    for start in (series, word.partition(mark)[0]):
-        same = [name for name in known if start and name.startswith(f"{start}{mark}")]
-        if same and len({known[name].accelerator for name in same}) == 1:
-            return same
-    plain = [name for name, machine in known.items() if machine.accelerator is None]
-    return plain if meant(word, plain, noun="machine")[0] is not None else []
 
 
 def bought(choice: Choice, path: str) -> list[Violation]:

@@ -110,6 +110,29 @@ def test_a_group_is_bought_and_booted_as_its_pool_says(
     assert group(program, name)["amiType"] == ami
 
 
+@pytest.mark.parametrize(
+    ("machine", "image", "ami"),
+    [
+        ("m8g.2xlarge", Image.AL2023, "AL2023_ARM_64_STANDARD"),
+        ("g5g.xlarge", Image.AL2023, "AL2023_ARM_64_NVIDIA"),
+        ("m8g.2xlarge", Image.BOTTLEROCKET, "BOTTLEROCKET_ARM_64"),
+        ("trn1.2xlarge", Image.AL2023, "AL2023_x86_64_NEURON"),
+    ],
+)
+def test_an_image_follows_the_processor_and_the_accelerator(machine: str, image: Image, ami: str) -> None:
+    program = made(pools=(pool("p", machine, Capacity.ON_DEMAND, image=image),))
+    assert group(program, "p")["amiType"] == ami
+
+
+def test_neuron_nodes_are_tainted_and_described_by_their_own_resource() -> None:
+    program = made(pools=(pool("p", "trn1.2xlarge", Capacity.ON_DEMAND, max_nodes=2),))
+    assert group(program, "p")["taints"][0]["key"] == "aws.amazon.com/neuron"
+    made_tags = [each.inputs["tag"] for each in program.of("aws:autoscaling/tag:Tag")]
+    tags = {tag["key"]: tag["value"] for tag in made_tags}
+    assert tags["k8s.io/cluster-autoscaler/node-template/resources/aws.amazon.com/neuron"] == "1"
+    assert "k8s.io/cluster-autoscaler/node-template/label/k8s.amazonaws.com/accelerator" not in tags
+
+
 def test_a_capacity_block_is_said_in_the_launch_template_in_its_one_zone(program: Program) -> None:
     block, launch = group(program, "h200"), template(program, "h200")
     assert "instanceTypes" not in block

@@ -3,7 +3,7 @@
 from muster.config import bounds
 from muster.config.section import Section
 from muster.model.clusters import Provider, SystemPool
-from muster.model.machines import machines_of
+from muster.model.machines import machines_of, similar_machines
 from muster.model.violations import suggestion
 
 
@@ -14,7 +14,9 @@ def parse_system(cluster: Section, provider: Provider, default: SystemPool) -> S
     known = machines_of(provider)
     if name is not None and name not in known:
         message = f"{name!r} is not in the machine table of provider {provider}."
-        section.note("machine", message, suggestion(name, known, noun="machine"))
+        near = similar_machines(name, known)
+        listed = "choose one that it has: `muster explain cluster.systemPool.machine` lists them."
+        section.note("machine", message, suggestion(name, near, noun="machine") if near else listed)
     elif name is not None:
         machine = known[name]
     least = section.integer("minNodes", default.min_nodes, **bounds.FEWEST_SYSTEM_NODES)

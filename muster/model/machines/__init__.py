@@ -2,6 +2,7 @@
 
     MACHINES               name -> Machine
     machines_of(provider)  those that a pool of this provider may name
+    similar_machines(...)  those that a mistyped name may mean
     own_machine(...)       a node that its owner describes
     cloud_machine(...)     a cloud's machine that no table has
     chips_of(topology)     the TPU chips of a slice
@@ -10,6 +11,7 @@ Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not
 uses it (pools.py, validation/machines.py).
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -18,6 +20,7 @@ from muster.model.machines.local import local_machines
 from muster.model.machines.machine import AMD64, ARM64, Machine
 from muster.model.machines.own import MOST_GPUS, cloud_machine, own_machine
 from muster.model.machines.tpus import chips_of, tpu_machines
+from muster.model.nearest import meant
 from muster.model.providers import Provider
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "cloud_machine",
     "machines_of",
     "own_machine",
+    "similar_machines",
 ]
 
 MACHINES: Final = MappingProxyType(
@@ -45,3 +49,18 @@ def machines_of(provider: Provider) -> dict[str, Machine]:
     if provider is Provider.EXISTING:
         return dict(MACHINES)
     return {name: machine for name, machine in MACHINES.items() if machine.provider is provider}
+
+
+def similar_machines(word: str, known: Mapping[str, Machine]) -> list[str]:
+    """The machines that a mistyped name may mean: those of its own series where they all carry the same
+    accelerator, otherwise the CPU machines that are nearly written so. Another series is other hardware,
+    however alike its letters are.
+    """
+    mark = "." if "." in word else "-"
+    series = word.partition(mark)[0] if mark == "." else word.rpartition(mark)[0]
+    for start in (series, word.partition(mark)[0]):
+        same = [name for name in known if start and name.startswith(f"{start}{mark}")]
+        if same and len({known[name].accelerator for name in same}) == 1:
+            return same
+    plain = [name for name, machine in known.items() if machine.accelerator is None]
+    return plain if meant(word, plain, noun="machine")[0] is not None else []

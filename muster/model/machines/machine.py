@@ -10,7 +10,7 @@ from muster.model.capacity import Capacity
 from muster.model.machines.fabric import Fabric
 from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
 from muster.model.providers import Provider
-from muster.model.quantities import Bytes, Millicores
+from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
 
 AMD64: Final = "amd64"
 ARM64: Final = "arm64"
@@ -58,6 +58,14 @@ class Machine:
     @property
     def is_tpu(self) -> bool:
         return bool(self.topologies)
+
+    @property
+    def description(self) -> str:
+        """Its name, with the figures where the stack gives them to a machine type."""
+        if not self.is_own or self.provider is Provider.EXISTING:
+            return self.name
+        gpus = f", {sum(self.gpu_counts)} {self.accelerator}" if self.accelerator else ""
+        return f"{self.name} ({format_cpu(self.cpu)} CPU, {format_memory(self.memory)}{gpus})"
 
     @property
     def allocatable_cpu(self) -> Millicores:

@@ -41,7 +41,7 @@ def _row(cost: PoolCost) -> tuple[Text, ...]:
     sides = (cost.pool.before, cost.pool.after)
     nodes = ["–" if pool is None else f"{pool.min_nodes} to {pool.max_nodes}" for pool in sides]
     gpus = ["–" if pool is None else str(pool.max_gpus) for pool in sides]
-    machines = ["–" if pool is None else pool.machine.name for pool in sides]
+    machines = ["–" if pool is None else pool.machine.description for pool in sides]
     capacity = ["–" if pool is None else pool.bought for pool in sides]
     return (
         (UntrustedText(cost.pool.name),),

@@ -12,7 +12,7 @@ import yaml
 
 from muster.adopt.adoption import Adoption, adopt
 from muster.adopt.compare import Fate
-from muster.adopt.nodes import shape_of
+from muster.adopt.nodes import described, shape_of
 from muster.adopt.report import format_report, to_json
 from muster.config import load
 from muster.config.document import parse_text
@@ -283,6 +283,20 @@ def test_a_part_of_a_gpu_is_not_the_whole_card(labels: dict[str, str], expected:
     size = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "7"}
     node = {"metadata": {"labels": labels}, "status": {"capacity": size, "allocatable": size}}
     assert shape_of(node).accelerator == expected
+
+
+@pytest.mark.parametrize(
+    ("product", "node"),
+    [
+        ("AMD_Instinct_MI300X_OAM", {"gpus": 8, "accelerator": "amd-mi300x"}),
+        ("AMD_Instinct_MI250X", {"gpus": 8, "accelerator": "amd-instinct-mi250x", "gpuMemory": "196608Mi"}),
+    ],
+)
+def test_amds_nodes_are_described_as_a_stack_does(product: str, node: dict[str, object]) -> None:
+    size = {"cpu": "96", "memory": "1Ti", "amd.com/gpu": "8"}
+    labels = {"amd.com/gpu.product-name": product, "amd.com/gpu.vram": "192G"}
+    live = {"metadata": {"labels": labels}, "status": {"capacity": size, "allocatable": size}}
+    assert described(shape_of(live), [live]) == {"node": {"cpu": 96, "memory": "1Ti", **node}}
 
 
 @pytest.mark.parametrize("text", ["12e5", "0o7", "1.", "007", "1_000", "0x1f", "yes"])

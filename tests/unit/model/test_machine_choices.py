@@ -3,9 +3,9 @@
 import pytest
 
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, machines_of
+from muster.model.machines import MACHINES, machines_of, similar_machines
 from muster.model.providers import Provider
-from muster.validation.machines import Choice, choice_rules, similar_machines
+from muster.validation.machines import Choice, choice_rules
 
 D, B, Q, R = Capacity.ON_DEMAND, Capacity.CAPACITY_BLOCK, Capacity.QUEUED, Capacity.RESERVATION
 

@@ -142,3 +142,19 @@ def test_what_neuron_needs_is_said() -> None:
     assert not any(level == "error" for level, _ in found)
     refused = _found(_NEURON % ", image: bottlerocket")
     assert [text for level, text in refused if level == "error" and "no image with the driver" in text]
+
+
+def test_pods_of_arm_nodes_of_gke_get_their_toleration_from_the_flavor() -> None:
+    text = """\
+config:
+  muster:cluster:
+    {provider: gke, name: a4x, project: p-1, region: us-central1, privateEndpoint: true}
+  muster:pools:
+    cpu: {machine: e2-standard-16, maxNodes: 4}
+    a4x: {machine: a4x-highgpu-4g, capacity: reservation, reservation: r, zones: [us-central1-a], maxNodes: 2}
+  muster:departments: {all: {teams: {t: {quota: {a4x: 8}}}}}
+"""
+    found = {each["metadata"]["name"]: each["spec"] for each in kueue.flavors(parsed(text))}
+    arm = {"key": "kubernetes.io/arch", "operator": "Exists", "effect": "NoSchedule"}
+    assert found["a4x"]["tolerations"] == [arm]
+    assert "tolerations" not in found["cpu"]
