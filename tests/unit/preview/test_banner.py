@@ -121,6 +121,7 @@ def test_new_preemption_is_a_sentence_with_the_priorities_that_it_needs() -> Non
 
 
 def test_a_move_to_a_channel_says_what_happens_to_running_work() -> None:
-    comment = format_comment(to_report([_diff("into-a-channel")]))
-    assert "It replaces no running node of a queued pool." in comment
-    assert "replaces no running node" not in format_comment(to_report([_diff("into-a-channel", backwards=True)]))
+    there, back = (_diff("into-a-channel", backwards=backwards) for backwards in (False, True))
+    sentence = "It replaces no running node of a queued pool."
+    assert sentence in format_comment(to_report([there]))
+    assert sentence not in format_comment(to_report([back]))
