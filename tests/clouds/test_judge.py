@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pulumi_gcp.container import ClusterArgs
 
 from muster.provider.wire import UNKNOWN
 from tests.clouds.legal import LEGAL, edited
+from tests.clouds.planned import registered
+from tests.clouds.stack_files import OWN, SHIPPED
 from tests.clouds.standin import amazon, google, sdk
 from tests.clouds.standin.changes import changes
 from tests.clouds.standin.deprecated import ALLOWED
@@ -16,6 +19,7 @@ from tests.clouds.standin.judge import judge
 from tests.clouds.standin.rules import rules_of
 from tests.clouds.standin.table import api_fields
 from tests.clouds.standin.tables import TABLES, compute, ec2, eks, gke, launch_templates
+from tests.clouds.standin.values import plain
 
 TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
 
@@ -76,6 +80,16 @@ def test_deprecations_are_read_from_every_definition() -> None:
     assert sdk.is_deprecated(ClusterArgs, "enterpriseConfig.desiredTier")
     assert sdk.is_deprecated(ClusterArgs, "binaryAuthorization.enabled")
     assert not sdk.is_deprecated(ClusterArgs, "binaryAuthorization.evaluationMode")
+
+
+@pytest.mark.parametrize("stack", [*OWN.values(), *SHIPPED], ids=lambda stack: stack.stem)
+def test_no_stack_asks_for_what_is_deprecated(stack: Path) -> None:
+    refusals = [
+        (each.name, str(refusal))
+        for each in registered(stack).values()
+        for refusal in judge(TABLES[each.type], plain(each.inputs), {})
+    ]
+    assert [each for each in refusals if "deprecated" in each[1]] == []
 
 
 @pytest.mark.parametrize(("token", "path"), ALLOWED)

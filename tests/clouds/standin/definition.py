@@ -53,7 +53,9 @@ def deprecation(field: ApiField, value: Any) -> str | None:
     """What the definition calls deprecated of the field or of this value."""
     if field.deprecated:
         return f"{field.source} is deprecated"
-    return f"{value} of {field.source} is deprecated" if value in field.deprecated_choices else None
+    if isinstance(value, str) and value in field.deprecated_choices:
+        return f"{value} of {field.source} is deprecated"
+    return None
 
 
 def _as_sent(field: ApiField, value: Any) -> Any:

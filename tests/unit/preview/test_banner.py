@@ -118,3 +118,10 @@ def test_a_quota_without_a_bound_reads_as_a_change_to_it() -> None:
 def test_new_preemption_is_a_sentence_with_the_priorities_that_it_needs() -> None:
     comment = format_comment(to_report([_diff("reclaim-by-priority")]))
     assert "\n- `ranking` can now evict `speech`, `vision` on `h100`, `prod` over `dev`.\n" in comment
+
+
+def test_a_move_to_a_channel_says_what_happens_to_running_work() -> None:
+    there, back = (_diff("into-a-channel", backwards=backwards) for backwards in (False, True))
+    sentence = "It replaces no running node of a queued pool."
+    assert sentence in format_comment(to_report([there]))
+    assert sentence not in format_comment(to_report([back]))
