@@ -29,6 +29,7 @@ _AT: Final = {
     "NodePool": _POOLS,
     "NodeClass": "/apis/eks.amazonaws.com/v1/nodeclasses",
     "ConfigMap": "/api/v1/namespaces/kube-system/configmaps",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
 }
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
