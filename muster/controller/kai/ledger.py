@@ -19,7 +19,7 @@ from muster.controller.kai.queue_capacity import (
     QueueUsage,
     Shortfall,
     Turn,
-    exceeds_quota,
+    exceeds,
     short_resource,
 )
 from muster.model.gangpolicy import OverQuota
@@ -160,12 +160,19 @@ class Ledger:
         return demand.queue in self._queues and not self._short(at_queue, holder, turn, OverQuota.DENY)
 
     def exceeds_quota(self, name: str, *, given: Mapping[str, Amounts] = _NOTHING) -> bool:
-        """Whether pods with a node hold more of the queue than its quota, without what is `given`."""
+        """Whether pods with a node hold more of the queue than its quota, without what is `given`. KAI may
+        take what is above.
+        """
         if name not in self._queues:
             return False
         held = self._sums[name].total(is_bound=True, preemptible_too=True)
         add(held, given.get(name, {}), times=-1)
-        return exceeds_quota(self._queues[name], held)
+        return exceeds(self._queues[name], held, bound="quota")
+
+    def exceeds_limit(self, name: str) -> bool:
+        """Whether pods with a node hold more of the queue than its limit, which was higher before."""
+        held = self._sums[name].total(is_bound=True, preemptible_too=True)
+        return name in self._queues and exceeds(self._queues[name], held, bound="limit")
 
     @property
     def over_quota(self) -> Iterator[str]:

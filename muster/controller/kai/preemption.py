@@ -168,7 +168,11 @@ def _runtime(spec: QueueSpec, minimum: str) -> timedelta:
 
 
 def _has_quota(claimant: Claimant, victims: Sequence[Part], ledger: Ledger) -> bool:
-    """Once the victims are gone: room as the policy wants it, and within every limit."""
+    """Once the victims are gone: room as the policy wants it, and within every limit. KAI takes victims node
+    by node, for one pod after another, which does not bring a queue back below a limit that it exceeds.
+    """
+    if any(map(ledger.exceeds_limit, ledger.ancestry(claimant.queue))):
+        return False
     given = ledger.by_queue(demand for part in victims for demand in part.demands)
     as_any = [
         QueueDemand(queue=each.queue, amounts=each.amounts, is_preemptible=True) for each in claimant.demands

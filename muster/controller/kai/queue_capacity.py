@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from typing import Literal
 
 from muster.controller.kai.objects import Queue, Share
 from muster.model.gangpolicy import OverQuota
@@ -93,11 +94,11 @@ def short_resource(
     return ""
 
 
-def exceeds_quota(queue: Queue, held: Amounts) -> bool:
-    """Whether this is more than the queue's quota of any resource: KAI may take from it what is above."""
+def exceeds(queue: Queue, held: Amounts, *, bound: Literal["quota", "limit"]) -> bool:
+    """Whether this is more than the queue's quota, or its limit, of any resource."""
     for resource, scale in _SCALE.items():
-        share = getattr(queue.spec.resources, resource)
-        if share.quota >= 0 and held.get(resource, Fraction(0)) > Fraction(str(share.quota)) * scale:
+        figure: float = getattr(getattr(queue.spec.resources, resource), bound)
+        if figure >= 0 and held.get(resource, Fraction(0)) > Fraction(str(figure)) * scale:
             return True
     return False
 
