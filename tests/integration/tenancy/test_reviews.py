@@ -170,7 +170,7 @@ ALWAYS: dict[str, tuple[Object, tuple[str, ...]]] = {
         works.ray_job(shutdownAfterJobFinishes=False),
         ("set spec.shutdownAfterJobFinishes: true",),
     ),
-    "bounds": (works.ray_job(rayClusterSpec=BOUNDS), ("set minReplicas <= replicas <= maxReplicas",)),
+    "bounds": (works.ray_job(rayClusterSpec=BOUNDS), ("set 0 <= minReplicas <= replicas <= maxReplicas",)),
 }
 KUEUE: dict[str, tuple[Object, tuple[str, ...]]] = {
     "scales": (

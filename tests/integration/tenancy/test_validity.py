@@ -74,7 +74,7 @@ VALID: Final[dict[str, Object]] = {
     "a runtime environment": works.ray_job(runtimeEnvYAML="pip: [torch]"),
     **{
         f"a timeout of {value}": annotated(works.ray_service(), "ray.io/initializing-timeout", value)
-        for value in ("30m", "1h30m", "600")
+        for value in ("30m", "1h30m", "1.5h", "600")
     },
 }
 

@@ -32,7 +32,8 @@ _KEY: Final = f"^({_DOMAIN}([.]{_DOMAIN})*/)?{_NAME}$"
 _LONGEST_DOMAIN: Final = 253
 # Narrower than KubeRay's parsers, whose numbers overflow: such as 2.54.1, and hours, minutes and seconds.
 _VERSION: Final = "^[1-9][0-9]{0,3}([.][0-9]{1,6}){1,3}([.]?[-+a-zA-Z].*)?$"
-_DURATION: Final = "^(([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?|[0-9]{1,9})$"
+_AMOUNT: Final = "[0-9]{1,5}([.][0-9]{1,3})?"
+_DURATION: Final = f"^(({_AMOUNT}h)?({_AMOUNT}m)?({_AMOUNT}s)?|[0-9]{{1,9}})$"
 _NOT_ZERO: Final = "[1-9]"
 
 
