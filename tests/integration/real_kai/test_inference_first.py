@@ -1,7 +1,7 @@
 """NVIDIA's example of Ray with KAI, on a pool that has no more nodes: inference takes its GPUs from training.
 
 The gang reaches the real KAI 0.12.0 once nodes are late, and KAI evicts training as a whole. By
-ProvisioningRequests and by placeholders; within a queue and across queues. MUSTER_KAI_WORLDS is how many worlds
+ProvisioningRequests and by placeholders; within a queue and across queues. MUSTER_KAI_WORLDS: how many worlds
 are drawn for each of the two.
 """
 
