@@ -1,7 +1,8 @@
 """NVIDIA's example of Ray with KAI, on a pool that has no more nodes: inference takes its GPUs from training.
 
 The gang reaches the real KAI 0.12.0 once nodes are late, and KAI evicts training as a whole. By
-ProvisioningRequests and by placeholders; within a queue and across queues.
+ProvisioningRequests and by placeholders; within a queue and across queues. MUSTER_KAI_WORLDS: how many worlds
+are drawn for each of the two.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.integration.real_kai.test_placeholders import Cloud
 from tests.integration.real_kai.world import World
 
 _WORLDS: Final = int(os.environ.get("MUSTER_KAI_WORLDS", "3"))
+_FIRST: Final = int(os.environ.get("MUSTER_KAI_FIRST_WORLD", "0"))
 _RETRY: Final = RetryPolicy(base=timedelta(seconds=5), max=timedelta(seconds=10))
 _AFTER: Final = timedelta(seconds=5)
 
@@ -122,7 +124,7 @@ def test_a_team_within_its_quota_reclaims_what_another_has_beyond_its_own(begin:
     scene.runs("borrower", 8, "the borrower is back, whole")
 
 
-@pytest.mark.parametrize("number", range(_WORLDS))
+@pytest.mark.parametrize("number", range(_FIRST, _FIRST + _WORLDS))
 def test_drawn_gangs_pass_whole_or_not_at_all(begin: Begin, number: int) -> None:
     """Training fills the stock with one or two gangs; one gang comes that may take what some of them hold."""
     dice = random.Random(number)
