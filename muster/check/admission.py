@@ -42,6 +42,16 @@ _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1,
 _GENERATED: Final = "x" * 5
 _CLUSTERS: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 
+_TRAINING: Final = "write a RayJob, which starts all of its pods at once, or a Job"
+_SERVING: Final = "write a RayService"
+# What serves in place of a kind that no queue takes here, by its resource.
+_INSTEAD: Final = {
+    **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs", "tfjobs", "jaxjobs"), _TRAINING),
+    **dict.fromkeys(("deployments", "statefulsets", "replicasets", "leaderworkersets"), _SERVING),
+    "pods": "write a Job",
+    "notebooks": "write a RayCluster, and connect to its head",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -176,9 +186,9 @@ class Admission:
             kinds = ", ".join(
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
-            yield Finding(
-                Level.REFUSED, ROLE, f"members of a team may not create {resource}; they may create: {kinds}"
-            )
+            instead = _INSTEAD.get(resource)
+            message = f"members of a team may not create {resource}; " + (f"{instead}; " if instead else "")
+            yield Finding(Level.REFUSED, ROLE, f"{message}they may create: {kinds}")
 
     def _variables(self, body: Json, group: str, version: str, resource: str) -> Json:
         groups = ["system:authenticated"]

@@ -104,7 +104,10 @@ def test_a_head_on_the_system_pool_is_refused(job: Path, capsys: pytest.CaptureF
     job.write_text(yaml.safe_dump(body))
     code, found = checked(capsys, job, "--stack", PROD, "--team", "vision")
     assert code == 1
-    assert any("of pool system" in each["message"] for each in found["refused"])
+    assert any(
+        "no pool system is for work of teams; write one of cpu" in each["message"]
+        for each in found["refused"]
+    )
 
 
 def test_an_old_ray_is_warned_of_where_the_stack_prefers_and_refused_where_it_requires(
@@ -167,7 +170,8 @@ def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureF
     job.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
     code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
     assert code == 1
-    assert "members of a team may not create deployments; they may create: rayjobs" in str(found["refused"])
+    message = "members of a team may not create deployments; write a RayService; they may create: rayjobs"
+    assert message in str(found["refused"])
 
 
 @pytest.mark.parametrize(
