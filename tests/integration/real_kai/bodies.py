@@ -81,7 +81,7 @@ def fake_node(name: str, gpus: int) -> Json:
     }
 
 
-def offering(stock: int, classes: tuple[str, ...]) -> Json:
+def offering(stock: int, classes: tuple[str, ...], *, scale_down: str = "5s") -> Json:
     """What the simulated cloud has of the pool, as the ConfigMap that it reads."""
     pool = {
         "name": POOL,
@@ -95,7 +95,7 @@ def offering(stock: int, classes: tuple[str, ...]) -> Json:
         "taints": [f"{GPU_TAINT_KEY}=present:NoSchedule"],
         "classes": list(classes),
     }
-    offered = {"times": {"scaleDown": "5s", "scaleDownConsumed": "5s"}, "pools": [pool]}
+    offered = {"times": {"scaleDown": scale_down, "scaleDownConsumed": scale_down}, "pools": [pool]}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -83,7 +83,8 @@ def _by_requests(world: World, policy: GangPolicy, stock: int, over: OverQuota, 
     kai = KaiPolicy(over_quota=over, preempt_after=after)
     world.govern(replace(policy, retry=_RETRY, kai=kai))
     classes = tuple(each.provisioning_class_name for each in policy.flavors if each.gpus_per_node)
-    world.offer(stock=stock, classes=classes)
+    # Longer than KAI takes, on a busy machine, from the end of a victim to the start of what takes its nodes.
+    world.offer(stock=stock, classes=classes, scale_down="20s")
     world.start_ours()
     return Scene(world, lambda: None)
 

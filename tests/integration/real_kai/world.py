@@ -36,9 +36,9 @@ class World:
     def govern(self, policy: GangPolicy) -> None:
         self.server.apply(to_manifest(policy), "/apis/muster.dev/v1alpha1/gangpolicies/default")
 
-    def offer(self, *, stock: int, classes: tuple[str, ...]) -> None:
-        """What the cloud has of the one GPU pool."""
-        body = offering(stock, classes)
+    def offer(self, *, stock: int, classes: tuple[str, ...], scale_down: str = "5s") -> None:
+        """What the cloud has of the one GPU pool, and how long it leaves an empty node."""
+        body = offering(stock, classes, scale_down=scale_down)
         path = f"/api/v1/namespaces/{cloud.NAMESPACE}/configmaps/{cloud.POOLS_CONFIG}"
         self.server.apply(body, path)
 
