@@ -41,7 +41,7 @@ class Price:
     source: str
 
     def is_old(self, today: date) -> bool:
-        """Whether it was read so long ago that a reader has to be told."""
+        """Whether it was read more than 90 days ago, which a report has to say."""
         return today - self.read > OLD
 
 

@@ -22,7 +22,7 @@ def fallback_rules(pool: Pool, cluster: Cluster, choice: Choice) -> Iterator[Vio
         return
     path, ways = f"muster:pools.{pool.name}", (pool.capacity, *pool.fallback)
     if not _takes_several(cluster):
-        message = "is a list, and whoever makes the nodes of this cluster buys those of a pool in one way."
+        message = "is a list, and the autoscaler of this cluster buys the nodes of a pool in one way."
         fix = (
             "write a pool for each way: work goes to reservation, on-demand and spot in this order. Or use "
             "`autoscaler: compute-classes` (GKE) or `karpenter` (EKS)."

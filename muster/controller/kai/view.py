@@ -184,7 +184,7 @@ class View(GangView[RayCluster]):
                 continue
             if queue_of(first, cluster) in own and priority_of(first, cluster, classes) >= batch.priority:
                 continue
-            with suppress(ValueError):  # One that KAI cannot group is nobody's.
+            with suppress(ValueError):  # KAI cannot group it, and so takes nothing of it.
                 yield running_gang(cluster, placed, policy, classes)
 
     def _in_use(self, pool: str) -> int:

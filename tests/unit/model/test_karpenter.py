@@ -361,7 +361,7 @@ def test_a_pool_of_several_ways_takes_its_reservation_and_may_take_others(cluste
         (KARPENTER, ("reservation", "on-demand", "spot"), "Karpenter tries [reservation, spot, on-demand]"),
         (KARPENTER, ("spot", "reservation"), "paid for and not used"),
         (KARPENTER, ("on-demand", "capacity-block"), "has capacity-block, which is no part of a list"),
-        (GROUPS, ("reservation", "on-demand"), "buys those of a pool in one way"),
+        (GROUPS, ("reservation", "on-demand"), "buys the nodes of a pool in one way"),
     ],
 )
 def test_a_list_that_would_not_be_followed_is_refused(
