@@ -1,5 +1,5 @@
-"""User data of EKS nodes: local NVMe disks as one striped volume under images, logs and containers' files, and
-SOCI as what pulls images.
+"""User data of EKS nodes: local NVMe disks as one striped volume under images, logs and containers' files,
+and SOCI as what pulls images.
 
 Source: https://docs.aws.amazon.com/eks/latest/eksctl/node-bootstrapping.html,
 https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/,
