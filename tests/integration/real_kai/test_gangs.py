@@ -99,7 +99,7 @@ def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whol
     gangs: World, policy: GangPolicy
 ) -> None:
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
-    gangs.offer(stock=8, classes=_classes(policy))
+    gangs.offer(stock=8, classes=_classes(policy), scale_down="20s")
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
     gangs.eventually(lambda: gangs.bound("borrower") == 9, "it has every node that there is")
     for number in range(4):
