@@ -121,7 +121,9 @@ def parse_text(text: str, *, source: str) -> Document:
         line, message, fix = bounded_yaml.explain(error, text)
         return Document(source, lines={source: line}, violations=(Violation(source, message, fix),))
     except RecursionError:
-        problem = Violation(source, "nests too deeply.", "name a stack file.")
+        problem = Violation(
+            source, "is not YAML that can be read: it nests too deeply.", "name a stack file."
+        )
         return Document(source, violations=(problem,))
     except ValueError as error:
         return Document(

@@ -22,7 +22,7 @@ def stack_key(
     description: str,
     default: Any = MISSING,
     *,
-    name: str = "",
+    key: str = "",
     default_text: str = "",
     example: object = None,
     definition: str = "",
@@ -31,19 +31,20 @@ def stack_key(
 ) -> Any:
     """Declare a key. Without a `default` it is required; an empty mapping is `{}`.
 
-    `name`: where it is not the field's name in camel case, with a dot for a key below another.
+    `key`: where it is not the field's name in camel case, with a dot for a key below another.
     `default_text`: where only words can express the default. `definition`: the name of its schema, where
     other keys refer to the same. `fix`: what to write in place of a list that is missing or none. `bounds`:
     `least` and `most` of a number.
     """
     metadata: Mapping[str, Any] = {
         "description": description,
-        "name": name,
         "default_text": default_text,
         "example": example,
         "definition": definition,
         "fix": fix,
         "bounds": bounds,
+        # Without one it is the field's name in camel case (validation/explicit_fields.py).
+        **({"key": key} if key else {}),
     }
     if default == {}:
         return field(default_factory=lambda: MappingProxyType({}), metadata=metadata)

@@ -33,10 +33,14 @@ _DRIVERS: Final = {
 BEFORE_NODES: Final = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
 
 
+# Node repair sees faults of GPUs by it alone. Nothing else waits for it: each resource that everything
+# depends on multiplies what the engine walks for the guard (tests/mocks/test_refusal.py).
+MONITOR: Final = "eks-node-monitoring-agent"
+
+
 def after_nodes(cluster: EksCluster) -> tuple[str, ...]:
-    """Node repair sees faults of GPUs by the monitoring agent alone. Auto Mode brings all but the drivers."""
-    drivers = (_DRIVERS[driver] for driver in cluster.storage.drivers)
-    return ("coredns", "aws-ebs-csi-driver", "eks-node-monitoring-agent", *drivers)
+    """What everything that is installed waits for. Auto Mode brings all but the drivers."""
+    return ("coredns", "aws-ebs-csi-driver", *(_DRIVERS[driver] for driver in cluster.storage.drivers))
 
 
 def _settings(cluster: EksCluster) -> dict[str, dict[str, object]]:
@@ -51,7 +55,7 @@ def _settings(cluster: EksCluster) -> dict[str, dict[str, object]]:
     return {
         "vpc-cni": {"enableNetworkPolicy": "true"},
         "aws-ebs-csi-driver": {"defaultStorageClass": {"enabled": cluster.storage.default_class}},
-        "eks-node-monitoring-agent": {"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}},
+        MONITOR: {"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}},
     }
 
 

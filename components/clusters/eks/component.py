@@ -167,14 +167,15 @@ class EksGpuCluster(Component):
         self.system = groups.system()
         if cluster.answers_requests:
             self.pools = {pool.name: groups.of(pool) for pool in args.pools}
-        return addons.addons(
-            addons.after_nodes(cluster),
+        *late, _ = addons.addons(
+            (*addons.after_nodes(cluster), addons.MONITOR),
             prefix=name,
             cluster=made,
             described=cluster,
             after=[self.system],
             opts=opts,
         )
+        return late
 
 
 def _plugin(cluster: EksCluster) -> access.Plugin:

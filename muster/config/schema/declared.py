@@ -42,7 +42,7 @@ def keys(kind: Any) -> tuple[Key, ...]:
 
 def _key(declaration: Field[Any], hint: Any) -> Key:
     first, *others = declaration.name.split("_")
-    name = declaration.metadata["name"] or first + "".join(map(str.capitalize, others))
+    name = declaration.metadata.get("key") or first + "".join(map(str.capitalize, others))
     return Key(
         attribute=declaration.name,
         path=tuple(name.split(".")),

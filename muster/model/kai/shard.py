@@ -46,20 +46,20 @@ class SearchBudgets:
     per_action: Mapping[str, Seconds] = stack_key(
         "The longest search of an action, by its name.",
         {},
-        name="maxActionSearchDuration",
+        key="maxActionSearchDuration",
         example={"default": "10s"},
     )
     per_generator: Mapping[str, Seconds] = stack_key(
         "The longest search of a generator, by its name.",
         {},
-        name="maxGeneratorSearchDuration",
+        key="maxGeneratorSearchDuration",
         example={"default": "5s"},
     )
     most_per_job: Seconds | None = stack_key(
-        "The longest search for one job.", None, name="maxJobSearchDuration", example="2s"
+        "The longest search for one job.", None, key="maxJobSearchDuration", example="2s"
     )
     least_per_job: Seconds | None = stack_key(
-        "The shortest search for one job.", None, name="minJobSearchDuration", example="1s"
+        "The shortest search for one job.", None, key="minJobSearchDuration", example="1s"
     )
 
 
@@ -77,44 +77,44 @@ class Usage:
         )
     }
 
-    client: str = stack_key("The kind of database.", name="clientType", example="prometheus")
+    client: str = stack_key("The kind of database.", key="clientType", example="prometheus")
     connection: str | None = stack_key(
         "The environment variable of the scheduler that has the address.",
         None,
-        name="connectionStringEnvVar",
+        key="connectionStringEnvVar",
         example="PROMETHEUS_URL",
     )
     window_size: str | None = stack_key(
-        "How far back, as Prometheus writes it: 1w2d.", None, name="usageParams.windowSize", example="1w"
+        "How far back, as Prometheus writes it: 1w2d.", None, key="usageParams.windowSize", example="1w"
     )
     window_type: str | None = stack_key(
-        "The kind of window.", None, name="usageParams.windowType", example="sliding"
+        "The kind of window.", None, key="usageParams.windowType", example="sliding"
     )
     window_start: str | None = stack_key(
         "The start of a tumbling window, as in RFC 3339.",
         None,
-        name="usageParams.tumblingWindowStartTime",
+        key="usageParams.tumblingWindowStartTime",
         example="2026-01-01T00:00:00Z",
     )
     cron: str | None = stack_key(
-        "When a cron window begins.", None, name="usageParams.cronString", example="0 0 1 * *"
+        "When a cron window begins.", None, key="usageParams.cronString", example="0 0 1 * *"
     )
     half_life: Seconds | None = stack_key(
-        "After this time past use counts half.", None, name="usageParams.halfLifePeriod", example="24h"
+        "After this time past use counts half.", None, key="usageParams.halfLifePeriod", example="24h"
     )
     fetch_interval: Seconds | None = stack_key(
-        "How often use is read.", None, name="usageParams.fetchInterval", example="1m"
+        "How often use is read.", None, key="usageParams.fetchInterval", example="1m"
     )
     staleness: Seconds | None = stack_key(
-        "How long a reading counts.", None, name="usageParams.stalenessPeriod", example="5m"
+        "How long a reading counts.", None, key="usageParams.stalenessPeriod", example="5m"
     )
     wait_timeout: Seconds | None = stack_key(
-        "How long to wait for an answer.", None, name="usageParams.waitTimeout", example="30s"
+        "How long to wait for an answer.", None, key="usageParams.waitTimeout", example="30s"
     )
     extra: Mapping[str, Word] = stack_key(
         "Further parameters of the client.",
         {},
-        name="usageParams.extraParams",
+        key="usageParams.extraParams",
         example={"serverTimeout": "30s"},
     )
 
@@ -126,13 +126,13 @@ class ShardSettings:
     parents: ClassVar = {"minRuntime": "How long work runs before it can be evicted."}
 
     placement: Placement = stack_key(
-        "Whether nodes are filled one after another.", Placement(), name="placementStrategy"
+        "Whether nodes are filled one after another.", Placement(), key="placementStrategy"
     )
     preempt_min_runtime: Seconds | None = stack_key(
-        "Before work of the same queue preempts it.", None, name="minRuntime.preemptMinRuntime", example="5m"
+        "Before work of the same queue preempts it.", None, key="minRuntime.preemptMinRuntime", example="5m"
     )
     reclaim_min_runtime: Seconds | None = stack_key(
-        "Before other queues reclaim its capacity.", None, name="minRuntime.reclaimMinRuntime", example="10m"
+        "Before other queues reclaim its capacity.", None, key="minRuntime.reclaimMinRuntime", example="10m"
     )
     k_value: float | None = stack_key(
         "How strongly past use counts when free capacity is divided.", None, example=1.5
@@ -147,17 +147,17 @@ class ShardSettings:
     queue_depth: Mapping[str, int] = stack_key(
         "How many jobs of a queue an action looks at.",
         {},
-        name="queueDepthPerAction",
+        key="queueDepthPerAction",
         example={"preempt": 15},
         least=1,
     )
     memory_limit: Bytes | None = stack_key(
-        "The memory limit of the scheduler's Go runtime.", None, name="goMemLimit", example="6Gi"
+        "The memory limit of the scheduler's Go runtime.", None, key="goMemLimit", example="6Gi"
     )
     memory_limit_ratio: float | None = stack_key(
         "The same as a part of its container's limit.",
         None,
-        name="goMemLimitRatio",
+        key="goMemLimitRatio",
         example=0.8,
         least=0.01,
         most=1,
@@ -165,6 +165,6 @@ class ShardSettings:
     budgets: SearchBudgets = stack_key(
         "How long one round looks for work to evict (alpha in KAI).",
         SearchBudgets(),
-        name="scenarioSearchBudgets",
+        key="scenarioSearchBudgets",
     )
-    usage: Usage | None = stack_key("Where past use is read.", None, name="usageDBConfig")
+    usage: Usage | None = stack_key("Where past use is read.", None, key="usageDBConfig")
