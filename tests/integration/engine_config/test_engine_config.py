@@ -176,7 +176,7 @@ def test_the_program_reports_a_mistake_in_the_extended_file_at_its_line(
     shutil.copy(ROOT / "__main__.py", tmp_path)
     done = Engine(tmp_path, {**engine.environment, "PYTHONPATH": str(ROOT)}).run("preview")
     assert done.returncode != 0
-    assert "stacks/base.yaml:13: muster:pools.l4.machine: 'g2-standard-9'" in done.stdout + done.stderr
+    assert "stacks/base.yaml:15: muster:pools.l4.machine: 'g2-standard-9'" in done.stdout + done.stderr
 
 
 def _values(text: str) -> Config:
