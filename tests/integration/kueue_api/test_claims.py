@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -19,6 +20,7 @@ from tests.waiting import eventually
 CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
 DRA: Final = "resource.k8s.io/v1"
 PODS: Final = 2
+WORKLOADS: Final = f"{KUEUE}/namespaces/rack/workloads"
 
 
 def described(*, first: str = "rack-old") -> Stack:
@@ -56,15 +58,19 @@ def offer(server: ControlPlane, name: str, device_class: str, **request: str) ->
 
 
 def workload(server: ControlPlane, job: str) -> dict[str, Any]:
-    found = server.call("GET", f"{KUEUE}/namespaces/rack/workloads")["items"]
+    found = server.call("GET", WORKLOADS)["items"]
     return next((each for each in found if each["metadata"]["name"].startswith(f"job-{job}-")), {})
 
 
 @pytest.fixture
-def server(kueue_server: ControlPlane) -> ControlPlane:
+def server(kueue_server: ControlPlane) -> Iterator[ControlPlane]:
+    """Without work of its own afterwards: others of this server record all that runs in it."""
     for item in rendered(described()):
         apply(kueue_server, item)
-    return kueue_server
+    yield kueue_server
+    kueue_server.call("DELETE", "/apis/batch/v1/namespaces/rack/jobs?propagationPolicy=Background")
+    kueue_server.call("DELETE", WORKLOADS)
+    eventually("no work is left", lambda: not kueue_server.call("GET", WORKLOADS)["items"])
 
 
 def test_a_gang_with_a_channel_is_admitted_and_the_channel_takes_no_quota(server: ControlPlane) -> None:
