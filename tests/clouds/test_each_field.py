@@ -242,6 +242,9 @@ CASES: Final = [
 LEFT_OUT: Final = {
     "name": "the name of everything: test_another_name_is_another_cluster; of a pool: another pool",
     "kueue": "queues, not the cloud",
+    "preference": "the order in queues, not the cloud",
+    "resources": "quotas, not the cloud",
+    "fallback": "of ComputeClasses and NodePools, which are objects of the cluster",
     "placement_group": "`placement` has it",
     "image_pull": "GKE has none",
     "image": "GKE: one image that runs GPUs",

@@ -21,7 +21,12 @@ SUBNET = "aws:ec2/subnet:Subnet"
 
 # What this build means to change in a cluster of that one.
 MEANT = {
-    "gke": re.compile(r"create gcp:compute/firewall:Firewall every-control-plane"),
+    "gke": re.compile(
+        r"create gcp:compute/firewall:Firewall every-control-plane"
+        # Into a release channel, in which queued pools have auto-upgrade on.
+        r"|update gcp:container/cluster:Cluster every"
+        r"|update gcp:container/nodePool:NodePool every-(l4|v6e)"
+    ),
     "eks": re.compile(
         r"update aws:eks/addon:Addon every-(vpc-cni|aws-ebs-csi-driver)"
         r"|create aws:eks/addon:Addon every-eks-node-monitoring-agent"
@@ -34,7 +39,7 @@ MEANT = {
 
 @pytest.mark.parametrize("cloud", MEANT)
 def test_the_state_of_the_last_build_previews_as_no_change_but_what_is_meant(
-    cloud: str, cluster_of: ClusterOf, tmp_path: Path
+    cloud: str, clouds: Clouds, cluster_of: ClusterOf, tmp_path: Path
 ) -> None:
     before = last_build(tmp_path / "before")
     # It knows fewer machines than this build. Both name a version: the default has moved.
@@ -46,7 +51,9 @@ def test_the_state_of_the_last_build_previews_as_no_change_but_what_is_meant(
     made = cluster_of(stack)
     made.project = before / PROGRAMS.relative_to(ROOT) / "cluster"
     made.environment["PYTHONPATH"] = str(before)
+    clouds.gcp.takes_deprecated = True  # Its cluster was in no channel.
     made.up()
+    clouds.gcp.takes_deprecated = False
 
     made.project = PROGRAMS / "cluster"
     made.environment["PYTHONPATH"] = str(ROOT)
