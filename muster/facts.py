@@ -41,12 +41,10 @@ class Row(Protocol):
     @property
     def source(self) -> str:
         """A URL, or a project's path at a tag."""
-        raise NotImplementedError
 
     @property
     def read(self) -> date:
         """The day on which the source was read."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

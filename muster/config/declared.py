@@ -5,9 +5,9 @@ from dataclasses import MISSING
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin
 
-from muster.config.schema.declared import Key, is_declared, is_named, keys
+from muster.config.schema.declared import Key, is_named, keys
 from muster.config.section import Section, describe_value
-from muster.model.keys import REFUSED, Seconds, Word
+from muster.model.keys import REFUSED, Seconds, Word, is_declared
 from muster.model.quantities import Bytes, parse_memory
 from muster.model.violations import at
 

@@ -89,14 +89,14 @@ def own_accelerator(name: str, memory_mib: int) -> Accelerator:
     """A GPU of a node that its owner describes, with the memory that he writes. One that no table has is
     ranked above those of its vendor with no more memory.
     """
-    resource = ACCELERATORS[name].resource if name in ACCELERATORS else vendor_resource(name)
+    if name in ACCELERATORS:
+        return replace(ACCELERATORS[name], memory_mib=memory_mib)
+    resource = vendor_resource(name)
     smaller = [
         entry.rank
         for entry in ACCELERATORS.values()
         if entry.resource == resource and entry.memory_mib <= memory_mib
     ]
-    if name in ACCELERATORS:
-        return replace(ACCELERATORS[name], memory_mib=memory_mib)
     return Accelerator(
         name=name,
         memory_mib=memory_mib,

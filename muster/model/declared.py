@@ -10,9 +10,10 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from muster.model.durations import DURATION_PATTERN, format_duration, parse_duration
+from muster.model.keys import camel_case, is_declared, without_none
 from muster.model.quantities import parse_quantity
 from muster.model.violations import Violation
 
@@ -73,17 +74,9 @@ def keys(kind: Any) -> tuple[_Key, ...]:
     return tuple(_key(each, hints[each.name]) for each in fields(kind))
 
 
-def _is_declared(kind: object) -> TypeGuard[type[Any]]:
-    return is_dataclass(kind)
-
-
 def _key(declaration: Field[Any], hint: Any) -> _Key:
-    first, *others = declaration.name.split("_")
-    is_optional = type(None) in get_args(hint)
-    kind = next(each for each in get_args(hint) if each is not type(None)) if is_optional else hint
-    return _Key(
-        first + "".join(map(str.capitalize, others)), declaration.name, kind, is_optional, declaration
-    )
+    kind, is_optional = without_none(hint)
+    return _Key(camel_case(declaration.name), declaration.name, kind, is_optional, declaration)
 
 
 # Schema
@@ -106,7 +99,7 @@ def _schema(key: _Key) -> Schema:
 
 
 def _type(kind: Any) -> Schema:
-    if _is_declared(kind):
+    if is_declared(kind):
         return schema(kind)
     if get_origin(kind) is tuple:
         return {"type": "array", "items": _type(get_args(kind)[0])}
@@ -189,7 +182,7 @@ class Reader:
         return self._of(key.kind, value, path, key.default)
 
     def _of(self, kind: Any, value: object, path: str, default: Any) -> Any:
-        if _is_declared(kind):
+        if is_declared(kind):
             return self.read(kind, value, path)
         if get_origin(kind) is tuple:
             return self._items(get_args(kind)[0], value, path)
@@ -210,7 +203,7 @@ class Reader:
     def _items(self, kind: Any, value: object, path: str) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             return self._note(path, f"{value!r} is not a list", "write a list, [] for none", ())
-        if _is_declared(kind):
+        if is_declared(kind):
             return tuple(self.read(kind, item, f"{path}[{index}]") for index, item in enumerate(value))
         for item in value:
             if not isinstance(item, str):

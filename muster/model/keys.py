@@ -4,9 +4,9 @@ topology: str | None = stack_key("How the chips are connected.", None, default_t
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, field
+from dataclasses import MISSING, field, is_dataclass
 from types import MappingProxyType
-from typing import Any, Final, NewType
+from typing import Any, Final, NewType, TypeGuard, get_args
 
 Seconds = NewType("Seconds", int)
 """Written as a duration: 45s, 30m, 1h30m."""
@@ -49,3 +49,20 @@ def stack_key(
     if default == {}:
         return field(default_factory=lambda: MappingProxyType({}), metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def camel_case(name: str) -> str:
+    """The key of a field that has no other: `max_nodes` is `maxNodes`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def is_declared(kind: object) -> TypeGuard[type[Any]]:
+    """Whether a type is a dataclass, whose fields are declared."""
+    return is_dataclass(kind)
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """The type of a field without None, and whether it may be None."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    return (kinds[0], True) if type(None) in get_args(hint) else (hint, False)

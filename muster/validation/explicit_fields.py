@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
+from muster.model.keys import camel_case
+
 _KEY: Final = "key"
 
 
@@ -17,7 +19,7 @@ def explicit_keys(section: Any, default: Any) -> Iterator[str]:
         value, other = getattr(section, each.name), getattr(default, each.name)
         if value == other:
             continue
-        prefix = each.metadata.get(_KEY, _camel(each.name))
+        prefix = each.metadata.get(_KEY, camel_case(each.name))
         for below in _below(value, other):
             yield ".".join(part for part in (prefix, below) if part)
 
@@ -29,8 +31,3 @@ def _below(value: Any, default: Any) -> Iterator[str]:
         yield from value
     else:
         yield ""
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -1,14 +1,14 @@
 """The schema of a section whose class declares its keys (model/keys.py)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, TypeGuard, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
-from muster.model.keys import PARENTS, Seconds, Word
+from muster.model.keys import PARENTS, Seconds, Word, camel_case, is_declared, without_none
 from muster.model.quantities import Bytes
 
 
@@ -41,23 +41,15 @@ def keys(kind: Any) -> tuple[Key, ...]:
 
 
 def _key(declaration: Field[Any], hint: Any) -> Key:
-    first, *others = declaration.name.split("_")
-    name = declaration.metadata.get("key") or first + "".join(map(str.capitalize, others))
+    name = declaration.metadata.get("key") or camel_case(declaration.name)
+    kind, _ = without_none(hint)
     return Key(
         attribute=declaration.name,
         path=tuple(name.split(".")),
-        kind=next(each for each in get_args(hint) if each is not type(None)) if _is_optional(hint) else hint,
+        kind=kind,
         default=declaration.default if declaration.default_factory is MISSING else {},
         metadata=declaration.metadata,
     )
-
-
-def _is_optional(hint: Any) -> bool:
-    return type(None) in get_args(hint)
-
-
-def is_declared(kind: object) -> TypeGuard[type[Any]]:
-    return is_dataclass(kind)
 
 
 def is_named(kind: type[Any]) -> bool:

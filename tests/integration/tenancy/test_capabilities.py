@@ -90,7 +90,7 @@ def test_the_policy_refuses_what_the_plugin_refuses(lent: World) -> None:
     ],
 )
 def test_the_named_capabilities_alone_are_added(lent: World, names: list[str], is_allowed: bool) -> None:
-    """To pods, whoever makes them, and to the templates of a team's work."""
+    """To pods of every author, and to the templates of a team's work."""
     body = _adding(*names)
     for caller in (lent.admin, lent.controllers["jobs"], lent.controllers["kuberay"]):
         answer = caller.create(_pod(body, works.NAMESPACE))

@@ -2,7 +2,7 @@
 
 Kueue (0.19.2, jobframework/reconciler.go) queues nothing that has a controller among its owners: it counts
 the owner. Work that gets one while it runs can no longer be stopped, and work that loses its own is counted
-as nobody's. KubeRay (1.6.2, rayjob_controller.go) ends a RayJob by the token in the Secret that it made: with
+for no team. KubeRay (1.6.2, rayjob_controller.go) ends a RayJob by the token in the Secret that it made: with
 an empty one neither the job nor its pods end.
 """
 
