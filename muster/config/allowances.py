@@ -11,10 +11,10 @@ from typing import Final
 
 from muster.config import bounds
 from muster.config.kueue.groups import parse_quantity
-from muster.config.section import Section, describe_value
 from muster.model.pools import Pool
 from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
 from muster.model.queues import Allowance, Amount, Bound, Limit, Share
+from muster.model.section import Section, describe_value
 from muster.model.violations import at
 
 Pools = Mapping[str, Pool]

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
-from muster.config.section import Section
 from muster.model.charts import ChartOrigin, ChartSource, ImageSource
 from muster.model.clusters import Cluster, ExistingCluster
 from muster.model.programs import Program
+from muster.model.section import Section
 from muster.model.stack import VersionLevel
 from muster.model.violations import Violation, at, suggestion
 

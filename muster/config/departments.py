@@ -3,10 +3,10 @@
 from muster.config.allowances import Pools, parse_allowance
 from muster.config.kai_queues import parse_queue as parse_kai_queue
 from muster.config.kueue import parse_cohort, parse_queue
-from muster.config.section import Section
 from muster.config.tenancy import parse_access
 from muster.model import names
 from muster.model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
+from muster.model.section import Section
 
 
 def parse_department(section: Section, name: str, pools: Pools) -> Department:

@@ -1,8 +1,8 @@
 """Reads `muster:kai`, whose keys muster/model/kai declares."""
 
-from muster.config.declared import read
-from muster.config.section import Section
 from muster.model.kai import KaiSettings
+from muster.model.keys import read
+from muster.model.section import Section
 
 
 def parse_kai(section: Section) -> KaiSettings:

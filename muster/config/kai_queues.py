@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from muster.config import bounds
-from muster.config.section import Section, describe_value
 from muster.model.kai import UNLIMITED, Figure, MilliGpus, QueueSettings, Share, Shares
 from muster.model.quantities import parse_cpu, parse_memory, parse_quantity
+from muster.model.section import Section, describe_value
 from muster.model.violations import at
 
 Amount = TypeVar("Amount", bound=int)

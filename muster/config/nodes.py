@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.config import bounds
-from muster.config.section import Section, describe_value
 from muster.model.capacity import Reservation
 from muster.model.clusters import Cluster, EksCluster, Provider
 from muster.model.machines import Machine
@@ -21,6 +20,7 @@ from muster.model.nodes import (
     NodeNetwork,
     Placement,
 )
+from muster.model.section import Section, describe_value
 from muster.model.violations import at
 
 

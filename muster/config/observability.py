@@ -3,8 +3,8 @@
 Not responsible for whether a cluster has what the settings need (muster/validation).
 """
 
-from muster.config.section import Section
 from muster.model.observability import Observability, Scraping
+from muster.model.section import Section
 
 
 def parse_observability(section: Section) -> Observability:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from muster.config.section import Section, describe_value
 from muster.model import names
 from muster.model.accelerators import (
     ACCELERATORS,
@@ -22,6 +21,7 @@ from muster.model.machines import AMD64, ARM64, MOST_GPUS, Machine, cloud_machin
 from muster.model.plural import many
 from muster.model.providers import Provider
 from muster.model.quantities import MIB, Bytes, Millicores, parse_cpu, parse_memory
+from muster.model.section import Section, describe_value
 from muster.model.violations import suggestion
 from muster.validation.identity import is_dns_label
 

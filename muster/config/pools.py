@@ -13,13 +13,13 @@ from muster.config.kueue import parse_pool_kueue
 from muster.config.kueue.groups import parse_quantity
 from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.own_node import EXAMPLE, parse_own_node
-from muster.config.section import Section, describe_value
 from muster.model import names
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity, Gangs
 from muster.model.clusters import Cluster, Provider
 from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
 from muster.model.quantities import Quantity
+from muster.model.section import Section, describe_value
 from muster.model.sharing import MIG_PROFILES, GpuSharing, Sharing
 from muster.model.violations import suggestion
 from muster.validation.machines import OF_A_MACHINE, Choice, beside_node, gpus_of, made_of

@@ -1,8 +1,8 @@
 """Reads `muster:recording`."""
 
-from muster.config.section import Section
 from muster.model.quantities import Bytes, format_memory, parse_memory
 from muster.model.recording import LEAST_STORAGE, RecordingSettings
+from muster.model.section import Section
 
 
 def parse_recording(section: Section) -> RecordingSettings:

@@ -25,7 +25,6 @@ from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
 from muster.config.project import load_document, load_handed_over
 from muster.config.recording import parse_recording
-from muster.config.section import Section
 from muster.config.tenancy import parse_tenancy
 from muster.config.today import today
 from muster.model.clusters import Cluster, ExistingCluster
@@ -35,6 +34,7 @@ from muster.model.programs import ProgramOptions
 from muster.model.providers import NodeCloud
 from muster.model.queues import Department
 from muster.model.ray import FIRST_WITH_TOKEN, Ray, RayAuth
+from muster.model.section import Section
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from muster.model.versions import Version
 from muster.model.violations import Violation, at

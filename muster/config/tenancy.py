@@ -7,7 +7,7 @@ supports a setting (muster/validation).
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from muster.config.section import Section
+from muster.model.section import Section
 from muster.model.tenancy import (
     MOST_KIBIBYTES,
     MOST_OBJECTS,

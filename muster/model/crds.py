@@ -1,13 +1,49 @@
-"""Custom resource definitions: what is the same in all of Muster's."""
+"""Custom resource definitions: what is the same in all of Muster's, and the schema of a declared class."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, is_dataclass
+from datetime import timedelta
 from typing import Any, Final
 
+from muster.model.durations import DURATION_PATTERN
+from muster.model.keys import Key, Parameter, QuantityText, Schema, SchemaWriter, keys, to_json
 from muster.model.names import GROUP, VERSION
 
-Schema = dict[str, Any]
-ANY_INTEGER: Final[Schema] = {"minimum": None, "maximum": None}
 A_SET: Final[Schema] = {"x-kubernetes-list-type": "set"}
+
+
+class _Writer(SchemaWriter):
+    """OpenAPI v3, as the API server takes it."""
+
+    scalars: Mapping[Any, Schema] = {
+        str: {"type": "string"},
+        Parameter: {"type": "string", "maxLength": 255},
+        QuantityText: {"type": "string", "maxLength": 40},
+        bool: {"type": "boolean"},
+        int: {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2**31 - 1},
+        timedelta: {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2, "maxLength": 20},
+    }
+
+    def of_class(self, kind: Any) -> Schema:
+        required = [key.name for key in keys(kind) if key.is_required]
+        properties = {key.name: self._property(key) for key in keys(kind)}
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+    def by_name(self, item: Schema) -> Schema:
+        return {"type": "object", "additionalProperties": item}
+
+    def _property(self, key: Key) -> Schema:
+        typed = self.of_type(key.kind, key.bounds)
+        bounded = {name: bound for name, bound in typed.items() if bound is not None}
+        described = {"description": key.metadata["description"], **bounded}
+        if key.default is MISSING or key.is_optional:
+            return described
+        return {**described, "default": {} if is_dataclass(key.kind) else to_json(key.default)}
+
+
+def schema(kind: type) -> Schema:
+    """The OpenAPI schema of a declared class."""
+    return _Writer().of_class(kind)
 
 
 def by_key(key: str) -> Schema:

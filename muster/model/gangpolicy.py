@@ -1,5 +1,5 @@
 """GangPolicy: how gangs get their capacity, in which order, for how long. The only declaration of its fields:
-the custom resource definition, the reader and the manifest follow from it (declared.py).
+the custom resource definition, the reader and the manifest follow from it (keys.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from muster.model import crds
-from muster.model.declared import NAME, Reader, declared, schema, to_json
 from muster.model.durations import format_duration
+from muster.model.keys import ANY_INTEGER, Parameter, QuantityText, declared, read, to_json
 from muster.model.names import (
     API_VERSION,
     DEVICE_RESOURCES,
@@ -25,8 +25,10 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
+from muster.model.section import Section
 from muster.model.violations import Violation
 
+_NAME: Final = {"maxLength": 253}
 MOST_FLAVORS: Final = 256
 """As many pools as Kueue lets a queue name: 16 resource groups of 16 flavors and room to spare."""
 
@@ -57,12 +59,11 @@ class KaiPolicy:
     """How gangs in KAI's queues are admitted. Over quota there is no guarantee."""
 
     over_quota: OverQuota = declared(
-        OverQuota.DENY, "Whether preemptible gangs pass above their queue's quota, up to its limit."
+        "Whether preemptible gangs pass above their queue's quota, up to its limit.", OverQuota.DENY
     )
     # A policy of ours, no figure of a cloud.
     preempt_after: timedelta = declared(
-        timedelta(minutes=1),
-        "How long a gang waits for new nodes before it takes room that KAI may give it.",
+        "How long a gang waits for new nodes before it takes room that KAI may give it.", timedelta(minutes=1)
     )
 
 
@@ -70,8 +71,8 @@ class KaiPolicy:
 class DetailSelector:
     """Pins pods to their own lease: node label `key` = the request's provisioning-class detail `detail`."""
 
-    key: str = declared(description="Label of the nodes.", minLength=1, **NAME)
-    detail: str = declared(description="Name of the request's provisioningClassDetail.", minLength=1, **NAME)
+    key: str = declared("Label of the nodes.", minLength=1, **_NAME)
+    detail: str = declared("Name of the request's provisioningClassDetail.", minLength=1, **_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,39 +82,34 @@ class FlavorPolicy:
     ignored.
     """
 
-    name: str = declared(description="Name of the ResourceFlavor.", minLength=1, **NAME)
-    provisioning_class_name: str = declared("", "Empty: nothing is requested.", **NAME)
-    parameters: Mapping[str, str] = declared(
-        dict,
+    name: str = declared("Name of the ResourceFlavor.", minLength=1, **_NAME)
+    provisioning_class_name: str = declared("Empty: nothing is requested.", "", **_NAME)
+    parameters: Mapping[str, Parameter] = declared(
         "Parameters of each ProvisioningRequest for this flavor.",
+        {},
         maxProperties=100,
-        additionalProperties={"type": "string", "maxLength": 255},
     )
     node_selector_from_details: tuple[DetailSelector, ...] = declared(
-        (),
         "Pins pods to their own lease: node label `key` = the request's `detail`.",
+        (),
         maxItems=8,
         **crds.by_key("key"),
     )
-    one_pod_set_per_request: bool = declared(True, "Each PodSet gets a request of its own, as GKE demands.")
-    verify_nodes: bool = declared(True, "Whether the pods have to fit on Ready nodes before the gang starts.")
-    max_nodes: int = declared(0, "Maximum number of nodes of the pool; 0: not known.")
-    gpus_per_node: int = declared(0, "GPUs of one node; 0: not known.")
-    per_node: Mapping[str, str] = declared(
-        dict,
-        "The most that pods can request of one node, by resource, GPUs excepted.",
-        quantities=True,
-        maxProperties=20,
-        additionalProperties={"type": "string", "maxLength": 40},
+    one_pod_set_per_request: bool = declared("Each PodSet gets a request of its own, as GKE demands.", True)
+    verify_nodes: bool = declared("Whether the pods have to fit on Ready nodes before the gang starts.", True)
+    max_nodes: int = declared("Maximum number of nodes of the pool; 0: not known.", 0)
+    gpus_per_node: int = declared("GPUs of one node; 0: not known.", 0)
+    per_node: Mapping[str, QuantityText] = declared(
+        "The most that pods can request of one node, by resource, GPUs excepted.", {}, maxProperties=20
     )
     gpu_taint: bool = declared(
-        False, "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs."
+        "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs.", False
     )
-    gpu_memory: int = declared(0, "MiB of one GPU; 0: not known.")
+    gpu_memory: int = declared("MiB of one GPU; 0: not known.", 0)
     slice_nodes: int = declared(
-        1, "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", sparse=True
+        "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", 1, is_sparse=True
     )
-    scarcity: int = declared(0, "Pools with a higher value are requested first.", **crds.ANY_INTEGER)
+    scarcity: int = declared("Pools with a higher value are requested first.", 0, **ANY_INTEGER)
 
     @property
     def node(self) -> Amounts:
@@ -139,22 +135,22 @@ class FlavorPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    base: timedelta = declared(timedelta(seconds=60), "The first wait.")
-    max: timedelta = declared(timedelta(minutes=30), "The longest wait.")
+    base: timedelta = declared("The first wait.", timedelta(seconds=60))
+    max: timedelta = declared("The longest wait.", timedelta(minutes=30))
     deadline: timedelta = declared(
-        timedelta(hours=24),
         "The gang is refused this long after its first attempt began, and not before its third attempt "
         "failed. With Kueue, time spent waiting for quota does not count.",
+        timedelta(hours=24),
     )
     jitter_percent: int = declared(
-        20,
         "Random variation of each wait, so that gangs that failed together retry at different times.",
+        20,
         maximum=100,
     )
     per_minute: int = declared(
-        300,
         "Maximum number of retries per minute over all gangs, with bursts of a tenth of it; namespaces take "
         "turns. First attempts are not counted. 0: no bound.",
+        300,
     )
 
 
@@ -163,56 +159,56 @@ class GangPolicy:
     """The whole policy. Clocks start at: quota (queue), Accepted (provision), Provisioned (booking)."""
 
     managed_resources: tuple[str, ...] = declared(
-        (GPU_RESOURCE,),
         "PodSets that ask for one of these get provisioning requests.",
+        (GPU_RESOURCE,),
         items={"type": "string", "minLength": 1, "maxLength": 317},
         minItems=1,
         maxItems=100,
         **crds.A_SET,
     )
-    queue_timeout: timedelta = declared(timedelta(hours=24), "Longest wait from request to Accepted.")
+    queue_timeout: timedelta = declared("Longest wait from request to Accepted.", timedelta(hours=24))
     provision_timeout: timedelta = declared(
-        timedelta(minutes=30), "Longest wait from Accepted until every node is ready and verified."
+        "Longest wait from Accepted until every node is ready and verified.", timedelta(minutes=30)
     )
     # Ten minutes is fixed in the cluster autoscaler, so a longer window here could not be kept.
     booking_window: timedelta = declared(
-        timedelta(minutes=10), "How long the autoscaler keeps provisioned capacity for the pods of the gang."
+        "How long the autoscaler keeps provisioned capacity for the pods of the gang.", timedelta(minutes=10)
     )
     booking_margin: timedelta = declared(
-        timedelta(minutes=1), "How long before the end of the window the gang acts."
+        "How long before the end of the window the gang acts.", timedelta(minutes=1)
     )
     on_staggered: OnStaggered = declared(
-        OnStaggered.RELEASE, "What happens to provisioned requests when others of the gang come too late."
+        "What happens to provisioned requests when others of the gang come too late.", OnStaggered.RELEASE
     )
     on_stock_out: OnStockOut = declared(
-        OnStockOut.RETRY, "What happens to a gang whose pool is out of stock."
+        "What happens to a gang whose pool is out of stock.", OnStockOut.RETRY
     )
     placeholder_image: str = declared(
-        "",
         "Image of the placeholder pods; empty: `onStaggered: hold` acts as `release`.",
-        sparse=True,
+        "",
+        is_sparse=True,
         maxLength=500,
     )
     retry: RetryPolicy = declared(
-        RetryPolicy(), "The backoff without quota: base, doubled up to max, until deadline."
+        "The backoff without quota: base, doubled up to max, until deadline.", RetryPolicy()
     )
     node_loss_grace: timedelta = declared(
-        timedelta(minutes=2),
         "How long a running gang may lack nodes before it queues again as a whole; 0s: forever.",
+        timedelta(minutes=2),
     )
     unreachable_grace: timedelta = declared(
-        timedelta(minutes=5),
         "The same for nodes whose kubelet does not report (Ready is Unknown). It does not begin while most "
         "nodes are silent. 0s: forever.",
+        timedelta(minutes=5),
     )
     lease_notice: timedelta = declared(
-        timedelta(minutes=30), "How long before its lease ends a running gang is notified; 0s: not at all."
+        "How long before its lease ends a running gang is notified; 0s: not at all.", timedelta(minutes=30)
     )
     flavors: tuple[FlavorPolicy, ...] = declared(
-        (), "The pools, one entry each.", maxItems=MOST_FLAVORS, **crds.by_key("name")
+        "The pools, one entry each.", (), maxItems=MOST_FLAVORS, **crds.by_key("name")
     )
     kai: KaiPolicy | None = declared(
-        None, "Present where KAI schedules: gated Ray clusters are released, and no Workloads."
+        "Present where KAI schedules: gated Ray clusters are released, and no Workloads.", None
     )
 
     @property
@@ -231,7 +227,7 @@ def crd() -> crds.Schema:
         GANG_POLICY_PLURAL,
         "How gangs get their capacity, in which order, for how long.",
         spec={
-            **schema(GangPolicy),
+            **crds.schema(GangPolicy),
             "description": "Written by the program, from `muster:gangAdmission` and the pools.",
             "default": {},
         },
@@ -259,17 +255,18 @@ def from_spec(spec: object, *, path: str = "spec", is_stored: bool = False) -> G
     """Read a policy from its `spec`, or return every violation. `is_stored` ignores unknown fields, so that
     an older replica keeps working during a rollout.
     """
-    reader = Reader("GangPolicy")
-    policy = reader.read(GangPolicy, spec, path)
-    mistakes = [*reader.mistakes, *(() if is_stored else reader.unknown)]
-    return mistakes or violations(policy, path=path) or policy
+    found: list[Violation] = []
+    policy = read(GangPolicy, Section(spec, path, found, lenient=is_stored)) or GangPolicy()
+    return found or violations(policy, path=path) or policy
 
 
 def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
     """The paths of what is no field of GangPolicy."""
-    reader = Reader("GangPolicy")
-    reader.read(GangPolicy, spec, path)
-    return [violation.path for violation in reader.unknown]
+    strict: list[Violation] = []
+    lenient: list[Violation] = []
+    read(GangPolicy, Section(spec, path, strict))
+    read(GangPolicy, Section(spec, path, lenient, lenient=True))
+    return [violation.path for violation in strict if violation not in lenient]
 
 
 # Rules between fields

@@ -7,8 +7,8 @@ from typing import Final
 from muster.config.clusters.eks import parse_eks
 from muster.config.clusters.existing import parse_existing
 from muster.config.clusters.gke import parse_gke
-from muster.config.section import Section
 from muster.model.clusters import Cluster, Provider
+from muster.model.section import Section
 
 _READERS: Final[Mapping[Provider, Callable[[Section], Cluster | None]]] = MappingProxyType(
     {Provider.GKE: parse_gke, Provider.EKS: parse_eks, Provider.EXISTING: parse_existing}

@@ -4,7 +4,6 @@ from types import MappingProxyType
 
 from muster.config import bounds
 from muster.config.clusters.system import parse_system
-from muster.config.section import Section
 from muster.model.clusters import (
     Access,
     AccessPolicy,
@@ -17,6 +16,7 @@ from muster.model.clusters import (
     Provider,
     StorageDriver,
 )
+from muster.model.section import Section
 from muster.model.violations import at, suggestion
 
 

@@ -1,8 +1,8 @@
 """Reads an existing cluster."""
 
-from muster.config.section import Section
 from muster.model.clusters import Autoscaler, ExistingCluster
 from muster.model.providers import NodeCloud
+from muster.model.section import Section
 
 
 def parse_existing(section: Section) -> ExistingCluster | None:

@@ -4,7 +4,6 @@ from types import MappingProxyType
 
 from muster.config import bounds
 from muster.config.clusters.system import parse_system
-from muster.config.section import Section, Word
 from muster.model.clusters import (
     Day,
     ExistingNetwork,
@@ -21,6 +20,7 @@ from muster.model.clusters import (
 )
 from muster.model.clusters.maintenance import END_OF_SUPPORT
 from muster.model.regions import region_of
+from muster.model.section import Section, Word
 from muster.model.violations import suggestion
 
 

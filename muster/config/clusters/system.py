@@ -1,9 +1,9 @@
 """Reads `systemPool` of a cluster."""
 
 from muster.config import bounds
-from muster.config.section import Section
 from muster.model.clusters import Provider, SystemPool
 from muster.model.machines import machines_of, similar_machines
+from muster.model.section import Section
 from muster.model.violations import suggestion
 
 

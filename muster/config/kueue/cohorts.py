@@ -3,8 +3,8 @@
 from typing import Final
 
 from muster.config.kueue.groups import parse_groups
-from muster.config.section import Section
 from muster.model.kueue import CohortOptions
+from muster.model.section import Section
 
 _NONE: Final = "none"
 

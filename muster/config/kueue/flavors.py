@@ -3,7 +3,6 @@
 from types import MappingProxyType
 
 from muster.config import bounds
-from muster.config.section import Section
 from muster.model.kueue import (
     Effect,
     Flavor,
@@ -15,6 +14,7 @@ from muster.model.kueue import (
     Toleration,
 )
 from muster.model.kueue.checks import RETRIES
+from muster.model.section import Section
 
 
 def parse_pool_kueue(section: Section) -> PoolOptions:

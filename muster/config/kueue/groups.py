@@ -1,8 +1,8 @@
 """Reads `resourceGroups`, written as in Kueue's API."""
 
-from muster.config.section import Section, describe_value
 from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.quantities import Quantity
+from muster.model.section import Section, describe_value
 
 
 def parse_groups(section: Section) -> tuple[Group, ...]:

@@ -4,8 +4,8 @@ from types import MappingProxyType
 
 from muster.config.kueue.flavors import parse_flavor
 from muster.config.kueue.requests import parse_request_config
-from muster.config.section import Section, describe_value
 from muster.model.kueue import AdmissionCheck, KueueOptions, Parameters, Strategy, Topology, UsageSharing
+from muster.model.section import Section, describe_value
 
 _MULTI_KUEUE = "multiKueue"
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from muster.config import bounds
 from muster.config.kueue.groups import parse_groups
-from muster.config.section import Section, describe_value
 from muster.model.kueue import (
     AdmissionMode,
     BorrowPreemption,
@@ -25,6 +24,7 @@ from muster.model.kueue import (
     StopPolicy,
 )
 from muster.model.queues import Bound
+from muster.model.section import Section, describe_value
 
 _UNSAID: Final = -(2**63)
 

@@ -2,8 +2,8 @@
 
 from types import MappingProxyType
 
-from muster.config.section import Section
 from muster.model.kueue import PodSetMerge, RequestConfig
+from muster.model.section import Section
 
 
 def parse_request_config(section: Section, name: str) -> RequestConfig | None:

@@ -3,7 +3,6 @@
 from typing import Final
 
 from muster.config import bounds
-from muster.config.schema.declared import schema
 from muster.config.schema.kinds import (
     Schema,
     by_name,
@@ -15,6 +14,7 @@ from muster.config.schema.kinds import (
     quantity,
     text,
 )
+from muster.config.schema.writer import schema
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY, UNLIMITED, KaiSettings, ShardSettings
 
 _LIKE_OTHERS: Final = "that of the shard"

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from muster.model.kai.shard import ShardSettings
 from muster.model.kai.topology import Topology
-from muster.model.keys import stack_key
+from muster.model.keys import declared
 
 
 class Sharding(StrEnum):
@@ -22,26 +22,26 @@ class Sharding(StrEnum):
 class KaiSettings:
     """`install` false: the cluster has its own KAI operator; shards and queues are still made."""
 
-    install: bool = stack_key("Whether Muster installs KAI; false where the cluster has it.", True)
-    sharding: Sharding | None = stack_key(
+    install: bool = declared("Whether Muster installs KAI; false where the cluster has it.", True)
+    sharding: Sharding | None = declared(
         "One scheduler for all pools, or one for each.",
         None,
         default_text="one where there is at most one GPU pool, per-pool otherwise",
     )
-    gpu_sharing: bool = stack_key(
+    gpu_sharing: bool = declared(
         "Whether pods may request a part of a GPU; its memory is not isolated.", False
     )
-    cluster_autoscaling: bool = stack_key(
+    cluster_autoscaling: bool = declared(
         "Whether an autoscaler sees pods that wait for a part of a GPU.", False
     )
-    shard: ShardSettings = stack_key("Settings of the schedulers.", ShardSettings(), definition="kaiShard")
-    pools: Mapping[str, ShardSettings] = stack_key(
+    shard: ShardSettings = declared("Settings of the schedulers.", ShardSettings(), definition="kaiShard")
+    pools: Mapping[str, ShardSettings] = declared(
         "A pool's own scheduler, in place of `shard`.",
         {},
         definition="kaiShard",
         example={"l4": {"placementStrategy": {"gpu": "spread"}}},
     )
-    topologies: tuple[Topology, ...] = stack_key(
+    topologies: tuple[Topology, ...] = declared(
         "Node labels that describe how close two nodes are.",
         (),
         example={"racks": {"levels": [{"nodeLabel": "example.com/rack"}]}},

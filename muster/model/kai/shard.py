@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from muster.model.keys import Seconds, Word, stack_key
+from muster.model.keys import Parent, Seconds, Word, declared
 from muster.model.quantities import Bytes
 
 
@@ -22,43 +22,43 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    gpu: Strategy = stack_key("How GPU work is placed.", Strategy.BINPACK)
-    cpu: Strategy = stack_key("How CPU work is placed.", Strategy.BINPACK)
+    gpu: Strategy = declared("How GPU work is placed.", Strategy.BINPACK)
+    cpu: Strategy = declared("How CPU work is placed.", Strategy.BINPACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """allocate, consolidation, reclaim, preempt, stalegangeviction."""
 
-    enabled: bool | None = stack_key("Whether it runs.", None)
-    priority: int | None = stack_key("When it runs: higher ones first.", None, example=600)
+    enabled: bool | None = declared("Whether it runs.", None)
+    priority: int | None = declared("When it runs: higher ones first.", None, example=600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin(Action):
-    arguments: Mapping[str, Word] = stack_key(
+    arguments: Mapping[str, Word] = declared(
         "Its arguments, in place of all of its own.", {}, example={"kValue": 1.5}
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBudgets:
-    per_action: Mapping[str, Seconds] = stack_key(
+    per_action: Mapping[str, Seconds] = declared(
         "The longest search of an action, by its name.",
         {},
         key="maxActionSearchDuration",
         example={"default": "10s"},
     )
-    per_generator: Mapping[str, Seconds] = stack_key(
+    per_generator: Mapping[str, Seconds] = declared(
         "The longest search of a generator, by its name.",
         {},
         key="maxGeneratorSearchDuration",
         example={"default": "5s"},
     )
-    most_per_job: Seconds | None = stack_key(
+    most_per_job: Seconds | None = declared(
         "The longest search for one job.", None, key="maxJobSearchDuration", example="2s"
     )
-    least_per_job: Seconds | None = stack_key(
+    least_per_job: Seconds | None = declared(
         "The shortest search for one job.", None, key="minJobSearchDuration", example="1s"
     )
 
@@ -69,49 +69,49 @@ class Usage:
     stack file may not.
     """
 
-    parents: ClassVar = {"usageParams": "How past use is counted."}
-    refused: ClassVar = {
+    PARENTS: ClassVar = {"usageParams": Parent("How past use is counted.")}
+    REFUSED: ClassVar = {
         "connectionString": (
             "may carry a password, which a stack file may not.",
             "put it into an environment variable and name that: `connectionStringEnvVar: ...`.",
         )
     }
 
-    client: str = stack_key("The kind of database.", key="clientType", example="prometheus")
-    connection: str | None = stack_key(
+    client: str = declared("The kind of database.", key="clientType", example="prometheus")
+    connection: str | None = declared(
         "The environment variable of the scheduler that has the address.",
         None,
         key="connectionStringEnvVar",
         example="PROMETHEUS_URL",
     )
-    window_size: str | None = stack_key(
+    window_size: str | None = declared(
         "How far back, as Prometheus writes it: 1w2d.", None, key="usageParams.windowSize", example="1w"
     )
-    window_type: str | None = stack_key(
+    window_type: str | None = declared(
         "The kind of window.", None, key="usageParams.windowType", example="sliding"
     )
-    window_start: str | None = stack_key(
+    window_start: str | None = declared(
         "The start of a tumbling window, as in RFC 3339.",
         None,
         key="usageParams.tumblingWindowStartTime",
         example="2026-01-01T00:00:00Z",
     )
-    cron: str | None = stack_key(
+    cron: str | None = declared(
         "When a cron window begins.", None, key="usageParams.cronString", example="0 0 1 * *"
     )
-    half_life: Seconds | None = stack_key(
+    half_life: Seconds | None = declared(
         "After this time past use counts half.", None, key="usageParams.halfLifePeriod", example="24h"
     )
-    fetch_interval: Seconds | None = stack_key(
+    fetch_interval: Seconds | None = declared(
         "How often use is read.", None, key="usageParams.fetchInterval", example="1m"
     )
-    staleness: Seconds | None = stack_key(
+    staleness: Seconds | None = declared(
         "How long a reading counts.", None, key="usageParams.stalenessPeriod", example="5m"
     )
-    wait_timeout: Seconds | None = stack_key(
+    wait_timeout: Seconds | None = declared(
         "How long to wait for an answer.", None, key="usageParams.waitTimeout", example="30s"
     )
-    extra: Mapping[str, Word] = stack_key(
+    extra: Mapping[str, Word] = declared(
         "Further parameters of the client.",
         {},
         key="usageParams.extraParams",
@@ -123,48 +123,48 @@ class Usage:
 class ShardSettings:
     """Runtimes are for queues without their own."""
 
-    parents: ClassVar = {"minRuntime": "How long work runs before it can be evicted."}
+    PARENTS: ClassVar = {"minRuntime": Parent("How long work runs before it can be evicted.")}
 
-    placement: Placement = stack_key(
+    placement: Placement = declared(
         "Whether nodes are filled one after another.", Placement(), key="placementStrategy"
     )
-    preempt_min_runtime: Seconds | None = stack_key(
+    preempt_min_runtime: Seconds | None = declared(
         "Before work of the same queue preempts it.", None, key="minRuntime.preemptMinRuntime", example="5m"
     )
-    reclaim_min_runtime: Seconds | None = stack_key(
+    reclaim_min_runtime: Seconds | None = declared(
         "Before other queues reclaim its capacity.", None, key="minRuntime.reclaimMinRuntime", example="10m"
     )
-    k_value: float | None = stack_key(
+    k_value: float | None = declared(
         "How strongly past use counts when free capacity is divided.", None, example=1.5
     )
-    args: Mapping[str, Word] = stack_key("Arguments of the scheduler.", {}, example={"v": 3})
-    actions: Mapping[str, Action] = stack_key(
+    args: Mapping[str, Word] = declared("Arguments of the scheduler.", {}, example={"v": 3})
+    actions: Mapping[str, Action] = declared(
         "The scheduler's actions, by name.", {}, example={"consolidation": {"enabled": False}}
     )
-    plugins: Mapping[str, Plugin] = stack_key(
+    plugins: Mapping[str, Plugin] = declared(
         "The scheduler's plugins, by name.", {}, example={"proportion": {"priority": 7}}
     )
-    queue_depth: Mapping[str, int] = stack_key(
+    queue_depth: Mapping[str, int] = declared(
         "How many jobs of a queue an action looks at.",
         {},
         key="queueDepthPerAction",
         example={"preempt": 15},
-        least=1,
+        minimum=1,
     )
-    memory_limit: Bytes | None = stack_key(
+    memory_limit: Bytes | None = declared(
         "The memory limit of the scheduler's Go runtime.", None, key="goMemLimit", example="6Gi"
     )
-    memory_limit_ratio: float | None = stack_key(
+    memory_limit_ratio: float | None = declared(
         "The same as a part of its container's limit.",
         None,
         key="goMemLimitRatio",
         example=0.8,
-        least=0.01,
-        most=1,
+        minimum=0.01,
+        maximum=1,
     )
-    budgets: SearchBudgets = stack_key(
+    budgets: SearchBudgets = declared(
         "How long one round looks for work to evict (alpha in KAI).",
         SearchBudgets(),
         key="scenarioSearchBudgets",
     )
-    usage: Usage | None = stack_key("Where past use is read.", None, key="usageDBConfig")
+    usage: Usage | None = declared("Where past use is read.", None, key="usageDBConfig")

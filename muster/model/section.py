@@ -1,4 +1,4 @@
-"""A mapping of the stack file while it is read.
+"""A mapping of a stack file or of a custom resource while it is read.
 
 Responsible for how a key is read: its type, the allowed values, the most similar known key for an unknown
 one. Reading continues after a mistake, so that all mistakes are reported at once. Not responsible for what
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from muster.model.durations import parse_duration
+from muster.model.quantities import Bytes, Quantity, parse_memory
 from muster.model.violations import Violation, at, suggestion
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -20,11 +21,12 @@ Item = TypeVar("Item")
 
 
 class Section:
-    """The mapping at `path`. `close` reports every key that no reader asked for."""
+    """The mapping at `path`. `close` reports every key that no reader asked for, unless it is `lenient`."""
 
-    def __init__(self, value: object, path: str, found: list[Violation]) -> None:
+    def __init__(self, value: object, path: str, found: list[Violation], *, lenient: bool = False) -> None:
         self.path = path
         self.found = found
+        self._lenient = lenient
         self._asked: dict[str, None] = {}
         self._values: Mapping[str, object] = {}
         if isinstance(value, Mapping):
@@ -59,7 +61,10 @@ class Section:
             yield key, value
 
     def section(self, key: str) -> "Section":
-        return Section(self.get(key), at(self.path, key), self.found)
+        return self._below(self.get(key), key)
+
+    def _below(self, value: object, *parts: str | int) -> "Section":
+        return Section(value, at(self.path, *parts), self.found, lenient=self._lenient)
 
     def text(self, key: str, *, required: bool = False, example: str = "") -> str | None:
         """A text; `example` is a value that the fix shows in place of a mapping or a list."""
@@ -185,33 +190,71 @@ class Section:
         self.note(key, f"must be a list of names, is {describe_value(value)}.", fix)
         return ()
 
+    def choices(self, key: str, words: type[Word], *, noun: str) -> tuple[Word, ...]:
+        """A list of members of the enumeration."""
+        allowed = [word.value for word in words]
+        chosen = []
+        for word in self.words(key):
+            if word in allowed:
+                chosen.append(words(word))
+            else:
+                self.note(key, f"{word!r} is no {noun}.", suggestion(word, allowed, noun=noun))
+        return tuple(chosen)
+
+    def quantity(self, key: str) -> Quantity | None:
+        """An amount such as 8, 1.5 or 100Gi. None when it is absent, or malformed and reported."""
+        value = self.get(key)
+        if value is None:
+            return None
+        try:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError(f"{describe_value(value)} is not a number")
+            return Quantity.parse(value)
+        except ValueError as error:
+            self.note(key, f"must be an amount: {error}.", "write it like 8, 1.5, 500m or 100Gi.")
+            return None
+
+    def memory(self, key: str) -> Bytes | None:
+        """An amount of memory; None when it is malformed and reported."""
+        try:
+            return parse_memory(str(self.get(key)))
+        except ValueError as error:
+            self.note(key, f"must be an amount of memory: {error}.", "write it like 512Mi or 6Gi.")
+            return None
+
     def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:
         """Apply `read` to every entry of a mapping from names to sections. Entries that could not be read are
         left out.
         """
         entries = self.section(key)
-        found = [
-            read(Section(value, at(entries.path, name), self.found), name) for name, value in entries.items()
-        ]
+        found = [read(entries.section(name), name) for name, _ in entries.items()]
         return tuple(item for item in found if item is not None)
 
-    def list(self, key: str, read: Callable[["Section"], Item | None]) -> tuple[Item, ...]:
-        """Apply `read` to every entry of a list of sections. Entries that could not be read are left out."""
+    def list(
+        self,
+        key: str,
+        read: Callable[["Section"], Item | None],
+        *,
+        fix: str = "",
+        is_required: bool = False,
+    ) -> tuple[Item, ...]:
+        """Apply `read` to every entry of a list of sections. Entries that could not be read are left out. One
+        that `is_required` has an entry at least.
+        """
         value = self.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, Sequence) or isinstance(value, str):
-            self.note(
-                key, f"must be a list, is {describe_value(value)}.", "write `- key: value` lines below it."
-            )
-            return ()
-        place = at(self.path, key)
-        found = [read(Section(item, at(place, index), self.found)) for index, item in enumerate(value)]
-        return tuple(item for item in found if item is not None)
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        if is_required and not (is_list and value):
+            self.note(key, f"must be a list of {key}, is {describe_value(value)}.", fix)
+        elif value is not None and not is_list:
+            message = f"must be a list, is {describe_value(value)}."
+            self.note(key, message, fix or "write `- key: value` lines below it.")
+        items = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+        entries = [read(self._below(item, key, index)) for index, item in enumerate(items)]
+        return tuple(item for item in entries if item is not None)
 
     def close(self) -> None:
         """Report every key that no reader asked for, with the most similar known key."""
-        for key in self._values:
+        for key in () if self._lenient else self._values:
             if key not in self._asked:
                 self.note(
                     key, "is not a key that Muster knows here.", suggestion(key, self._asked, noun="key")

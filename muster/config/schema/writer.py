@@ -1,0 +1,130 @@
+"""The schema of a section of a stack file whose class declares its keys (model/keys.py)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
+from enum import StrEnum
+from typing import Any, Final, get_origin
+
+from muster.config.schema import kinds
+from muster.config.schema.kinds import Schema
+from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, Word, keys
+from muster.model.quantities import Bytes, Quantity, format_memory
+
+
+class _Writer(SchemaWriter):
+    scalars: Mapping[Any, Schema] = {
+        bool: kinds.flag(),
+        str: kinds.text(),
+        int: kinds.integer(),
+        float: kinds.number(),
+        Bytes: kinds.quantity(),
+        Parameter: {"type": ["string", "integer"], "maxLength": 255},
+        Quantity: kinds.quantity(),
+        Seconds: kinds.duration(),
+        Word: kinds.word(),
+    }
+
+    def of_class(self, kind: Any) -> Schema:
+        short = getattr(kind, "SHORT", "")
+        whole = kinds.mapping(
+            self.properties(kind),
+            required=[key.name for key in keys(kind) if key.is_required and not key.metadata["is_inline"]],
+        )
+        if not short:
+            return whole
+        key = next(key for key in keys(kind) if key.name == short)
+        return kinds.either(self.of_type(key.kind, _numbers(key.bounds)), whole)
+
+    def by_name(self, item: Schema) -> Schema:
+        return kinds.by_name(item)
+
+    def of_item(self, kind: Any) -> Schema:
+        # An empty text is one that nobody means: a rule says what is wrong with it.
+        return {"type": "string"} if kind is str else self.of_type(kind)
+
+    def properties(self, kind: Any) -> dict[str, Schema]:
+        """The keys in the order of the fields."""
+        properties: dict[str, Schema] = {}
+        children: dict[str, dict[str, Schema]] = {}
+        for key in keys(kind):
+            above, *below = key.path
+            if key.metadata["is_inline"]:
+                properties |= self.properties(key.kind)
+            elif below:
+                properties.setdefault(above, {})
+                children.setdefault(above, {})[key.name] = self.of_key(key)
+            else:
+                properties[above] = self.of_key(key)
+        for above, inner in children.items():
+            parent = kind.PARENTS[above]
+            section = kinds.mapping(inner, required=parent.required)
+            properties[above] = kinds.key(
+                parent.description, section, otherwise=parent.default_text, example=parent.example
+            )
+        return properties
+
+    def of_key(self, key: Key) -> Schema:
+        """A key: its kind, what it is for, its default, an example."""
+        metadata = key.metadata
+        described = self._of_value(key)
+        if not metadata["description"]:
+            return described
+        return kinds.key(
+            metadata["description"],
+            described,
+            default=None if metadata["default_text"] else _shown(key),
+            otherwise=metadata["default_text"],
+            example=metadata["example"],
+        )
+
+    def _of_value(self, key: Key) -> Schema:
+        metadata = key.metadata
+        if definition := metadata["definition"]:
+            reference = kinds.defined(definition)
+            is_mapping = get_origin(key.kind) is Mapping or get_origin(key.kind) is tuple
+            return kinds.by_name(reference) if is_mapping else reference
+        if callable(metadata["schema"]):
+            written: Schema = metadata["schema"]()
+            return written
+        if metadata["schema"] is not None:
+            return dict(metadata["schema"])
+        return self.of_type(key.kind, _numbers(key.bounds))
+
+
+def _numbers(bounds: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The bounds; a signed number of 32 bits has its own."""
+    signed = {"minimum": -(2**31), "maximum": 2**31 - 1}
+    return {name: signed[name] if bound is None else bound for name, bound in bounds.items()}
+
+
+def _shown(key: Key) -> object:
+    """The default as a stack file has it; None where there is none to show."""
+    default = key.default
+    if isinstance(default, StrEnum):
+        return default.value
+    if isinstance(default, tuple):
+        return [str(item) for item in default] or None
+    if default is None or default is MISSING or default == "":
+        return None
+    if key.kind in _FORMATS:
+        return _FORMATS[key.kind](default)
+    return default if isinstance(default, bool | int | float | str) else None
+
+
+_FORMATS: Final[Mapping[Any, Callable[[Any], str]]] = {Bytes: format_memory, Seconds: kinds.format_seconds}
+_WRITER: Final = _Writer()
+
+
+def schema(kind: Any) -> Schema:
+    """The section as JSON Schema, its keys in the order of the fields."""
+    return _WRITER.of_class(kind)
+
+
+def properties(kind: Any) -> dict[str, Schema]:
+    """The keys of the section."""
+    return _WRITER.properties(kind)
+
+
+def property_of(kind: Any, attribute: str) -> Schema:
+    """The key of one field."""
+    return _WRITER.of_key(next(key for key in keys(kind) if key.attribute == attribute))
