@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.config import bounds
-from muster.config.kueue.groups import parse_quantity
 from muster.model.pools import Pool
 from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
 from muster.model.queues import Allowance, Amount, Bound, Limit, Share
@@ -117,7 +116,7 @@ def _detailed(section: Section) -> Amount:
     except ValueError as error:
         section.note("memory", f"must be an amount of memory: {error}.", "write it like 512Mi or 16Gi.")
     others = section.section("resources")
-    named = {name: parse_quantity(others, name) for name, _ in others.items()}
+    named = {name: others.quantity(name) for name, _ in others.items()}
     section.close()
     return Amount(
         gpus=None if gpus in (None, -1) else Gpus(gpus),

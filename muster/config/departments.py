@@ -2,9 +2,10 @@
 
 from muster.config.allowances import Pools, parse_allowance
 from muster.config.kai_queues import parse_queue as parse_kai_queue
-from muster.config.kueue import parse_cohort, parse_queue
 from muster.config.tenancy import parse_access
 from muster.model import names
+from muster.model.keys import read
+from muster.model.kueue import CohortOptions, QueueOptions
 from muster.model.queues import Department, Preemption, Queueing, Reclaim, Team, Within
 from muster.model.section import Section
 
@@ -17,7 +18,7 @@ def parse_department(section: Section, name: str, pools: Pools) -> Department:
     departments = section.each("departments", lambda child, key: parse_department(child, key, pools))
     teams = section.each("teams", lambda child, key: parse_team(child, key, pools))
     kai = parse_kai_queue(section.section("kai"), is_team=False)
-    kueue = parse_cohort(section.section("kueue"))
+    kueue = read(CohortOptions, section.section("kueue")) or CohortOptions()
     section.close()
     return Department(
         name=name,
@@ -43,7 +44,7 @@ def parse_team(section: Section, name: str, pools: Pools) -> Team:
         preemption=_preemption(section.section("preemption")),
         queueing=section.choice("queueing", Queueing, Queueing.BEST_EFFORT) or Queueing.BEST_EFFORT,
         kai=parse_kai_queue(section.section("kai"), is_team=True),
-        kueue=parse_queue(section.section("kueue")),
+        kueue=read(QueueOptions, section.section("kueue")) or QueueOptions(),
         access=parse_access(section),
     )
     section.close()

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from muster.config import bounds
-from muster.config.kueue import parse_pool_kueue
-from muster.config.kueue.groups import parse_quantity
 from muster.config.nodes import parse_nodes, parse_reservation
 from muster.config.own_node import EXAMPLE, parse_own_node
 from muster.model import names
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity, Gangs
 from muster.model.clusters import Cluster, Provider
+from muster.model.keys import read
+from muster.model.kueue import PoolOptions
 from muster.model.machines import Machine, machines_of
 from muster.model.pools import Pool
 from muster.model.quantities import Quantity
@@ -40,7 +40,7 @@ def parse_pool(section: Section, name: str, cluster: Cluster | None) -> Pool | N
     topology = section.text("topology", example="2x4")
     preference = section.integer("preference", 0, **bounds.PREFERENCE)
     resources = _resources(section.section("resources"))
-    kueue = parse_pool_kueue(section.section("kueue"))
+    kueue = read(PoolOptions, section.section("kueue")) or PoolOptions()
     section.close()
     if machine is None or most is None:
         return None
@@ -145,7 +145,7 @@ def _resources(section: Section) -> Mapping[str, Quantity]:
     """Extended resources and huge pages: what else a node has, its other keys say."""
     found: dict[str, Quantity] = {}
     for name, value in section.items():
-        amount = None if value is None else parse_quantity(section, name)
+        amount = None if value is None else section.quantity(name)
         if name in names.DEVICE_RESOURCES or not ("/" in name or name.startswith("hugepages-")):
             fix = "write the name of an extended resource, such as rdma/ib, or remove it."
             section.note(name, "is not a resource that only the nodes' owner knows of.", fix)

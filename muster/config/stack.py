@@ -19,8 +19,6 @@ from muster.config.departments import parse_department
 from muster.config.document import NAMESPACE, Document, decode_value
 from muster.config.errors import ConfigError
 from muster.config.gang import parse_gang
-from muster.config.kai import parse_kai
-from muster.config.kueue import parse_kueue
 from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
 from muster.config.project import load_document, load_handed_over
@@ -28,6 +26,9 @@ from muster.config.recording import parse_recording
 from muster.config.tenancy import parse_tenancy
 from muster.config.today import today
 from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.kai import KaiSettings
+from muster.model.keys import read
+from muster.model.kueue import KueueOptions
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.programs import ProgramOptions
@@ -111,8 +112,8 @@ def _read(root: Section) -> tuple[Stack, bool]:
         version_level=level,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
-        kai=parse_kai(root.section("kai")),
-        kueue=parse_kueue(root.section("kueue")),
+        kai=read(KaiSettings, root.section("kai")) or KaiSettings(),
+        kueue=read(KueueOptions, root.section("kueue")) or KueueOptions(),
         observability=parse_observability(root.section("observability")),
         recording=parse_recording(root.section("recording")),
         kuberay=_program(root.section("kuberay"), ProgramOptions()),

@@ -156,8 +156,8 @@ def camel_case(name: str) -> str:
 
 
 def is_declared(kind: object) -> TypeGuard[type[Any]]:
-    """Whether a type is a dataclass, whose fields are declared."""
-    return is_dataclass(kind)
+    """Whether a type is a dataclass whose fields are declared."""
+    return is_dataclass(kind) and any("description" in each.metadata for each in fields(kind))
 
 
 def is_named(kind: Any) -> bool:
@@ -258,7 +258,8 @@ def _values(
         above, *below = key.path
         holder, is_required = section, key.is_required
         if below:
-            holder = parents.setdefault(above, section.section(above))
+            holder = parents[above] if above in parents else section.section(above)
+            parents[above] = holder
             is_required = section.has(above) and key.name in kind.PARENTS[above].required
         values[key.attribute] = _read_key(key, holder, is_required=is_required)
     return values, (*parents.values(), section)
@@ -280,7 +281,8 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
         return key.default if is_absent and key.is_optional else _by_name(kind, section, key)
     if is_absent and not is_required:
         return key.default
-    return _scalar(kind, section, key.name, MISSING if is_required else key.default, bounds)
+    value = _scalar(kind, section, key.name, MISSING if is_required else key.default, bounds)
+    return key.default if value is None and not is_required else value
 
 
 def read_entry(kind: Any, section: Section, name: str, /, **given: Any) -> Any:
@@ -299,7 +301,8 @@ def read_entry(kind: Any, section: Section, name: str, /, **given: Any) -> Any:
 def _items(kind: Any, section: Section, key: Key) -> tuple[Any, ...]:
     if is_named(kind):
         entries = section.section(key.name)
-        named = [read_entry(kind, entries, name, name=name) for name, _ in entries.items()]
+        # The engine keeps no order.
+        named = [read_entry(kind, entries, name, name=name) for name in sorted(dict(entries.items()))]
         return tuple(item for item in named if item is not None)
     if is_declared(kind):
         return section.list(
@@ -337,7 +340,7 @@ def _scalar(kind: Any, section: Section, name: str, default: Any, bounds: Mappin
     if kind is int:
         least, most = bounds.get("minimum", 0), bounds.get("maximum", _MOST_INTEGER)
         least, most = (_LEAST_INTEGER if least is None else least), (_MOST_INTEGER if most is None else most)
-        instead = None if default is MISSING else least if default is None else default
+        instead = None if default is MISSING else max(least, 0) if default is None else default
         return section.integer(name, instead, least=least, most=most)
     if kind is Seconds:
         return section.duration(name, 0 if default in (None, MISSING) else default)

@@ -3,12 +3,13 @@
 from typing import Final
 
 from muster.config import bounds
-from muster.config.schema import kai, kueue
+from muster.config.schema import kai
 from muster.config.schema.kinds import (
     Schema,
     by_name,
     choice,
     defined,
+    each,
     either,
     flag,
     integer,
@@ -18,6 +19,8 @@ from muster.config.schema.kinds import (
     text,
     words,
 )
+from muster.config.schema.writer import schema
+from muster.model.kueue import CohortOptions, Group, QueueOptions
 from muster.model.names import DEFAULT_LOCAL_QUEUE
 from muster.model.queues import Bound, Preemption, Queueing, Reclaim, Within
 from muster.model.tenancy import BucketRight
@@ -32,7 +35,11 @@ def definitions() -> dict[str, Schema]:
         "department": _department(),
         "team": _team(),
         "kaiQueue": kai.queue(),
-        "resourceGroups": kueue.resource_groups(),
+        "resourceGroups": key(
+            "Quotas as in Kueue's API. Groups that cover CPU, memory or GPUs replace the pools' quotas.",
+            each(schema(Group)),
+            otherwise="none",
+        ),
     }
 
 
@@ -92,7 +99,7 @@ def _department() -> Schema:
                 "Its teams, by name.", by_name(defined("team")), example={"vision": {"quota": {"l4": 4}}}
             ),
             "kai": key("Its Queue in KAI's own terms.", defined("kaiQueue")),
-            "kueue": key("Its Cohort in Kueue's own terms.", kueue.cohort()),
+            "kueue": key("Its Cohort in Kueue's own terms.", schema(CohortOptions)),
         }
     )
 
@@ -129,7 +136,7 @@ def _team() -> Schema:
                 default=Queueing.BEST_EFFORT.value,
             ),
             "kai": key("Its Queue in KAI's own terms.", defined("kaiQueue")),
-            "kueue": key("Its ClusterQueue in Kueue's own terms.", kueue.queue()),
+            "kueue": key("Its ClusterQueue in Kueue's own terms.", schema(QueueOptions)),
             **_access(),
         }
     )

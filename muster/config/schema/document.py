@@ -3,8 +3,11 @@
 from typing import Final
 
 from muster.config.document import NAMESPACE
-from muster.config.schema import clusters, departments, kai, kueue, pools, settings
+from muster.config.schema import clusters, departments, kai, pools, settings
 from muster.config.schema.kinds import Schema, by_name, choice, defined, key
+from muster.config.schema.writer import schema
+from muster.model.kai import KaiSettings
+from muster.model.kueue import KueueOptions
 from muster.model.stack import ArtifactSource, Scheduler
 
 _REQUIRED: Final = ("cluster", "pools", "departments")
@@ -103,8 +106,8 @@ def _keys() -> dict[str, Schema]:
             otherwise="each image's own registry",
             example={"mirror": "registry.example.com/mirror"},
         ),
-        "kai": key("Settings of the KAI Scheduler.", kai.settings()),
-        "kueue": key("Settings of Kueue.", kueue.settings()),
+        "kai": key("Settings of the KAI Scheduler.", schema(KaiSettings)),
+        "kueue": key("Settings of Kueue.", schema(KueueOptions)),
         "observability": key("How Muster is watched.", settings.observability()),
         "recording": key("A recorder of the cluster's jobs, for replays.", settings.recording()),
         "kuberay": key("The KubeRay operator.", settings.kuberay()),

@@ -3,7 +3,6 @@
 from typing import Final
 
 from muster.config import bounds
-from muster.config.schema import kueue
 from muster.config.schema.kinds import (
     Schema,
     by_name,
@@ -20,8 +19,10 @@ from muster.config.schema.kinds import (
     texts,
     words,
 )
+from muster.config.schema.writer import schema
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity, Gangs
+from muster.model.kueue import PoolOptions
 from muster.model.machines import AMD64, ARM64, MACHINES, MOST_GPUS
 from muster.model.nodes import BOOT_DISK_GIB, Image, ImagePull, LocalDisks, NetworkProfile, Placement
 from muster.model.sharing import MIG_PROFILES, Sharing
@@ -182,7 +183,7 @@ def _pool() -> Schema:
                 otherwise="none",
                 example={"rdma/ib": 8},
             ),
-            "kueue": key("The pool's ResourceFlavor in Kueue's own terms.", kueue.pool()),
+            "kueue": key("The pool's ResourceFlavor in Kueue's own terms.", schema(PoolOptions)),
         },
         required=("maxNodes",),
     )

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from enum import StrEnum
-from typing import Any, Final, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
-from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, Word, keys
+from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, Word, is_named, keys
 from muster.model.quantities import Bytes, Quantity, format_memory
 
 
@@ -81,7 +81,7 @@ class _Writer(SchemaWriter):
         metadata = key.metadata
         if definition := metadata["definition"]:
             reference = kinds.defined(definition)
-            is_mapping = get_origin(key.kind) is Mapping or get_origin(key.kind) is tuple
+            is_mapping = get_origin(key.kind) is Mapping or is_named(next(iter(get_args(key.kind)), None))
             return kinds.by_name(reference) if is_mapping else reference
         if callable(metadata["schema"]):
             written: Schema = metadata["schema"]()

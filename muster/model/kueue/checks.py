@@ -5,13 +5,16 @@ Covers checks of other controllers, and Kueue's own provisioning check where a s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
+
+from muster.model.keys import Parent, declared
 
 # Kueue's own figure; it counts retries, after which the workload is deactivated.
 RETRIES: Final = 3
+_MERGE: Final = "Which PodSets become one PodSet of the request."
+_SELECTOR: Final = "Node label: the detail of the finished request that pods are pinned to."
 
 
 class PodSetMerge(StrEnum):
@@ -31,11 +34,26 @@ class Provisioning:
     finished request; None is what the class needs (GKE's pins pods to their lease).
     """
 
-    check: str | None = None
-    config: str | None = None
-    retries: int = RETRIES
-    merge: PodSetMerge | None = field(default=None, metadata={"key": "podSetMergePolicy"})
-    node_selector: Mapping[str, str] | None = None
+    check: str | None = declared(
+        "The name of Kueue's own check.",
+        None,
+        default_text="from the provisioning class",
+        example="rayjob-gpu",
+    )
+    config: str | None = declared(
+        "The name of its ProvisioningRequestConfig.",
+        None,
+        default_text="from the provisioning class",
+        example="rayjob-gpu-config",
+    )
+    retries: int = declared("Retries before Kueue deactivates the work.", RETRIES, maximum=1000)
+    merge: PodSetMerge | None = declared(_MERGE, None, key="podSetMergePolicy", default_text="none")
+    node_selector: Mapping[str, str] | None = declared(
+        _SELECTOR,
+        None,
+        default_text="what the provisioning class needs",
+        example={"example.com/slice": "SliceName"},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,24 +64,45 @@ class RequestConfig:
     labels to the details of a finished request.
     """
 
+    PARENTS: ClassVar = {"retryStrategy": Parent("How failed requests are repeated.", "Kueue's own")}
+
     name: str
-    provisioning_class: str = field(metadata={"key": "provisioningClassName"})
-    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    managed_resources: tuple[str, ...] = ()
-    retries: int | None = None
-    base: int | None = None
-    most: int | None = None
-    merge: PodSetMerge | None = None
-    node_selector: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    provisioning_class: str = declared(
+        "The class of its requests.",
+        key="provisioningClassName",
+        example="check-capacity.autoscaling.x-k8s.io",
+    )
+    parameters: Mapping[str, str] = declared(
+        "Parameters of its requests.",
+        {},
+        default_text="none",
+        example={"maxRunDurationSeconds": "3600"},
+    )
+    managed_resources: tuple[str, ...] = declared(
+        "Only pods that ask for one of these wait.", (), default_text="all", example=["nvidia.com/gpu"]
+    )
+    retries: int | None = declared(
+        "Retries before Kueue deactivates the work.", None, key="retryStrategy.backoffLimitCount", example=3
+    )
+    base: int | None = declared(
+        "Seconds before the first retry.", None, key="retryStrategy.backoffBaseSeconds", example=60
+    )
+    most: int | None = declared(
+        "Maximum seconds between two retries.", None, key="retryStrategy.backoffMaxSeconds", example=1800
+    )
+    merge: PodSetMerge | None = declared(_MERGE, None, key="podSetMergePolicy", default_text="none")
+    node_selector: Mapping[str, str] = declared(
+        _SELECTOR, {}, default_text="none", example={"example.com/slice": "SliceName"}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
     """The object that a check's controller reads."""
 
-    api_group: str
-    kind: str
-    name: str
+    api_group: str = declared("Its API group.", example="example.com")
+    kind: str = declared("Its kind.", example="Budget")
+    name: str = declared("Its name.", example="gpus")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,5 +110,5 @@ class AdmissionCheck:
     """A check that another controller answers."""
 
     name: str
-    controller_name: str
-    parameters: Parameters | None = None
+    controller_name: str = declared("The controller that answers the check.", example="example.com/budget")
+    parameters: Parameters | None = declared("The object that the controller reads.", None)

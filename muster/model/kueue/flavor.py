@@ -4,10 +4,11 @@ Covers the settings of a pool's flavor that do not follow from the pool, and fla
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+from typing import Any, Final
 
+from muster.model.keys import ANY_INTEGER, declared
 from muster.model.kueue.checks import Provisioning
 
 
@@ -30,9 +31,9 @@ class Operator(StrEnum):
 class Taint:
     """A taint of a flavor's nodes: pods that do not tolerate it are not given the flavor."""
 
-    key: str
-    effect: Effect
-    value: str = ""
+    key: str = declared("The key of the taint.", example="example.com/dedicated")
+    value: str = declared("The value of the taint.", "", default_text="none", example="research")
+    effect: Effect = declared("What it does to pods that do not tolerate it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,40 @@ class Toleration:
     all.
     """
 
-    key: str = ""
-    operator: Operator = Operator.EQUAL
-    value: str = ""
-    effect: Effect | None = None
-    seconds: int | None = None
+    key: str = declared("The key of the taint.", "", default_text="any", example="example.com/dedicated")
+    operator: Operator = declared("How the value is compared.", Operator.EQUAL)
+    value: str = declared("The value of the taint.", "", default_text="none", example="research")
+    effect: Effect | None = declared("The effect of the taint.", None, default_text="any")
+    seconds: int | None = declared(
+        "How long it tolerates NoExecute.", None, default_text="forever", example=300, **ANY_INTEGER
+    )
+
+
+# Flavors of pools and others have these alike.
+_LABELS: Final[dict[str, Any]] = {
+    "description": "Further labels that its nodes have.",
+    "default": {},
+    "default_text": "none",
+    "example": {"site": "lab"},
+}
+_TAINTS: Final[dict[str, Any]] = {
+    "description": "Further taints that its nodes have.",
+    "default": (),
+    "default_text": "none",
+    "example": [{"key": "example.com/dedicated", "effect": "NoSchedule"}],
+}
+_TOLERATIONS: Final[dict[str, Any]] = {
+    "description": "Further tolerations of the pods that get it.",
+    "default": (),
+    "default_text": "none",
+    "example": [{"key": "example.com/dedicated", "operator": "Exists"}],
+}
+_TOPOLOGY: Final[dict[str, Any]] = {
+    "description": "One of `muster:kueue.topologies`.",
+    "default": None,
+    "default_text": "none",
+    "example": "racks",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +83,10 @@ class Flavor:
     """A ResourceFlavor without a pool: licences, or nodes that Muster does not make."""
 
     name: str
-    node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    node_taints: tuple[Taint, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
-    topology: str | None = None
+    node_labels: Mapping[str, str] = declared(**_LABELS)
+    node_taints: tuple[Taint, ...] = declared(**_TAINTS)
+    tolerations: tuple[Toleration, ...] = declared(**_TOLERATIONS)
+    topology: str | None = declared(**_TOPOLOGY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +95,19 @@ class PoolOptions:
     taint; in an `exact` flavor they are all that it has. `flavor` is the flavor's name, the pool's when None.
     """
 
-    flavor: str | None = None
-    exact: bool = False
-    node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    node_taints: tuple[Taint, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
-    topology: str | None = None
-    provisioning: Provisioning = field(default_factory=Provisioning)
+    flavor: str | None = declared(
+        "The name of the ResourceFlavor.", None, default_text="the pool's name", example="default-flavor"
+    )
+    exact: bool = declared(
+        "Whether the flavor has these labels, taints and tolerations alone, without the pool's label and the "
+        "GPU taint; for `provider: existing` without Muster's gang admission.",
+        False,
+    )
+    node_labels: Mapping[str, str] = declared(**_LABELS)
+    node_taints: tuple[Taint, ...] = declared(**_TAINTS)
+    tolerations: tuple[Toleration, ...] = declared(**_TOLERATIONS)
+    topology: str | None = declared(**_TOPOLOGY)
+    provisioning: Provisioning = declared("Kueue's own check, with `gangAdmission: builtin`.", Provisioning())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

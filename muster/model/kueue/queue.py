@@ -3,11 +3,20 @@
 Meanings and defaults are those of apis/kueue/v1beta2/clusterqueue_types.go of Kueue 0.19.2.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, ClassVar, Final
 
+from muster.model.keys import ANY_INTEGER, Parent, declared
 from muster.model.kueue.groups import Group
 from muster.model.kueue.selector import Selector
+from muster.model.section import Section, describe_value
+
+_ALL: Final = "all"
+
+
+_STOP: Final = "Hold admits nothing more; HoldAndDrain also evicts what runs."
 
 
 class StopPolicy(StrEnum):
@@ -57,17 +66,27 @@ class Migration(StrEnum):
 class Fungibility:
     """`preference` belongs to a queue that tries every flavor: both others are TryNextFlavor."""
 
-    when_can_borrow: Search = Search.MAY_STOP
-    when_can_preempt: Search = Search.TRY_NEXT
-    preference: Preference | None = None
+    when_can_borrow: Search = declared("What happens at a flavor that needs borrowing.", Search.MAY_STOP)
+    when_can_preempt: Search = declared("What happens at a flavor that needs preemption.", Search.TRY_NEXT)
+    preference: Preference | None = declared(
+        "Which of the two is better, where both others are TryNextFlavor.", None, default_text="none"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BorrowWithinCohort:
     """Only work below `max_priority_threshold` is preempted, regardless of the preemptor's priority."""
 
-    policy: BorrowPreemption = BorrowPreemption.NEVER
-    max_priority_threshold: int | None = None
+    policy: BorrowPreemption = declared(
+        "Which work it may preempt in order to borrow.", BorrowPreemption.NEVER
+    )
+    max_priority_threshold: int | None = declared(
+        "Only work up to this priority is preempted.",
+        None,
+        default_text="no threshold",
+        example=100,
+        **ANY_INTEGER,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +96,10 @@ class ConcurrentAdmission:
     it.
     """
 
-    mode: Migration
-    last_acceptable_flavor: str | None = None
+    mode: Migration = declared("What admitted work does when a better flavor is free.")
+    last_acceptable_flavor: str | None = declared(
+        "The last flavor that is tried.", None, key="lastAcceptableFlavorName", example="l4"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +117,41 @@ class LocalQueue:
     """
 
     name: str
-    namespaces: tuple[str, ...] | None = None
-    stop_policy: StopPolicy = StopPolicy.NONE
-    weight: int | None = None
+    namespaces: tuple[str, ...] | None = declared(
+        "The namespaces that have it, with `muster:tenancy.namespaces: existing`; [] is none.",
+        None,
+        default_text="the team's",
+        example=["research", "default"],
+    )
+    stop_policy: StopPolicy = declared(_STOP, StopPolicy.NONE)
+    weight: int | None = declared(
+        "Its share, where past use counts.", None, default_text="1", example=2, maximum=1_000_000
+    )
+
+
+def _read_checks(section: Section, key: str) -> tuple[CheckUse, ...]:
+    """`{budget: [l4]}`, or `{budget: all}` for every flavor."""
+    entries, uses = section.section(key), []
+    for name, value in entries.items():
+        if value == _ALL:
+            uses.append(CheckUse(name=name))
+        elif isinstance(value, Sequence) and not isinstance(value, str | Mapping) and value:
+            uses.append(CheckUse(name=name, pools=entries.words(name)))
+        else:
+            fix = "write `all`, or the pools that it applies to: [l4, h100]."
+            entries.note(name, f"is {describe_value(value)}.", fix)
+    return tuple(uses)
+
+
+_POOLS_OF_CHECK: Final[dict[str, Any]] = {
+    "type": ["object", "null"],
+    "additionalProperties": {
+        "anyOf": [
+            {"type": "string", "enum": [_ALL]},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ]
+    },
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +162,43 @@ class QueueOptions:
     `namespace_selector` is the team's own namespace when None.
     """
 
-    cluster_queue: str | None = None
-    local_queues: tuple[LocalQueue, ...] = ()
-    namespace_selector: Selector | None = None
-    stop_policy: StopPolicy = StopPolicy.NONE
-    fungibility: Fungibility | None = field(default=None, metadata={"key": "flavorFungibility"})
-    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
-    admission_mode: AdmissionMode | None = field(default=None, metadata={"key": "admissionScope"})
-    admission_checks: tuple[CheckUse, ...] = ()
-    concurrent_admission: ConcurrentAdmission | None = field(
-        default=None, metadata={"key": "concurrentAdmissionPolicy"}
+    PARENTS: ClassVar = {
+        "admissionScope": Parent(
+            "How work of its LocalQueues is ordered.", "none", required=("admissionMode",)
+        )
+    }
+
+    cluster_queue: str | None = declared(
+        "The name of the ClusterQueue.", None, default_text="the team's name", example="vision-gpus"
     )
-    resource_groups: tuple[Group, ...] = ()
+    local_queues: tuple[LocalQueue, ...] = declared(
+        "Further LocalQueues, by name.", (), example={"nightly": {"weight": 1}}
+    )
+    namespace_selector: Selector | None = declared(
+        "Namespaces that may use the queue.", None, default_text="the team's namespace"
+    )
+    stop_policy: StopPolicy = declared(_STOP, StopPolicy.NONE)
+    fungibility: Fungibility | None = declared(
+        "When the next flavor is tried.", None, key="flavorFungibility", default_text="Kueue's own"
+    )
+    borrow_within_cohort: BorrowWithinCohort = declared(
+        "Whether it preempts in order to borrow.", BorrowWithinCohort()
+    )
+    admission_mode: AdmissionMode | None = declared(
+        "Whether past use orders its LocalQueues.", None, key="admissionScope.admissionMode"
+    )
+    admission_checks: tuple[CheckUse, ...] = declared(
+        "Check: the pools that it applies to, or `all`.",
+        (),
+        default_text="none",
+        example={"budget": ["l4"]},
+        read=_read_checks,
+        schema=_POOLS_OF_CHECK,
+    )
+    concurrent_admission: ConcurrentAdmission | None = declared(
+        "Admission on every flavor at once (alpha in Kueue).",
+        None,
+        key="concurrentAdmissionPolicy",
+        default_text="none",
+    )
+    resource_groups: tuple[Group, ...] = declared("", (), definition="resourceGroups")
