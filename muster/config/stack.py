@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from muster import paths
-from muster.config import bounds
 from muster.config.adjacent_stacks import load_adjacent_clusters
 from muster.config.allowances import Pools
 from muster.config.charts import as_written, parse_charts, parse_images, parse_versions, with_kubernetes
@@ -19,25 +18,16 @@ from muster.config.departments import parse_department
 from muster.config.document import NAMESPACE, Document, decode_value
 from muster.config.errors import ConfigError
 from muster.config.gang import parse_gang
-from muster.config.observability import parse_observability
 from muster.config.pools import parse_pool
 from muster.config.project import load_document, load_handed_over
-from muster.config.recording import parse_recording
-from muster.config.tenancy import parse_tenancy
 from muster.config.today import today
 from muster.model.clusters import Cluster, ExistingCluster
-from muster.model.kai import KaiSettings
 from muster.model.keys import read
-from muster.model.kueue import KueueOptions
 from muster.model.pools import Pool
-from muster.model.priorities import Priority
-from muster.model.programs import ProgramOptions
 from muster.model.providers import NodeCloud
 from muster.model.queues import Department
-from muster.model.ray import FIRST_WITH_TOKEN, Ray, RayAuth
 from muster.model.section import Section
-from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
-from muster.model.versions import Version
+from muster.model.stack import Stack
 from muster.model.violations import Violation, at
 from muster.validation import check, check_incomplete
 
@@ -89,37 +79,25 @@ def _stack(document: Document) -> Stack:
 def _read(root: Section) -> tuple[Stack, bool]:
     """The stack as far as it can be read, and whether its cluster and all of its pools were read."""
     versions, kubernetes, level = parse_versions(root.section("versions"))
-    gpu_operator = _program(root.section("gpuOperator"), ProgramOptions(install=None))
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
-    cluster = _with_cloud(cluster, gpu_operator)
     pools = _pools(_required(root, "pools"), cluster)
     sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
     _required(root, "departments")
     root.get("extends")  # Read before the values are: extends.py.
-    stack = Stack(
+    stack = read(
+        Stack,
+        root,
         cluster=cluster or ExistingCluster(name=""),
         pools=tuple(sound.values()),
         departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
-        priorities=_priorities(root.section("priorities")),
-        scheduler=root.choice("scheduler", Scheduler, Scheduler.KUEUE) or Scheduler.KUEUE,
         gang_admission=parse_gang(root),
-        pods_ready=_pods_ready(root.section("podsReady")),
-        tenancy=parse_tenancy(root),
-        artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
-        or ArtifactSource.UPSTREAM,
-        ray=_ray(root.section("ray")),
         versions=versions,
         version_level=level,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
-        kai=read(KaiSettings, root.section("kai")) or KaiSettings(),
-        kueue=read(KueueOptions, root.section("kueue")) or KueueOptions(),
-        observability=parse_observability(root.section("observability")),
-        recording=parse_recording(root.section("recording")),
-        kuberay=_program(root.section("kuberay"), ProgramOptions()),
-        gpu_operator=gpu_operator,
     )
-    root.close()
+    assert stack is not None  # No key of it is required.
+    stack = _with_cloud(stack)
     return stack, cluster is not None and root.has("pools") and len(sound) == len(pools)
 
 
@@ -141,73 +119,9 @@ def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
     return root.each("departments", lambda section, name: parse_department(section, name, pools))
 
 
-def _priorities(section: Section) -> tuple[Priority, ...]:
-    read = [_priority(section, name, value) for name, value in section.items()]
-    return tuple(priority for priority in read if priority is not None)
-
-
-def _priority(above: Section, name: str, said: object) -> Priority | None:
-    """A value, or a mapping of `value` and `description`."""
-    section = above.section(name) if isinstance(said, Mapping) else None
-    holder, key = (above, name) if section is None else (section, "value")
-    value = holder.integer(key, **bounds.ANY)
-    description = "" if section is None else section.text("description") or ""
-    if section is not None:
-        section.close()
-    return None if value is None else Priority(value, name, description)
-
-
-def _ray(section: Section) -> Ray:
-    known = Ray()
-    auth = section.choice("auth", RayAuth, known.auth) or known.auth
-    auth = RayAuth.REQUIRED if auth is RayAuth.TOKEN else auth
-    minimum = _release(section, known.minimum)
-    if auth is RayAuth.REQUIRED and minimum < FIRST_WITH_TOKEN:
-        section.note(
-            "minimum",
-            f"Ray {minimum.major}.{minimum.minor} has no token authentication, which `required` asks for.",
-            f'write "{FIRST_WITH_TOKEN.major}.{FIRST_WITH_TOKEN.minor}" or newer, or `auth: preferred`.',
-        )
-    section.close()
-    return Ray(auth=auth, minimum=minimum)
-
-
-def _release(section: Section, known: Version) -> Version:
-    text = section.text("minimum")
-    try:
-        found = known if text is None else Version.of(text)
-    except ValueError:
-        section.note("minimum", f"{text!r} is no release of Ray.", 'write one in quotes, such as "2.54".')
-        return known
-    if found.patch:
-        message = f"{text!r} has a patch, and the policies compare the minor release alone."
-        section.note(
-            "minimum", message, f'write "{found.major}.{found.minor}" or "{found.major}.{found.minor + 1}".'
-        )
-    return found
-
-
-def _program(section: Section, default: ProgramOptions) -> ProgramOptions:
-    is_written = section.get("install") is not None
-    options = ProgramOptions(install=section.flag("install", True)) if is_written else default
-    section.close()
-    return options
-
-
-def _with_cloud(cluster: Cluster | None, gpu_operator: ProgramOptions) -> Cluster | None:
+def _with_cloud(stack: Stack) -> Stack:
     """Where a stack installs the GPU Operator and names no cloud, the operator brings all of its parts."""
-    if isinstance(cluster, ExistingCluster) and cluster.cloud is None and gpu_operator.install:
-        return replace(cluster, cloud=NodeCloud.OTHER)
-    return cluster
-
-
-def _pods_ready(section: Section) -> PodsReady:
-    known = PodsReady()
-    retries = section.integer("retries", known.retries, **bounds.RETRIES)
-    ready = PodsReady(
-        timeout=section.duration("timeout", known.timeout),
-        recovery=section.duration("recovery", known.recovery),
-        retries=known.retries if retries is None else retries,
-    )
-    section.close()
-    return ready
+    cluster = stack.cluster
+    if isinstance(cluster, ExistingCluster) and cluster.cloud is None and stack.gpu_operator.install:
+        return replace(stack, cluster=replace(cluster, cloud=NodeCloud.OTHER))
+    return stack

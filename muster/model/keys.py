@@ -55,6 +55,8 @@ def declared(
     noun: str = "",
     fix: str = "",
     is_inline: bool = False,
+    default_texts: Mapping[str, str] = MappingProxyType({}),
+    is_derived: bool = False,
     is_sparse: bool = False,
     read: Callable[[Section, str], Any] | None = None,
     schema: Schema | Callable[[], Schema] | None = None,
@@ -65,7 +67,8 @@ def declared(
     `key`: where it is not the field's name in camel case, with a dot for a key below another.
     `default_text`: where only words can express the default. `definition`: the name of its schema, where
     other keys refer to the same. `noun`: of the words in a list of words. `fix`: what to write in place of a
-    list that is missing, none, or no list. `is_inline`: its keys are in the section itself. `is_sparse`: a
+    list that is missing, none, or no list. `is_inline`: its keys are in the section itself, and
+    `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it. `is_sparse`: a
     manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such as `minimum`.
 
     A value that has a form of its own has its reader, which takes the section and the key, in `read`, and the
@@ -79,6 +82,8 @@ def declared(
         "noun": noun,
         "fix": fix,
         "is_inline": is_inline,
+        "default_texts": default_texts,
+        "is_derived": is_derived,
         "is_sparse": is_sparse,
         "read": read,
         "schema": schema,
@@ -120,7 +125,7 @@ class Key:
 
     @property
     def is_required(self) -> bool:
-        return self.default is MISSING
+        return self.default is MISSING and not self.metadata["is_derived"]
 
     @property
     def bounds(self) -> Mapping[str, Any]:
@@ -139,10 +144,11 @@ def _key(declaration: Field[Any], hint: Any) -> Key:
     name = declaration.metadata.get("key") or camel_case(declaration.name)
     kinds = [kind for kind in get_args(hint) if kind is not type(None)]
     is_optional = type(None) in get_args(hint)
+    kind = kinds[0] if is_optional else hint
     return Key(
         attribute=declaration.name,
         path=tuple(name.split(".")),
-        kind=kinds[0] if is_optional else hint,
+        kind=get_origin(kind) if is_declared(get_origin(kind)) else kind,
         is_optional=is_optional,
         default=declaration.default if declaration.default_factory is MISSING else {},
         metadata=declaration.metadata,
@@ -274,13 +280,16 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
         return kind(**values)
     is_absent = section.get(key.name) is None
     if is_declared(kind):
-        return None if key.default is None and is_absent else read_entry(kind, section, key.name)
+        if key.default is None and is_absent:
+            return None
+        entry = read_entry(kind, section, key.name)
+        return entry if entry is not None or is_required else key.default
     if get_origin(kind) is tuple:
         return key.default if is_absent and not is_required else _items(get_args(kind)[0], section, key)
     if get_origin(kind) is Mapping:
         return key.default if is_absent and key.is_optional else _by_name(kind, section, key)
     if is_absent and not is_required:
-        return key.default
+        return None if key.default is MISSING else key.default
     value = _scalar(kind, section, key.name, MISSING if is_required else key.default, bounds)
     return key.default if value is None and not is_required else value
 
@@ -289,10 +298,10 @@ def read_entry(kind: Any, section: Section, name: str, /, **given: Any) -> Any:
     """The object that a key has: from a mapping, or from a value in place of it."""
     value = section.get(name)
     short = getattr(kind, "SHORT", "")
-    if short and value is not None and not isinstance(value, Mapping):
+    if short and not isinstance(value, Mapping):
         key = next(key for key in keys(kind) if key.name == short)
         is_word = isinstance(key.kind, type) and issubclass(key.kind, StrEnum)
-        if not is_word or isinstance(value, str | bool):
+        if isinstance(value, str | bool) or (not is_word and (value is not None or key.is_required)):
             value = _scalar(key.kind, section, name, key.default, key.bounds)
             return None if value is None else kind(**given, **{key.attribute: value})
     return read(kind, section.section(name), **given)
@@ -323,7 +332,7 @@ def _by_name(kind: Any, section: Section, key: Key) -> Mapping[str, Any]:
         name: read_entry(entry, entries, name)
         if is_declared(entry)
         else _scalar(entry, entries, name, MISSING if is_word else None, key.bounds)
-        for name, _ in entries.items()
+        for name in sorted(dict(entries.items()))
     }
     return MappingProxyType({name: value for name, value in values.items() if value is not None})
 

@@ -6,9 +6,10 @@ is off.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+
+from muster.model.keys import declared
 
 
 class Scraping(StrEnum):
@@ -35,10 +36,29 @@ class Observability:
     of gangs that are traced.
     """
 
-    metrics: Scraping = Scraping.ANNOTATIONS
-    alerts: bool = False
-    runbooks: str | None = None
-    dashboard: bool = False
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    traces: str | None = None
-    sample: float = 1.0
+    metrics: Scraping = declared(
+        "How metrics are found: by annotations, a PodMonitor, a PodMonitoring, or not at all.",
+        Scraping.ANNOTATIONS,
+    )
+    alerts: bool = declared("Whether alerts are installed.", False)
+    runbooks: str | None = declared(
+        "The address of the page to which alerts link, each to its own section: this documentation's metrics "
+        "page, where your people can open it, or a page of your own.",
+        None,
+        default_text="alerts name the page of this documentation",
+        example="https://docs.example.com/muster/reference/metrics.html",
+    )
+    dashboard: bool = declared("Whether a dashboard is installed.", False)
+    labels: Mapping[str, str] = declared(
+        "Labels of monitors, alerts and the dashboard.",
+        {},
+        default_text="none",
+        example={"release": "prometheus"},
+    )
+    traces: str | None = declared(
+        "An OTLP endpoint over HTTP.",
+        None,
+        default_text="no traces",
+        example="http://otel-collector.monitoring:4318",
+    )
+    sample: float = declared("The share of gangs that are traced.", 1.0, example=0.1, maximum=1)

@@ -5,7 +5,9 @@ preemption (muster.render).
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
+
+from muster.model.keys import ANY_INTEGER, declared
 
 HIGHEST: Final = 1_000_000_000
 """Of a PriorityClass. Values above belong to the system (HighestUserDefinablePriority of
@@ -19,6 +21,10 @@ class Priority:
     `description` is for the people who choose one; empty: what follows from the value.
     """
 
-    value: int
+    SHORT: ClassVar = "value"
+
+    value: int = declared("Its value.", example=1000, **ANY_INTEGER)
     name: str
-    description: str = ""
+    description: str = declared(
+        "What it is for.", "", default_text="what follows from the value", example="Serving."
+    )

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from muster.model import names
+from muster.model.keys import declared
 from muster.model.versions import Version
 
 _VERSION: Final = re.compile(r"v?\d+\.\d+(?:\.\d+)?")
@@ -34,7 +35,19 @@ class ProgramOptions:
     GPU Operator: it is installed where the stack's nodes are known to need it.
     """
 
-    install: bool | None = True
+    install: bool | None = declared("Whether Muster installs KubeRay; false where the cluster has it.", True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOperatorOptions(ProgramOptions):
+    """Of the GPU Operator."""
+
+    install: bool | None = declared(
+        "Whether Muster installs the GPU Operator; false where the cluster has it.",
+        None,
+        default_text="true where a pool needs it; in an existing cluster only with `cluster.cloud`",
+        example=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

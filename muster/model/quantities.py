@@ -26,6 +26,10 @@ _QUANTITY: Final = re.compile(
     r"(?P<number>\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?\Z",
     re.ASCII,
 )
+QUANTITY_PATTERN: Final = (
+    r"^([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$"
+)
+"""The same, as JSON Schema has it."""
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any, Final
 
 from muster.model import names
 from muster.model.kai import QueueSettings
+from muster.model.keys import declared
 from muster.model.kueue import CohortOptions, QueueOptions
 from muster.model.quantities import Bytes, Gpus, Millicores, Quantity
+from muster.model.section import Section
 from muster.model.tenancy import Access
 
 
@@ -83,8 +86,11 @@ class Preemption:
     default.
     """
 
-    within: Within = Within.LOWER_PRIORITY
-    reclaim: Reclaim = Reclaim.ANY
+    within: Within = declared("Work of the same team.", Within.LOWER_PRIORITY)
+    reclaim: Reclaim = declared("Work of other teams that borrows its quota.", Reclaim.ANY)
+
+
+_LIMIT: Final = "amounts by pool, `all` or `none`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +99,30 @@ class Allowance:
     below it.
     """
 
-    quota: Mapping[str, Amount] = field(default_factory=lambda: MappingProxyType({}))
-    borrow: Limit = Limit()
-    lend: Limit = Limit()
-    weight: int | None = None
+    quota: Mapping[str, Amount] = declared(
+        "What is guaranteed, by pool: GPUs of a GPU pool, CPUs of a CPU pool, or unlimited for no bound.",
+        {},
+        example={"l4": 4, "cpu": 16},
+        schema={
+            "type": ["object", "null"],
+            "additionalProperties": {
+                "anyOf": [{"$ref": "#/$defs/amount"}, {"type": "string", "enum": ["unlimited"]}]
+            },
+        },
+    )
+    borrow: Limit = declared(
+        f"The most it may borrow of unused quota: {_LIMIT}.", Limit(), definition="limit", example={"l4": 2}
+    )
+    lend: Limit = declared(
+        f"The most it lends of its own quota: {_LIMIT}.",
+        Limit(),
+        definition="limit",
+        default_text="all",
+        example={"l4": 2},
+    )
+    weight: int | None = declared(
+        "Its share of free capacity.", None, default_text="1", example=2, minimum=1, maximum=1_000_000
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +134,53 @@ class Team:
     """
 
     name: str
-    namespace: str
-    further_namespaces: tuple[str, ...] = ()
-    queue: str | None = None
-    allowance: Allowance = Allowance()
-    priorities: tuple[str, ...] = ()
-    local_queue: str = names.DEFAULT_LOCAL_QUEUE
-    preemption: Preemption = Preemption()
-    queueing: Queueing = Queueing.BEST_EFFORT
-    kai: QueueSettings = field(default_factory=QueueSettings)
-    kueue: QueueOptions = field(default_factory=QueueOptions)
-    access: Access = field(default_factory=Access)
+    allowance: Allowance = declared(
+        "",
+        Allowance(),
+        is_inline=True,
+        default_texts={
+            "quota": "no GPUs, and its share by weight of the CPU pools",
+            "borrow": "no GPUs, and any free CPU",
+        },
+    )
+    namespace: str = declared(
+        "The namespace of its work.", is_derived=True, default_text="its name", example="vision"
+    )
+    further_namespaces: tuple[str, ...] = declared(
+        "Several namespaces of its work, in place of `namespace`, with one queue.",
+        (),
+        key="namespaces",
+        default_text="one",
+        example=["vision", "vision-ci"],
+    )
+    queue: str | None = declared(
+        "Another team of its department, whose queue and quota its work uses in place of its own.",
+        None,
+        default_text="its own queue",
+        example="vision",
+    )
+    priorities: tuple[str, ...] = declared(
+        "The priorities that it may use.", (), default_text="all", example=["prod", "dev"]
+    )
+    local_queue: str = declared("The name of its LocalQueue.", names.DEFAULT_LOCAL_QUEUE, example="gpus")
+    preemption: Preemption = declared("Which running work it may preempt.", Preemption())
+    queueing: Queueing = declared(
+        "Whether a job that fits may start before an older one that does not.", Queueing.BEST_EFFORT
+    )
+    kai: QueueSettings = declared("Its Queue in KAI's own terms.", QueueSettings(), definition="kaiQueue")
+    kueue: QueueOptions = declared("Its ClusterQueue in Kueue's own terms.", QueueOptions())
+    access: Access = declared("", Access(), is_inline=True)
+
+    @staticmethod
+    def complete(section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        if not values["kai"].exists:
+            fix = "remove it, or write the name of the Queue."
+            section.note("kai.queue", "is for departments: a team's work needs a Queue.", fix)
+        one, several = values["namespace"], values["further_namespaces"]
+        if one is not None and section.has("namespaces"):
+            section.note("namespaces", "is written beside `namespace`.", "keep one of the two.")
+        first, *further = several or (one or values["name"],)
+        return {**values, "namespace": first, "further_namespaces": tuple(further)}
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -137,11 +199,23 @@ class Department:
     """
 
     name: str
-    allowance: Allowance = Allowance()
-    departments: tuple["Department", ...] = ()
-    teams: tuple[Team, ...] = ()
-    kai: QueueSettings = field(default_factory=QueueSettings)
-    kueue: CohortOptions = field(default_factory=CohortOptions)
+    allowance: Allowance = declared(
+        "",
+        Allowance(),
+        is_inline=True,
+        default_texts={"quota": "nothing of its own", "borrow": "as much as its teams may"},
+    )
+    departments: tuple["Department", ...] = declared(
+        "Departments below this one, by name.",
+        (),
+        definition="department",
+        example={"vision": {"teams": {"ocr": {"quota": {"l4": 2}}}}},
+    )
+    teams: tuple[Team, ...] = declared(
+        "Its teams, by name.", (), definition="team", example={"vision": {"quota": {"l4": 4}}}
+    )
+    kai: QueueSettings = declared("Its Queue in KAI's own terms.", QueueSettings(), definition="kaiQueue")
+    kueue: CohortOptions = declared("Its Cohort in Kueue's own terms.", CohortOptions())
 
     @property
     def owners(self) -> tuple[Team, ...]:

@@ -6,8 +6,10 @@ Not responsible for manifests (render/ray.py) nor for a team's network (render/t
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from muster.model.keys import declared
+from muster.model.section import Section
 from muster.model.versions import Version
 
 # CVE-2026-27482 (DELETE on the dashboard by DNS rebinding) is fixed in 2.54.0.
@@ -43,12 +45,45 @@ class RayAuth(StrEnum):
     TOKEN = "token"  # noqa: S105 - a word of the stack language
 
 
+def _read_release(section: Section, key: str) -> Version:
+    if (text := section.text(key)) is None:
+        return FLOOR
+    try:
+        release = Version.of(text)
+    except ValueError:
+        section.note(key, f"{text!r} is no release of Ray.", 'write one in quotes, such as "2.54".')
+        return FLOOR
+    if release.patch:
+        message = f"{text!r} has a patch, and the policies compare the minor release alone."
+        older, newer = (f'"{release.major}.{minor}"' for minor in (release.minor, release.minor + 1))
+        section.note(key, message, f"write {older} or {newer}.")
+    return release
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
     """What a stack asks of Ray clusters. `minimum` is the oldest release."""
 
-    auth: RayAuth = RayAuth.REQUIRED
-    minimum: Version = FLOOR
+    auth: RayAuth = declared(
+        "Whether work whose Ray API needs no token, or whose Ray is older than `minimum`, is refused "
+        "(`required`) or warned of (`preferred`). With `off` only `minimum` is required. `token` is the "
+        "former word for `required`.",
+        RayAuth.REQUIRED,
+        example=RayAuth.PREFERRED.value,
+    )
+    minimum: Version = declared(
+        "The oldest release of Ray, in quotes.", FLOOR, example="2.55", read=_read_release
+    )
+
+    @staticmethod
+    def complete(section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        auth, minimum = values["auth"], values["minimum"]
+        auth = RayAuth.REQUIRED if auth is RayAuth.TOKEN else auth
+        if auth is RayAuth.REQUIRED and minimum < FIRST_WITH_TOKEN:
+            known = f"Ray {minimum.major}.{minimum.minor} has no token authentication"
+            fix = f'write "{FIRST_WITH_TOKEN.major}.{FIRST_WITH_TOKEN.minor}" or newer, or `auth: preferred`.'
+            section.note("minimum", f"{known}, which `required` asks for.", fix)
+        return {**values, "auth": auth}
 
     @property
     def is_guarded(self) -> bool:

@@ -15,11 +15,12 @@ from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Autoscaler, Cluster, ExistingCluster, GkeCluster, GkeProvisioner
 from muster.model.gangpolicy import GangPolicy
 from muster.model.kai import KaiSettings
+from muster.model.keys import Seconds, declared
 from muster.model.kueue import KueueOptions
 from muster.model.observability import Observability
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
-from muster.model.programs import Program, ProgramOptions
+from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.recording import RecordingSettings
@@ -88,9 +89,9 @@ class PodsReady:
     that is used up.
     """
 
-    timeout: int = 900
-    recovery: int = 300
-    retries: int = 5
+    timeout: Seconds = declared("How long admitted work may take until its pods are ready.", Seconds(900))
+    recovery: Seconds = declared("How long running work may miss a pod.", Seconds(300))
+    retries: int = declared("How often such work is retried before it is deactivated.", 5, maximum=1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,23 +105,32 @@ class Stack:
     cluster: Cluster
     pools: tuple[Pool, ...]
     departments: tuple[Department, ...]
-    priorities: tuple[Priority, ...] = ()
-    scheduler: Scheduler = Scheduler.KUEUE
+    priorities: tuple[Priority, ...] = declared(
+        "Priorities of work, by name: a greater number may preempt a smaller one.",
+        (),
+        example={"prod": 1000, "dev": 100},
+    )
+    scheduler: Scheduler = declared("Who queues and admits.", Scheduler.KUEUE)
     gang_admission: GangAdmission = GangAdmission()
-    pods_ready: PodsReady = PodsReady()
-    tenancy: Tenancy = field(default_factory=Tenancy)
-    artifacts: ArtifactSource = ArtifactSource.UPSTREAM
-    ray: Ray = field(default_factory=Ray)
-    kueue: KueueOptions = field(default_factory=KueueOptions)
+    pods_ready: PodsReady = declared("What happens to admitted work whose pods do not come up.", PodsReady())
+    tenancy: Tenancy = declared("What tenants may do.", Tenancy(), example={"egress": "none"})
+    artifacts: ArtifactSource = declared(
+        "Where charts, manifests and images come from: this machine, or their registries.",
+        ArtifactSource.UPSTREAM,
+    )
+    ray: Ray = declared("What Ray clusters have to be.", Ray())
+    kueue: KueueOptions = declared("Settings of Kueue.", KueueOptions())
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     version_level: VersionLevel | None = None
     charts: ChartSource = field(default_factory=ChartSource)
     images: ImageSource = field(default_factory=ImageSource)
-    kai: KaiSettings = field(default_factory=KaiSettings)
-    observability: Observability = field(default_factory=Observability)
-    recording: RecordingSettings = field(default_factory=RecordingSettings)
-    kuberay: ProgramOptions = field(default_factory=ProgramOptions)
-    gpu_operator: ProgramOptions = field(default_factory=lambda: ProgramOptions(install=None))
+    kai: KaiSettings = declared("Settings of the KAI Scheduler.", KaiSettings())
+    observability: Observability = declared("How Muster is watched.", Observability())
+    recording: RecordingSettings = declared(
+        "A recorder of the cluster's jobs, for replays.", RecordingSettings()
+    )
+    kuberay: ProgramOptions = declared("The KubeRay operator.", ProgramOptions())
+    gpu_operator: GpuOperatorOptions = declared("The GPU Operator.", GpuOperatorOptions())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pools", tuple(sorted(self.pools, key=lambda pool: pool.order)))

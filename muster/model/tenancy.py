@@ -5,10 +5,14 @@ the cluster's groups (members.py), nor for cloud identities (muster.components).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, ClassVar, Final
+
+from muster.model.keys import Seconds, declared
+from muster.model.section import Section
+from muster.model.violations import suggestion
 
 
 class TenancyMode(StrEnum):
@@ -65,6 +69,35 @@ class Drain(StrEnum):
     EVICTS = "evicts"
 
 
+def _read_capabilities(section: Section, key: str) -> tuple[Capability, ...]:
+    allowed = [each.value for each in Capability]
+    written = section.words(key)
+    for index, word in enumerate(written):
+        if word not in allowed:
+            message = f"{word!r} is no capability that a team may have: others lead out of the container."
+            section.note(f"{key}[{index}]", message, suggestion(word, allowed, noun="capability"))
+    return tuple(each for each in Capability if each.value in written)
+
+
+def _read_bounds(above: Section, key: str, defaults: Mapping[str, int]) -> Mapping[str, int]:
+    """The bounds that are written."""
+    section = above.section(key)
+    bounds = {
+        name: section.integer(name, most) for name, most in defaults.items() if section.get(name) is not None
+    }
+    section.close()
+    return MappingProxyType({name: bound for name, bound in bounds.items() if bound is not None})
+
+
+def _bounds(description: str, defaults: Mapping[str, int]) -> dict[str, Any]:
+    number = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+    properties = {
+        name: {**number, "description": f"{description} Default: {most}.", "default": most}
+        for name, most in defaults.items()
+    }
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
     """The stack's settings. `capabilities` are those that a container may add beyond `pod_security`; a policy
@@ -76,19 +109,57 @@ class Tenancy:
     shown that the network enforces policies.
     """
 
-    mode: TenancyMode = TenancyMode.ENFORCE
-    namespaces: Namespaces = Namespaces.MANAGED
-    pod_security: PodSecurity = PodSecurity.BASELINE
-    capabilities: tuple[Capability, ...] = ()
-    egress: Egress = Egress.INTERNET
-    reach: tuple[str, ...] = ()
-    objects: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    sizes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    parameters: tuple[str, ...] = ("maxRunDurationSeconds",)
-    default_priority: str | None = None
-    termination_grace: int = 120
-    network_probe: bool = False
-    drain: Drain = Drain.WAITS
+    SHORT: ClassVar = "mode"
+
+    mode: TenancyMode = declared(
+        "Whether what the policies forbid is refused, warned of, or allowed.", TenancyMode.ENFORCE
+    )
+    namespaces: Namespaces = declared(
+        "Whether Muster makes and guards the namespaces of teams; `existing` does not change them.",
+        Namespaces.MANAGED,
+    )
+    pod_security: PodSecurity = declared(
+        "The Pod Security Standard of team namespaces.", PodSecurity.BASELINE
+    )
+    capabilities: tuple[Capability, ...] = declared(
+        "Capabilities that containers of teams may add beyond the standard, such as RDMA needs.",
+        (),
+        default_text="none",
+        example=[Capability.IPC_LOCK.value],
+        read=_read_capabilities,
+    )
+    egress: Egress = declared("What pods may reach outside of their namespace.", Egress.INTERNET)
+    reach: tuple[str, ...] = declared(
+        "Address ranges that every team may reach as well.",
+        (),
+        default_text="none",
+        example=["10.20.0.0/16"],
+    )
+    objects: Mapping[str, int] = declared(
+        "The maximum number of objects of a kind in a namespace.",
+        {},
+        read=lambda section, key: _read_bounds(section, key, MOST_OBJECTS),
+        schema=lambda: _bounds("Maximum number of objects of this kind in a namespace.", MOST_OBJECTS),
+    )
+    sizes: Mapping[str, int] = declared(
+        "The maximum size of an object that a team writes, in KiB.",
+        {},
+        read=lambda section, key: _read_bounds(section, key, MOST_KIBIBYTES),
+        schema=lambda: _bounds("Maximum size of one object of this kind, in KiB.", MOST_KIBIBYTES),
+    )
+    parameters: tuple[str, ...] = declared(
+        "Parameters of ProvisioningRequests that a job may set.", ("maxRunDurationSeconds",)
+    )
+    default_priority: str | None = declared("The priority of work that names none.", None, example="dev")
+    termination_grace: Seconds = declared("The longest time that a pod may take to end.", Seconds(120))
+    drain: Drain = declared(
+        "Whether the drain of a node waits for the teams' work on it to end, or evicts the work.", Drain.WAITS
+    )
+    network_probe: bool = declared(
+        "Whether `pulumi up` tries with two pods that the network enforces NetworkPolicies, and ends before "
+        "it makes any team where it does not.",
+        False,
+    )
 
 
 # Kubernetes gives it to a pod that names none.
@@ -143,11 +214,22 @@ class Volume:
     """
 
     name: str
-    size: str
-    storage_class: str | None = None
-    volume: str | None = None
-    shared: bool = True
-    namespace: str | None = None
+    size: str = declared("Its size, such as 1Ti.", example="1Ti")
+    storage_class: str | None = declared(
+        "Its storage class.", None, default_text="that of the cluster", example="filestore"
+    )
+    volume: str | None = declared("An existing PersistentVolume that it binds.", None, example="datasets")
+    shared: bool = declared("Whether several nodes mount it at once, which disks do not allow.", True)
+    namespace: str | None = declared(
+        "Which of the team's namespaces it is in; required where `namespaces` has several.",
+        None,
+        default_text="the only one",
+        example="vision",
+    )
+
+
+def _read_accounts(section: Section) -> Mapping[str, str | None]:
+    return MappingProxyType({name: section.text(name) for name, _ in section.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +243,44 @@ class Access:
     `accounts`: further ServiceAccounts that pods may run as, each with a cloud identity that exists, or None.
     """
 
-    members: tuple[str, ...] = ()
-    identity: str | None = None
-    buckets: Mapping[str, BucketRight] = field(default_factory=lambda: MappingProxyType({}))
-    accounts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
-    pull_secrets: tuple[str, ...] = ()
-    volumes: tuple[Volume, ...] = ()
-    default_priority: str | None = None
+    members: tuple[str, ...] = declared(
+        "Who works in its namespace: groups of the identity provider, `user:NAME`, or ARNs on EKS.",
+        (),
+        default_text="none",
+        example=["vision@example.com", "user:ann@example.com"],
+    )
+    identity: str | None = declared(
+        "An existing cloud identity for its pods: address of a service account, or ARN of a role.",
+        None,
+        default_text="none, or one that is made for its buckets",
+        example="vision@my-project.iam.gserviceaccount.com",
+    )
+    buckets: Mapping[str, BucketRight] = declared(
+        "Bucket: what its pods may do with its objects.",
+        {},
+        default_text="none",
+        example={"vision-checkpoints": "write"},
+    )
+    accounts: Mapping[str, str | None] = declared(
+        "ServiceAccounts that its pods may run as besides `default`: name and existing cloud identity, or "
+        "nothing.",
+        {},
+        key="serviceAccounts",
+        default_text="none",
+        example={"trainer": "trainer@my-project.iam.gserviceaccount.com"},
+        read=lambda above, key: _read_accounts(above.section(key)),
+        schema={
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["string", "null"], "minLength": 1},
+        },
+    )
+    pull_secrets: tuple[str, ...] = declared(
+        "Secrets by which its pods pull images.", (), default_text="none", example=["registry"]
+    )
+    volumes: tuple[Volume, ...] = declared(
+        "Volumes of its namespaces, by name.",
+        (),
+        default_text="none",
+        example={"data": {"size": "1Ti", "storageClass": "files"}},
+    )
+    default_priority: str | None = declared("The priority of work that names none.", None, example="dev")

@@ -3,14 +3,18 @@
 from typing import Final
 
 from muster.config.document import NAMESPACE
-from muster.config.schema import clusters, departments, kai, pools, settings
-from muster.config.schema.kinds import Schema, by_name, choice, defined, key
-from muster.config.schema.writer import schema
-from muster.model.kai import KaiSettings
-from muster.model.kueue import KueueOptions
-from muster.model.stack import ArtifactSource, Scheduler
+from muster.config.schema import clusters, departments, pools, settings
+from muster.config.schema.kinds import Schema, defined, key
+from muster.config.schema.writer import properties, schema
+from muster.model.kai import ShardSettings
+from muster.model.stack import Stack
 
 _REQUIRED: Final = ("cluster", "pools", "departments")
+_ORDER: Final = (
+    *(*_REQUIRED, "extends", "priorities", "scheduler", "gangAdmission", "podsReady", "tenancy", "artifacts"),
+    *("ray", "versions", "charts", "image", "images", "kai", "kueue", "observability", "recording"),
+    *("kuberay", "gpuOperator"),
+)
 
 
 def stack_schema() -> Schema:
@@ -34,7 +38,7 @@ def stack_schema() -> Schema:
             **clusters.definitions(),
             **pools.definitions(),
             **departments.definitions(),
-            **kai.definitions(),
+            "kaiShard": schema(ShardSettings),
         },
     }
 
@@ -52,7 +56,7 @@ def _config() -> Schema:
 
 
 def _keys() -> dict[str, Schema]:
-    return {
+    keys = properties(Stack) | {
         "cluster": clusters.cluster(),
         "pools": key(
             "Pools of equal nodes, by name.",
@@ -69,23 +73,9 @@ def _keys() -> dict[str, Schema]:
             {"type": "string"},
             example="base",
         ),
-        "priorities": key(
-            "Priorities of work, by name: a greater number may preempt a smaller one.",
-            by_name(settings.priority()),
-            example={"prod": 1000, "dev": 100},
-        ),
-        "scheduler": key("Who queues and admits.", choice(Scheduler), default=Scheduler.KUEUE.value),
         "gangAdmission": key(
             "How gangs get their capacity.", settings.gang_admission(), example={"provisionTimeout": "2h"}
         ),
-        "podsReady": key("What happens to admitted work whose pods do not come up.", settings.pods_ready()),
-        "tenancy": key("What tenants may do.", settings.tenancy(), example={"egress": "none"}),
-        "artifacts": key(
-            "Where charts, manifests and images come from: this machine, or their registries.",
-            choice(ArtifactSource),
-            default=ArtifactSource.UPSTREAM.value,
-        ),
-        "ray": key("What Ray clusters have to be.", settings.ray()),
         "versions": key(
             "Which versions of programs and of Kubernetes are installed.",
             settings.versions(),
@@ -106,10 +96,5 @@ def _keys() -> dict[str, Schema]:
             otherwise="each image's own registry",
             example={"mirror": "registry.example.com/mirror"},
         ),
-        "kai": key("Settings of the KAI Scheduler.", schema(KaiSettings)),
-        "kueue": key("Settings of Kueue.", schema(KueueOptions)),
-        "observability": key("How Muster is watched.", settings.observability()),
-        "recording": key("A recorder of the cluster's jobs, for replays.", settings.recording()),
-        "kuberay": key("The KubeRay operator.", settings.kuberay()),
-        "gpuOperator": key("The GPU Operator.", settings.gpu_operator()),
     }
+    return {name: keys[name] for name in _ORDER}

@@ -15,9 +15,10 @@ from typing import Final
 
 from muster.config.document import NAMESPACE
 from muster.config.schema.document import stack_schema
-from muster.config.schema.kinds import MOST_INTEGER, QUANTITY_PATTERN, Schema, split_description
+from muster.config.schema.kinds import MOST_INTEGER, Schema, split_description
 from muster.model.clusters import Provider
 from muster.model.durations import DURATION_PATTERN
+from muster.model.quantities import QUANTITY_PATTERN
 
 ITEM: Final = "[]"
 """Stands in a path for the entries of a list."""

@@ -6,15 +6,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.model.durations import DURATION_PATTERN, format_duration
+from muster.model.quantities import QUANTITY_PATTERN
 
 Schema = dict[str, Any]
 
 _DEFAULT: Final = " Default: "
 MOST_INTEGER: Final = 2**31 - 1
-# As parse_quantity reads an amount; the decimal exponents of Kubernetes included.
-QUANTITY_PATTERN: Final = (
-    r"^([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$"
-)
 
 
 def key(

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, get_args, get_origin
 
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
 from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, Word, is_named, keys
 from muster.model.quantities import Bytes, Quantity, format_memory
+from muster.model.versions import Version
 
 
 class _Writer(SchemaWriter):
@@ -21,6 +23,7 @@ class _Writer(SchemaWriter):
         Parameter: {"type": ["string", "integer"], "maxLength": 255},
         Quantity: kinds.quantity(),
         Seconds: kinds.duration(),
+        Version: kinds.text(),
         Word: kinds.word(),
     }
 
@@ -42,19 +45,21 @@ class _Writer(SchemaWriter):
         # An empty text is one that nobody means: a rule says what is wrong with it.
         return {"type": "string"} if kind is str else self.of_type(kind)
 
-    def properties(self, kind: Any) -> dict[str, Schema]:
+    def properties(
+        self, kind: Any, default_texts: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Schema]:
         """The keys in the order of the fields."""
         properties: dict[str, Schema] = {}
         children: dict[str, dict[str, Schema]] = {}
         for key in keys(kind):
             above, *below = key.path
             if key.metadata["is_inline"]:
-                properties |= self.properties(key.kind)
+                properties |= self.properties(key.kind, key.metadata["default_texts"])
             elif below:
                 properties.setdefault(above, {})
                 children.setdefault(above, {})[key.name] = self.of_key(key)
             else:
-                properties[above] = self.of_key(key)
+                properties[above] = self.of_key(key, default_texts.get(above, ""))
         for above, inner in children.items():
             parent = kind.PARENTS[above]
             section = kinds.mapping(inner, required=parent.required)
@@ -63,17 +68,18 @@ class _Writer(SchemaWriter):
             )
         return properties
 
-    def of_key(self, key: Key) -> Schema:
+    def of_key(self, key: Key, default_text: str = "") -> Schema:
         """A key: its kind, what it is for, its default, an example."""
         metadata = key.metadata
+        default_text = default_text or metadata["default_text"]
         described = self._of_value(key)
         if not metadata["description"]:
             return described
         return kinds.key(
             metadata["description"],
             described,
-            default=None if metadata["default_text"] else _shown(key),
-            otherwise=metadata["default_text"],
+            default=None if default_text else _shown(key),
+            otherwise=default_text,
             example=metadata["example"],
         )
 
@@ -100,18 +106,22 @@ def _numbers(bounds: Mapping[str, Any]) -> Mapping[str, Any]:
 def _shown(key: Key) -> object:
     """The default as a stack file has it; None where there is none to show."""
     default = key.default
+    if key.kind in _FORMATS and default is not None:
+        return _FORMATS[key.kind](default)
     if isinstance(default, StrEnum):
         return default.value
     if isinstance(default, tuple):
         return [str(item) for item in default] or None
     if default is None or default is MISSING or default == "":
         return None
-    if key.kind in _FORMATS:
-        return _FORMATS[key.kind](default)
     return default if isinstance(default, bool | int | float | str) else None
 
 
-_FORMATS: Final[Mapping[Any, Callable[[Any], str]]] = {Bytes: format_memory, Seconds: kinds.format_seconds}
+_FORMATS: Final[Mapping[Any, Callable[[Any], str]]] = {
+    Bytes: format_memory,
+    Seconds: kinds.format_seconds,
+    Version: lambda version: f"{version.major}.{version.minor}",
+}
 _WRITER: Final = _Writer()
 
 

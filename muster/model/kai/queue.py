@@ -3,16 +3,32 @@
 A field that is None is derived: quota and limit from the allowance, the weight from `weight`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
-from muster.model.kai.figures import Amount, Figure, MilliGpus
-from muster.model.quantities import Bytes, Millicores
+from muster.model.kai.figures import UNLIMITED, Amount, Figure, MilliGpus
+from muster.model.keys import Seconds, declared, read
+from muster.model.quantities import (
+    QUANTITY_PATTERN,
+    Bytes,
+    Millicores,
+    parse_cpu,
+    parse_memory,
+    parse_quantity,
+)
+from muster.model.section import Section, describe_value
 
 # KAI's default, written explicitly so that a preview shows it.
 DEFAULT_QUEUE_PRIORITY: Final = 100
+_NONE: Final = "none"
+_LIKE_OTHERS: Final = "that of the shard"
+_FIGURE: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN},
+        {"const": UNLIMITED.value},
+    ]
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +37,76 @@ class Share(Generic[Amount]):
     is free beyond all quotas among queues of one priority.
     """
 
-    quota: Figure[Amount] | None = None
-    limit: Figure[Amount] | None = None
-    over_quota_weight: int | None = None
+    quota: Figure[Amount] | None = declared(
+        "What is guaranteed.",
+        None,
+        default_text="from the quota of the team or department",
+        example=4,
+        schema=_FIGURE,
+    )
+    limit: Figure[Amount] | None = declared(
+        "The most in all, quota included.",
+        None,
+        default_text="from `quota` and `borrow`",
+        example=UNLIMITED.value,
+        schema=_FIGURE,
+    )
+    over_quota_weight: int | None = declared(
+        "Its share of what is free beyond all quotas.",
+        None,
+        default_text="from `weight`",
+        example=2,
+        maximum=1_000_000,
+    )
+
+
+def _reader(parse: Callable[[str], Amount]) -> Callable[[Section, str], Share[Amount]]:
+    """Reads the figures of one resource: amounts in the units of quotas, or `unlimited`."""
+
+    def read_share(above: Section, key: str) -> Share[Amount]:
+        section = above.section(key)
+        quota, limit = _figure(section, "quota", parse), _figure(section, "limit", parse)
+        return read(Share, section, quota=quota, limit=limit) or Share()
+
+    return read_share
+
+
+def _figure(section: Section, key: str, parse: Callable[[str], Amount]) -> Figure[Amount] | None:
+    value = section.get(key)
+    if value is None:
+        return None
+    if value == UNLIMITED.value:
+        return UNLIMITED
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{describe_value(value)} is not a number")
+        return parse(str(value))
+    except ValueError as error:
+        section.note(key, f"must be an amount or `{UNLIMITED.value}`: {error}.", _fix(value))
+        return None
+
+
+def _fix(value: object) -> str:
+    if value in (-1, "-1"):
+        return f"write `{UNLIMITED.value}`, which is what KAI means by -1."
+    return f"write an amount such as 4 (GPUs, in parts 0.5; CPU 500m; memory 16Gi), or `{UNLIMITED.value}`."
+
+
+def _parse_gpus(text: str) -> MilliGpus:
+    """GPUs and parts of them, to a thousandth."""
+    thousandths = parse_quantity(text) * 1000
+    if thousandths.denominator != 1:
+        raise ValueError(f"{text!r} is finer than a thousandth of a GPU")
+    return MilliGpus(int(thousandths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
     """The three resources that KAI counts."""
 
-    gpu: Share[MilliGpus] = Share()
-    cpu: Share[Millicores] = Share()
-    memory: Share[Bytes] = Share()
+    gpu: Share[MilliGpus] = declared("GPUs of the queue.", Share(), read=_reader(_parse_gpus))
+    cpu: Share[Millicores] = declared("CPU of the queue.", Share(), read=_reader(parse_cpu))
+    memory: Share[Bytes] = declared("Memory of the queue.", Share(), read=_reader(parse_memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +120,44 @@ class QueueSettings:
     no Queue, and those below it have the parent that it would have.
     """
 
-    queue: str | None = None
+    queue: str | None = declared(
+        "The name of its Queue; `none` for a department without one, whose teams are a level higher. Where "
+        "each pool has a Queue, the pool's name is appended.",
+        None,
+        default_text="its name",
+        example="team.a",
+    )
     exists: bool = field(default=True, metadata={"key": "queue"})
-    display_name: str | None = None
-    priority: int | None = None
-    preempt_min_runtime: int | None = None
-    reclaim_min_runtime: int | None = None
-    shares: Shares = field(default=Shares(), metadata={"key": ""})
-    pools: Mapping[str, Shares] = field(default_factory=lambda: MappingProxyType({}))
+    display_name: str | None = declared("Its name in KAI's user interface.", None, example="Vision")
+    priority: int | None = declared(
+        "Queues with a higher priority get capacity beyond all quotas first.",
+        None,
+        default_text=str(DEFAULT_QUEUE_PRIORITY),
+        example=110,
+    )
+    preempt_min_runtime: Seconds | None = declared(
+        "How long work runs before work of its own queue may preempt it.",
+        None,
+        default_text=_LIKE_OTHERS,
+        example="10m",
+    )
+    reclaim_min_runtime: Seconds | None = declared(
+        "How long work runs before other queues may reclaim its capacity.",
+        None,
+        default_text=_LIKE_OTHERS,
+        example="10m",
+    )
+    shares: Shares = declared("", Shares(), is_inline=True)
+    pools: Mapping[str, Shares] = declared(
+        "The figures of each pool's queue, where each pool has one.",
+        {},
+        example={"l4": {"gpu": {"limit": 8}}},
+    )
+
+    @staticmethod
+    def complete(_section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        exists = values["queue"] != _NONE
+        return {**values, "queue": values["queue"] if exists else None, "exists": exists}
 
     def of(self, pool: str | None) -> Shares:
         """The shares of a pool's Queue; None: of the only Queue."""
