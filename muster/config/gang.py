@@ -22,8 +22,6 @@ def parse_gang(root: Section) -> GangAdmission:
     if section.has("flavors"):
         fix = "remove it; set `provisioningClass` and `parameters` of the pool instead."
         section.note("flavors", "come from muster:pools and are not written here.", fix)
-    before = len(root.found)
     policy = read(GangPolicy, section, flavors=()) or GangPolicy()
-    broken = violations(policy, path=section.path) if len(root.found) == before else []
-    root.found.extend(broken)
-    return GangAdmission(mode=mode) if len(root.found) > before else GangAdmission(mode=mode, policy=policy)
+    root.found.extend(violations(policy, path=section.path))
+    return GangAdmission(mode=mode, policy=policy)

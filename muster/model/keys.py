@@ -48,6 +48,7 @@ def declared(
     description: str,
     default: Any = MISSING,
     *,
+    factory: Callable[[], Any] = lambda: MappingProxyType({}),
     key: str = "",
     default_text: str = "",
     example: object = None,
@@ -58,11 +59,13 @@ def declared(
     default_texts: Mapping[str, str] = MappingProxyType({}),
     is_derived: bool = False,
     is_sparse: bool = False,
+    written_default: StrEnum | None = None,
     read: Callable[[Section, str], Any] | None = None,
-    schema: Schema | Callable[[], Schema] | None = None,
+    schema: Schema | Callable[["SchemaWriter"], Schema] | None = None,
     **bounds: Any,
 ) -> Any:
-    """Declare a field. Without a `default` it is required; an empty mapping is `{}`.
+    """Declare a field. Without a `default` it is required; `{}` is the default that `factory` makes,
+    an empty mapping.
 
     `key`: where it is not the field's name in camel case, with a dot for a key below another.
     `default_text`: where only words can express the default. `definition`: the name of its schema, where
@@ -71,8 +74,10 @@ def declared(
     `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it. `is_sparse`: a
     manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such as `minimum`.
 
+    `written_default`: the word of a stack file for a default that is None.
+
     A value that has a form of its own has its reader, which takes the section and the key, in `read`, and the
-    schema in `schema`; a function where it takes long to make.
+    schema in `schema`, which may be a function of the schema's writer.
     """
     metadata: Mapping[str, Any] = {
         "description": description,
@@ -85,6 +90,7 @@ def declared(
         "default_texts": default_texts,
         "is_derived": is_derived,
         "is_sparse": is_sparse,
+        "written_default": written_default,
         "read": read,
         "schema": schema,
         "bounds": bounds,
@@ -92,7 +98,7 @@ def declared(
         **({"key": "" if is_inline else key} if key or is_inline else {}),
     }
     if default == {}:
-        return field(default_factory=lambda: MappingProxyType({}), metadata=metadata)
+        return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -126,6 +132,13 @@ class Key:
     @property
     def is_required(self) -> bool:
         return self.default is MISSING and not self.metadata["is_derived"]
+
+    @property
+    def absent(self) -> Any:
+        """The value of an absent key: the default, or what `complete` replaces."""
+        if self.default is not MISSING:
+            return self.default
+        return () if get_origin(self.kind) is tuple else None
 
     @property
     def bounds(self) -> Mapping[str, Any]:
@@ -240,7 +253,7 @@ def read(kind: Callable[..., Kind], section: Section, /, **given: Any) -> Kind |
     """
     values, holders = _values(kind, section, given)
     for name, (message, fix) in getattr(kind, "REFUSED", {}).items():
-        if section.get(name) is not None:
+        if section.has(name):
             section.note(name, message, fix)
     complete = getattr(kind, "complete", None)
     completed = values if complete is None else complete(section, values)
@@ -285,13 +298,14 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
         entry = read_entry(kind, section, key.name)
         return entry if entry is not None or is_required else key.default
     if get_origin(kind) is tuple:
-        return key.default if is_absent and not is_required else _items(get_args(kind)[0], section, key)
+        return key.absent if is_absent and not is_required else _items(get_args(kind)[0], section, key)
     if get_origin(kind) is Mapping:
         return key.default if is_absent and key.is_optional else _by_name(kind, section, key)
     if is_absent and not is_required:
-        return None if key.default is MISSING else key.default
-    value = _scalar(kind, section, key.name, MISSING if is_required else key.default, bounds)
-    return key.default if value is None and not is_required else value
+        return key.absent
+    instead = MISSING if is_required else key.metadata["written_default"] or key.absent
+    value = _scalar(kind, section, key.name, instead, bounds)
+    return key.absent if value is None and not is_required else value
 
 
 def read_entry(kind: Any, section: Section, name: str, /, **given: Any) -> Any:

@@ -1,6 +1,12 @@
 """Who makes a cluster and its nodes."""
 
 from enum import StrEnum
+from typing import Final
+
+PROTECT: Final = (
+    "Whether the cluster, and pools that take from a reservation, are kept from being destroyed or replaced."
+)
+"""What the key of every provider says that guards a cluster."""
 
 
 class Provider(StrEnum):

@@ -71,7 +71,7 @@ class Section:
         value = self.get(key)
         if value is None:
             if required:
-                self.note(key, "is missing.", f"write `{key}:` and its value.")
+                self.require(key)
             return None
         if isinstance(value, str) and value:
             return value
@@ -80,6 +80,11 @@ class Section:
             fix = f"write the value itself: `{key}: {example or 'VALUE'}`."
         self.note(key, f"must be a text, is {describe_value(value)}.", fix)
         return None
+
+    def require(self, key: str) -> None:
+        """Report that a text is missing."""
+        if self.get(key) is None:
+            self.note(key, "is missing.", f"write `{key}:` and its value.")
 
     def choice(self, key: str, words: type[Word], default: Word | None = None) -> Word | None:
         """A member of the enumeration, or the default when absent. Absent without a default is a mistake."""

@@ -139,13 +139,13 @@ class Tenancy:
         "The maximum number of objects of a kind in a namespace.",
         {},
         read=lambda section, key: _read_bounds(section, key, MOST_OBJECTS),
-        schema=lambda: _bounds("Maximum number of objects of this kind in a namespace.", MOST_OBJECTS),
+        schema=lambda _: _bounds("Maximum number of objects of this kind in a namespace.", MOST_OBJECTS),
     )
     sizes: Mapping[str, int] = declared(
         "The maximum size of an object that a team writes, in KiB.",
         {},
         read=lambda section, key: _read_bounds(section, key, MOST_KIBIBYTES),
-        schema=lambda: _bounds("Maximum size of one object of this kind, in KiB.", MOST_KIBIBYTES),
+        schema=lambda _: _bounds("Maximum size of one object of this kind, in KiB.", MOST_KIBIBYTES),
     )
     parameters: tuple[str, ...] = declared(
         "Parameters of ProvisioningRequests that a job may set.", ("maxRunDurationSeconds",)

@@ -90,7 +90,7 @@ class _Writer(SchemaWriter):
             is_mapping = get_origin(key.kind) is Mapping or is_named(next(iter(get_args(key.kind)), None))
             return kinds.by_name(reference) if is_mapping else reference
         if callable(metadata["schema"]):
-            written: Schema = metadata["schema"]()
+            written: Schema = metadata["schema"](self)
             return written
         if metadata["schema"] is not None:
             return dict(metadata["schema"])
@@ -105,7 +105,7 @@ def _numbers(bounds: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _shown(key: Key) -> object:
     """The default as a stack file has it; None where there is none to show."""
-    default = key.default
+    default = key.metadata["written_default"] or key.default
     if key.kind in _FORMATS and default is not None:
         return _FORMATS[key.kind](default)
     if isinstance(default, StrEnum):

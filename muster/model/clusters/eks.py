@@ -5,14 +5,16 @@ encrypted under a KMS key, access only by access entries, Pod Identity instead o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, ClassVar, Final
 
-from muster.model.clusters.system import SystemPool
-from muster.model.machines import MACHINES
-from muster.model.providers import Provider
+from muster.model.clusters.system import SystemPool, declared_system_pool
+from muster.model.keys import declared, read
+from muster.model.providers import PROTECT, Provider
+from muster.model.section import Section
+from muster.model.violations import suggestion
 
 
 class NatGateways(StrEnum):
@@ -22,14 +24,30 @@ class NatGateways(StrEnum):
     PER_ZONE = "per-zone"
 
 
+def _read_subnets(section: Section, key: str) -> Mapping[str, str]:
+    subnets = section.texts(key)
+    if not subnets:
+        section.note(key, "names no subnet.", "write {us-east-1a: subnet-..., ...}.")
+    return subnets
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
     """An existing VPC. `private_subnets`: zone -> subnet id; its keys are the cluster's zones. The subnets
     need a route out (NAT gateway or endpoints).
     """
 
-    vpc: str
-    private_subnets: Mapping[str, str]
+    vpc: str = declared("The id of the VPC.", example="vpc-0a1b2c3d4e5f67890")
+    private_subnets: Mapping[str, str] = declared(
+        "Zone: id of its private subnet; the zones become the cluster's.",
+        example={"us-east-1a": "subnet-0a1b2c3d4e5f67890"},
+        read=_read_subnets,
+        schema={
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {"type": "string", "minLength": 1},
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +56,13 @@ class EksNetwork:
     With an existing VPC (`existing`) the other fields have no effect.
     """
 
-    cidr: str = "10.0.0.0/16"
-    nat_gateways: NatGateways = NatGateways.PER_ZONE
-    existing: ExistingVpc | None = None
+    cidr: str = declared("Addresses of the VPC; every pod takes one.", "10.0.0.0/16")
+    nat_gateways: NatGateways = declared(
+        "One NAT gateway for all zones, or one per zone.", NatGateways.PER_ZONE
+    )
+    existing: ExistingVpc | None = declared(
+        "An existing VPC; the other keys then have no effect.", None, default_text="Muster makes one"
+    )
 
 
 class NodeProvisioner(StrEnum):
@@ -67,14 +89,32 @@ class StorageDriver(StrEnum):
     MOUNTPOINT_S3 = "mountpoint-s3"
 
 
+def _read_drivers(section: Section, key: str) -> tuple[StorageDriver, ...]:
+    allowed = [driver.value for driver in StorageDriver]
+    written = section.words(key)
+    for index, word in enumerate(written):
+        if word not in allowed:
+            fix = suggestion(word, allowed, noun="driver")
+            section.note(f"{key}[{index}]", f"{word!r} is no driver that EKS has as an add-on.", fix)
+    return tuple(driver for driver in StorageDriver if driver.value in written)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksStorage:
     """`default_class`: whether a volume that names no StorageClass becomes a disk of EBS; without it the
     cluster has the default class that its owner makes, or none. `drivers`: the further CSI drivers.
     """
 
-    default_class: bool = True
-    drivers: tuple[StorageDriver, ...] = ()
+    default_class: bool = declared(
+        "Whether a volume that names no StorageClass becomes a disk of EBS, which one node mounts.", True
+    )
+    drivers: tuple[StorageDriver, ...] = declared(
+        "CSI drivers of stores that several nodes mount at once.",
+        (),
+        default_text="none",
+        example=[StorageDriver.EFS.value],
+        read=_read_drivers,
+    )
 
 
 class AccessPolicy(StrEnum):
@@ -94,16 +134,33 @@ class Access:
     groups that the cluster's own RBAC knows, or both.
     """
 
-    principal: str
-    policy: AccessPolicy | None = None
-    groups: tuple[str, ...] = ()
+    SHORT: ClassVar = "principal"
+
+    principal: str = declared("ARN of an IAM role or user.", example="arn:aws:iam::123456789012:role/viewer")
+    policy: AccessPolicy | None = declared(
+        "Its access policy of EKS, for the whole cluster.", None, default_text="none"
+    )
+    groups: tuple[str, ...] = declared(
+        "Groups that the cluster's own RBAC knows.", (), default_text="none", example=["viewers"]
+    )
+
+
+def _read_access(cluster: Section, key: str) -> Mapping[str, Access]:
+    """An ARN alone is that of an administrator of the cluster."""
+    section = cluster.section(key)
+    entries = {
+        name: Access(principal=value, policy=AccessPolicy.CLUSTER_ADMIN)
+        if isinstance(value, str)
+        else read(Access, section.section(name))
+        for name, value in section.items()
+    }
+    return MappingProxyType({name: entry for name, entry in entries.items() if entry is not None})
 
 
 # It has images for Kubernetes 1.31 to 1.37.
 # Source: https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261023, read 2026-11-23
 IMAGE_RELEASE: Final = "v20261023"
 
-_SYSTEM: Final = SystemPool(machine=MACHINES["m6i.xlarge"])
 # The kinds that EKS has: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 LOG_KINDS: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
@@ -131,22 +188,69 @@ class EksCluster:
     destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
     """
 
-    name: str
-    region: str
-    zones: tuple[str, ...]
-    protect: bool = True
-    version: str = "1.35"
-    autoscaler: NodeProvisioner = NodeProvisioner.CLUSTER_AUTOSCALER
-    image_release: str = IMAGE_RELEASE
-    network: EksNetwork = EksNetwork()
-    storage: EksStorage = EksStorage()
-    public_cidrs: tuple[str, ...] = ()
-    access: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
-    kms_key: str | None = None
-    logs: tuple[str, ...] = LOG_KINDS
-    log_days: int = 90
-    system_pool: SystemPool = _SYSTEM
-    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    REFUSED: ClassVar = {
+        "maintenance": (
+            "EKS replaces the nodes of a group only when `pulumi up` changes it.",
+            "remove it, and run `pulumi up` when nodes may be replaced.",
+        )
+    }
+
+    name: str = declared("The name of the cluster in AWS.", example="ml-prod")
+    region: str = declared("The region, such as us-east-1.", example="us-east-1")
+    zones: tuple[str, ...] = declared(
+        "At least two zones; left out with network.existing.",
+        is_derived=True,
+        example=["us-east-1a", "us-east-1b"],
+    )
+    protect: bool = declared(PROTECT, True)
+    version: str = declared("The version of Kubernetes, in quotes.", "1.35", example="1.36")
+    autoscaler: NodeProvisioner = declared(
+        "What makes the nodes: cluster-autoscaler, which alone has queued pools; Karpenter; or EKS Auto "
+        "Mode.",
+        NodeProvisioner.CLUSTER_AUTOSCALER,
+    )
+    image_release: str = declared("The release of Amazon Linux 2023 that Karpenter launches.", IMAGE_RELEASE)
+    network: EksNetwork = declared("The address range of the network, or an existing network.", EksNetwork())
+    storage: EksStorage = declared("The default StorageClass and further CSI drivers.", EksStorage())
+    public_cidrs: tuple[str, ...] = declared(
+        "Addresses that can reach the control plane over the internet.",
+        (),
+        default_text="none, the VPC alone reaches it",
+        example=["198.51.100.0/24"],
+    )
+    access: Mapping[str, Access] = declared(
+        "Name: the ARN of an administrator of the cluster, or a principal with its rights.",
+        {},
+        default_text="only the principal that creates the cluster",
+        example={"platform": "arn:aws:iam::123456789012:role/platform"},
+        read=_read_access,
+    )
+    kms_key: str | None = declared(
+        "ARN of the key that encrypts Secrets.",
+        None,
+        default_text="Muster makes one",
+        example="arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000",
+    )
+    logs: tuple[str, ...] = declared(
+        "Which logs of the control plane go to CloudWatch.",
+        LOG_KINDS,
+        items={"type": "string", "enum": list(LOG_KINDS)},
+    )
+    log_days: int = declared("How many days CloudWatch keeps them.", 90, minimum=1, maximum=3653)
+    system_pool: SystemPool = declared_system_pool(Provider.EKS, "m6i.xlarge")
+    tags: Mapping[str, str] = declared(
+        "Tags of all resources in AWS.", {}, default_text="none", example={"cost-center": "ml"}
+    )
+
+    @staticmethod
+    def complete(section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        """Zones are written for a VPC that Muster makes. An existing VPC has the zones of its subnets."""
+        existing = values["network"].existing
+        if existing is None:
+            return values
+        if section.has("zones"):
+            section.note("zones", "come from network.existing.privateSubnets.", "remove it.")
+        return {**values, "zones": tuple(sorted(existing.private_subnets))}
 
     @property
     def answers_requests(self) -> bool:

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from muster.model.keys import declared
 from muster.model.providers import NodeCloud, Provider
+from muster.model.section import Section
 
 
 class Autoscaler(StrEnum):
@@ -27,11 +30,30 @@ class ExistingCluster:
     `cloud` is the cloud of the nodes, which decides on their drivers; None: nothing is installed on them.
     """
 
-    name: str
-    context: str | None = None
-    kubeconfig: str | None = None
-    cloud: NodeCloud | None = None
-    autoscaler: Autoscaler = Autoscaler.PROVISIONING_REQUESTS
+    name: str = declared("A name for the cluster.", example="lab")
+    context: str | None = declared(
+        "The context in the kubeconfig; required without `kubeconfig`.", None, example="lab"
+    )
+    kubeconfig: str | None = declared(
+        "The kubeconfig file.", None, default_text="kubectl's own", example="~/.kube/lab"
+    )
+    cloud: NodeCloud | None = declared(
+        "The cloud of the nodes, which decides on their drivers; `existing` names none.",
+        None,
+        written_default=NodeCloud.EXISTING,
+        example=NodeCloud.AKS.value,
+    )
+    autoscaler: Autoscaler = declared(
+        "Who makes nodes: an autoscaler that answers ProvisioningRequests, Karpenter, or none.",
+        Autoscaler.PROVISIONING_REQUESTS,
+    )
+
+    @staticmethod
+    def complete(section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        if values["kubeconfig"] is None:
+            section.require("context")
+        cloud = values["cloud"]
+        return {**values, "cloud": None if cloud is NodeCloud.EXISTING else cloud}
 
     @property
     def answers_requests(self) -> bool:

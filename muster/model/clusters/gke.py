@@ -5,16 +5,17 @@ Identity, shielded nodes, a node service account of its own with the least roles
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from muster.model.clusters.maintenance import MaintenanceWindow
-from muster.model.clusters.system import SystemPool
-from muster.model.machines import MACHINES
-from muster.model.providers import Provider
+from muster.model.clusters.system import SystemPool, declared_system_pool
+from muster.model.keys import declared
+from muster.model.providers import PROTECT, Provider
+from muster.model.regions import region_of
+from muster.model.section import Section
 
 
 class ReleaseChannel(StrEnum):
@@ -88,10 +89,10 @@ class ExistingNetwork:
     of another project (shared VPC) is written `projects/PROJECT/global/networks/NAME`.
     """
 
-    network: str
-    subnetwork: str
-    pods: str
-    services: str
+    network: str = declared("The VPC; in a shared VPC projects/PROJECT/global/networks/NAME.", example="ml")
+    subnetwork: str = declared("The subnetwork of the nodes.", example="nodes")
+    pods: str = declared("The secondary range of the pods.", example="pods")
+    services: str = declared("The secondary range of the services.", example="services")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +102,13 @@ class GkeNetwork:
     `control_plane` is a separate /28 without overlaps.
     """
 
-    nodes: str = "10.0.0.0/20"
-    pods: str = "10.4.0.0/14"
-    services: str = "10.8.0.0/20"
-    control_plane: str = "172.16.0.0/28"
-    existing: ExistingNetwork | None = None
-
-
-_SYSTEM: Final = SystemPool(machine=MACHINES["e2-standard-4"])
+    nodes: str = declared("Addresses of the nodes.", "10.0.0.0/20")
+    pods: str = declared("Addresses of the pods; each node takes a /24.", "10.4.0.0/14")
+    services: str = declared("Addresses of the services.", "10.8.0.0/20")
+    control_plane: str = declared("A separate /28 for the control plane.", "172.16.0.0/28")
+    existing: ExistingNetwork | None = declared(
+        "An existing VPC; the other ranges then have no effect.", None, default_text="Muster makes one"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,27 +143,103 @@ class GkeCluster:
     `maintenance`: when GKE may upgrade control plane and nodes by itself; None: at any time.
     """
 
-    name: str
-    project: str
-    region: str
-    zones: tuple[str, ...] = ()
-    zone: str | None = None
-    protect: bool = True
-    release_channel: ReleaseChannel = ReleaseChannel.REGULAR
-    version: str | None = None
-    network: GkeNetwork = GkeNetwork()
-    authorized_networks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    private_endpoint: bool = False
-    dns_endpoint: bool = False
-    kms_key: str | None = None
-    node_service_account: str | None = None
-    gpu_driver: GpuDriver = GpuDriver.DEFAULT
-    system_pool: SystemPool = _SYSTEM
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    maintenance: MaintenanceWindow | None = None
-    autoscaler: GkeProvisioner = GkeProvisioner.NODE_POOLS
-    addons: tuple[GkeAddon, ...] | None = None
-    image_streaming: bool | None = None
+    name: str = declared("The name of the cluster in Google Cloud.", example="ml-prod")
+    region: str = declared(
+        "The region of a regional cluster, such as us-central1.",
+        is_derived=True,
+        default_text="required, unless `zone` is written",
+        example="us-central1",
+    )
+    zone: str | None = declared(
+        "The zone of a zonal cluster, in place of `region`: it has one control plane, which is away while it "
+        "is upgraded, and all nodes.",
+        None,
+        default_text="none, a regional cluster",
+        example="us-central1-a",
+    )
+    project: str = declared("The id of the Google Cloud project.", example="my-project")
+    zones: tuple[str, ...] = declared(
+        "Zones of the nodes.",
+        (),
+        default_text="GKE chooses them in the region",
+        example=["us-central1-a", "us-central1-b"],
+    )
+    protect: bool = declared(PROTECT, True)
+    release_channel: ReleaseChannel = declared(
+        "Which versions GKE moves the cluster to; `none` is for clusters that have it already.",
+        ReleaseChannel.REGULAR,
+    )
+    maintenance: MaintenanceWindow | None = declared(
+        "When GKE may upgrade control plane and nodes by itself, and what it may not.",
+        None,
+        default_text="at any time",
+        example={"days": ["sat", "sun"], "start": "02:00", "hours": 8},
+    )
+    version: str | None = declared("The version of Kubernetes, in quotes.", None, example="1.36")
+    autoscaler: GkeProvisioner = declared(
+        "What makes the nodes: node pools of Muster's, which alone can be queued; or GKE by itself, from "
+        "ComputeClasses.",
+        GkeProvisioner.NODE_POOLS,
+    )
+    network: GkeNetwork = declared("The address ranges of the network, or an existing network.", GkeNetwork())
+    authorized_networks: Mapping[str, str] = declared(
+        "Name: addresses that can reach the control plane.",
+        {},
+        default_text="none",
+        example={"office": "198.51.100.0/24"},
+    )
+    private_endpoint: bool = declared("Whether the control plane has no public address.", False)
+    dns_endpoint: bool = declared(
+        "Whether the control plane's DNS name answers from anywhere, to whom IAM lets in.", False
+    )
+    kms_key: str | None = declared(
+        "Full name of the key that encrypts Secrets and the disks of nodes.",
+        None,
+        default_text="Google's own keys",
+        example="projects/my-project/locations/us-central1/keyRings/ml/cryptoKeys/gke",
+    )
+    node_service_account: str | None = declared(
+        "Email of an existing service account for the nodes.",
+        None,
+        default_text="Muster makes one",
+        example="nodes@my-project.iam.gserviceaccount.com",
+    )
+    gpu_driver: GpuDriver = declared(
+        "Which GPU driver is installed: GKE's default or latest, or that of Google's installer.",
+        GpuDriver.DEFAULT,
+    )
+    addons: tuple[GkeAddon, ...] | None = declared(
+        "Which of GKE's drivers for volumes are on: buckets, Filestore, Managed Lustre.",
+        None,
+        noun="add-on",
+        default_text="as they are",
+        example=[GkeAddon.GCS_FUSE.value],
+    )
+    image_streaming: bool | None = declared(
+        "Whether containers start before their image is there whole; a change makes all nodes anew.",
+        None,
+        default_text="as it is",
+        example=True,
+    )
+    system_pool: SystemPool = declared_system_pool(Provider.GKE, "e2-standard-4")
+    labels: Mapping[str, str] = declared(
+        "Labels of the cluster in Google Cloud.", {}, default_text="none", example={"cost-center": "ml"}
+    )
+
+    @staticmethod
+    def complete(section: Section, values: dict[str, Any]) -> dict[str, Any] | None:
+        """All nodes of a zonal cluster are in its zone."""
+        region, zone, zones = values["region"], values["zone"], values["zones"]
+        if not section.has("zone"):
+            section.require("region")
+        if zone is not None:
+            if section.has("zones"):
+                fix = "remove it; for nodes in several zones write `region:` in place of `zone:`."
+                section.note("zones", f"a zonal cluster has all its nodes in {zone}.", fix)
+            zones = (zone,)
+        if not (region or zone):
+            return None
+        return {**values, "region": region or region_of(zone or "", Provider.GKE) or "", "zones": zones}
 
     @property
     def answers_requests(self) -> bool:

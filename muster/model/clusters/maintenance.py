@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from muster.model.keys import declared
+from muster.model.section import Section
 
 # A Monday in the past: a window that recurs has to begin somewhere, and the same at each `up`.
 _MONDAY: Final = date(2026, 1, 5)
@@ -52,9 +54,20 @@ class MaintenanceExclusion:
     2026-11-27 and in UTC. `begin` may be left out with END_OF_SUPPORT alone.
     """
 
-    scope: UpgradeScope
-    begin: str | None = None
-    until: str = END_OF_SUPPORT
+    scope: UpgradeScope = declared(
+        "Which upgrades: all; of the minor version; of the minor version and of all nodes.",
+        example=UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value,
+    )
+    begin: str | None = declared(
+        "The first day, in UTC and in quotes; required with a day in `until`.",
+        None,
+        key="from",
+        example="2026-12-14",
+    )
+    until: str = declared(
+        "The day on which it ends, in UTC and in quotes; or endOfSupport, of the minor version.",
+        END_OF_SUPPORT,
+    )
 
     @property
     def first(self) -> str:
@@ -76,10 +89,25 @@ class MaintenanceWindow:
     is not upgraded in it.
     """
 
-    days: tuple[Day, ...] = tuple(Day)
-    start: str = "02:00"
-    hours: int = 8
-    exclusions: Mapping[str, MaintenanceExclusion] = field(default_factory=lambda: MappingProxyType({}))
+    days: tuple[Day, ...] = declared(
+        "The days on which a window begins.",
+        tuple(Day),
+        noun="day",
+        default_text="every day",
+        example=["sat", "sun"],
+    )
+    start: str = declared("When it begins, as HH:MM in UTC, in quotes.", "02:00")
+    hours: int = declared("How many hours it lasts.", 8, minimum=4, maximum=24)
+    exclusions: Mapping[str, MaintenanceExclusion] = declared(
+        "Name: upgrades that GKE does not make by itself.",
+        {},
+        default_text="none",
+        example={"gangs": {"scope": UpgradeScope.NO_MINOR_OR_NODE_UPGRADES.value}},
+    )
+
+    @staticmethod
+    def complete(_section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "days": values["days"] or tuple(Day)}
 
     @property
     def has_start(self) -> bool:
