@@ -34,6 +34,11 @@ class FlavorQuota:
     name: str
     resources: tuple[Quota, ...]
 
+    @property
+    def gpus(self) -> int:
+        """The GPUs or TPU chips of the quota."""
+        return sum(int(each.nominal.value) for each in self.resources if each.name in names.DEVICE_RESOURCES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
