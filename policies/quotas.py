@@ -5,13 +5,14 @@ comes from the stack's description.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from pulumi_policy import EnforcementLevel, Severity
 
+from muster.live.kueue_tree import read_groups
 from muster.model import names
-from muster.model.quantities import parse_quantity
+from muster.model.kueue import FlavorQuota
 from muster.model.quotas import is_unlimited
 from muster.policies.registered import Item
 from muster.policies.rule import Case, Finding, Rule, Threshold
@@ -27,12 +28,12 @@ def sums(case: Case) -> Iterator[Finding]:
     if case.stack is None:
         return
     pools = {pool.flavor: pool for pool in case.stack.pools}
-    guaranteed: dict[str, float] = defaultdict(float)
+    guaranteed: dict[str, int] = defaultdict(int)
     for item in case.registered.items("ClusterQueue", "Cohort"):
-        for flavor, gpus in _gpus(item).items():
-            nominal, pool = gpus.get("nominalQuota", 0), pools.get(flavor)
-            if pool is not None and not is_unlimited(pool, int(nominal)):
-                guaranteed[flavor] += nominal
+        for flavor in _gpus(item):
+            pool = pools.get(flavor.name)
+            if pool is not None and not is_unlimited(pool, flavor.gpus):
+                guaranteed[flavor.name] += flavor.gpus
     for pool in case.stack.pools:
         most = pool.max_gpus * case.settings["overcommit"]
         if pool.is_gpu and guaranteed[pool.flavor] > most:
@@ -64,15 +65,15 @@ def share(case: Case) -> Iterator[Finding]:
     """How much of a pool one queue is guaranteed."""
     pools = {pool.flavor: pool for pool in case.stack.pools} if case.stack else {}
     for item in case.registered.items("ClusterQueue"):
-        for flavor, gpus in _gpus(item).items():
-            pool, nominal = pools.get(flavor), gpus.get("nominalQuota", 0)
-            if pool is not None and nominal > pool.max_gpus * case.settings["maxShare"]:
-                has = f"is guaranteed {nominal:g}"
-                if is_unlimited(pool, int(nominal)):
+        for flavor in _gpus(item):
+            pool = pools.get(flavor.name)
+            if pool is not None and flavor.gpus > pool.max_gpus * case.settings["maxShare"]:
+                has = f"is guaranteed {flavor.gpus:g}"
+                if is_unlimited(pool, flavor.gpus):
                     has = "has a quota without a bound"
                 yield Finding(
                     f"{item.label} {has} of the {pool.max_gpus} GPUs "
-                    f"of {flavor}; one queue may have {case.settings['maxShare']:.0%}.",
+                    f"of {flavor.name}; one queue may have {case.settings['maxShare']:.0%}.",
                     item.urn,
                 )
 
@@ -85,9 +86,12 @@ def borrowing(case: Case) -> Iterator[Finding]:
     for item in case.registered.items("ClusterQueue"):
         if not item.spec.get("cohortName"):
             continue
-        for flavor, gpus in _gpus(item).items():
-            if "borrowingLimit" not in gpus and flavor not in without:
-                yield Finding(f"{item.label} borrows GPUs of {flavor} without limit.", item.urn)
+        for flavor in _gpus(item):
+            is_limited = any(
+                each.borrowing is not None for each in flavor.resources if each.name in names.DEVICE_RESOURCES
+            )
+            if not is_limited and flavor.name not in without:
+                yield Finding(f"{item.label} borrows GPUs of {flavor.name} without limit.", item.urn)
 
 
 def concurrency(case: Case) -> Iterator[Finding]:
@@ -104,22 +108,12 @@ def concurrency(case: Case) -> Iterator[Finding]:
             )
 
 
-def _gpus(item: Item) -> dict[str, Mapping[str, float]]:
-    """The figures of the GPU resource by flavor."""
-    groups = item.spec.get("resourceGroups") or []
-    flavors = [flavor for group in groups for flavor in group.get("flavors") or []]
-    return {flavor["name"]: found for flavor in flavors if (found := _figures(flavor)) is not None}
-
-
-def _figures(flavor: Mapping[str, Any]) -> dict[str, float] | None:
-    """A flavor has GPUs or TPU chips; of the other the queue has 0 there."""
-    found: dict[str, float] = {}
-    devices = [each for each in flavor.get("resources") or [] if each.get("name") in names.DEVICE_RESOURCES]
-    for resource in devices:
-        for key, value in resource.items():
-            if key != "name":
-                found[key] = found.get(key, 0.0) + float(parse_quantity(str(value)))
-    return found if devices else None
+def _gpus(item: Item) -> Iterator[FlavorQuota]:
+    """The flavors of which the object counts GPUs or TPU chips: a flavor has one of them, and 0 of others."""
+    for group in read_groups(item.body):
+        for flavor in group.flavors:
+            if any(each.name in names.DEVICE_RESOURCES for each in flavor.resources):
+                yield flavor
 
 
 RULES: Final = (

@@ -8,14 +8,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.circles import circles
 from muster.adopt.cluster import LiveCluster
 from muster.adopt.findings import Findings
 from muster.adopt.groups import to_groups
 from muster.adopt.queues import to_team
 from muster.adopt.titles import NameBook
 from muster.adopt.weights import has_weights, to_weight
+from muster.live.circles import circles
 from muster.live.fields import mapping, text
+from muster.live.kueue_tree import cohort_parents
 from muster.render.manifest import Manifest
 
 _INDEPENDENT: Final = "independent"
@@ -72,10 +73,7 @@ class _Builder:
 
     def _parents_of_all(self) -> dict[str, str]:
         """Every Cohort that exists or is named -> its parent, "" at the top. A circle is cut at its first."""
-        parents = {name: text(each, "spec", "parentName") for name, each in self._objects.items()}
-        named = {text(each, "spec", "cohortName") for each in self._live.of("ClusterQueue")}
-        for name in sorted((named | set(parents.values())) - {""}):
-            parents.setdefault(name, "")
+        parents = cohort_parents(self._objects, self._live.of("ClusterQueue"))
         for name in circles(parents):
             reason = f"is its own ancestor, through {parents[name]!r}: Kueue admits nothing in such Cohorts."
             self._findings.lost(f"Cohort {name}", "spec.parentName", reason, "written without a parent")

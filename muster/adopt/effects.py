@@ -4,19 +4,15 @@ The tree before is read from the cluster's own objects, the tree after from what
 compared in flavors that have a pool, preemption everywhere.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.adopt.cluster import LiveCluster
-from muster.adopt.defaults import completed
 from muster.adopt.departments import QueueTree
-from muster.live.fields import mapping, text
+from muster.live.kueue_tree import read_tree
+from muster.model.kueue.tree import Node, to_tree
 from muster.model.stack import Stack
 from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
 from muster.preview.compare.quota import QuotaChange, quota_changes
-from muster.preview.tree import to_tree
-from muster.render import kueue
-from muster.render.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +29,22 @@ class Effects:
         return not (self.quotas or self.preemption)
 
 
-def effects_of(stack: Stack, live: LiveCluster, tree: QueueTree) -> Effects:
+def effects_of(stack: Stack, live: LiveCluster, names: QueueTree) -> Effects:
     """The differences between the cluster as it is and the stack."""
-    cohorts, queues = kueue.queues(stack)
-    before = to_tree(
-        stack,
-        (
-            {**cohorts, **_live(live, "Cohort", tree.cohorts)},
-            {**queues, **_live(live, "ClusterQueue", tree.teams)},
-        ),
-    )
     after = to_tree(stack)
-    preemption, _ = preemption_changes(rules_of(stack, before), rules_of(stack, after))
-    return Effects(quota_changes(before, after), preemption, len(queues), len(stack.pools))
-
-
-def _live(live: LiveCluster, kind: str, names: Mapping[str, str]) -> dict[str, Manifest]:
-    """By their names in the stack, with the defaults that they leave out."""
-    return {
-        names[text(each, "metadata", "name")]: {**each, "spec": completed(kind, mapping(each, "spec"))}
-        for each in live.of(kind)
+    there = read_tree((*live.of("Cohort"), *live.of("ClusterQueue")), stack.pools)
+    found = {
+        (names.teams if node.is_team else names.cohorts)[node.object_name]: node
+        for node in there.nodes.values()
     }
+    before = replace(
+        after, nodes={name: _as_found(node, found.get(name, node)) for name, node in after.nodes.items()}
+    )
+    preemption, _ = preemption_changes(rules_of(stack, before), rules_of(stack, after))
+    queues = sum(1 for _ in after.teams())
+    return Effects(quota_changes(before, after), preemption, queues, len(stack.pools))
+
+
+def _as_found(node: Node, found: Node) -> Node:
+    """The node of the stack with the figures that the cluster has."""
+    return replace(node, groups=found.groups, within=found.within, reclaim=found.reclaim)

@@ -10,14 +10,11 @@ from muster.adopt.groups import to_groups
 from muster.adopt.weights import to_weight
 from muster.live.fields import items, mapping, text, texts
 from muster.model import names
+from muster.model.kueue.tree import RECLAIM, WITHIN
 from muster.render.manifest import Manifest
 
-_WITHIN: Final = {
-    "Never": "never",
-    "LowerPriority": "lower-priority",
-    "LowerOrNewerEqualPriority": "lower-or-newer-equal-priority",
-}
-_RECLAIM: Final = {"Never": "never", "LowerPriority": "lower-priority", "Any": "any"}
+_WITHIN: Final = {kueue: ours.value for ours, kueue in WITHIN.items()}
+_RECLAIM: Final = {kueue: ours.value for ours, kueue in RECLAIM.items()}
 _USAGE: Final = "UsageBasedAdmissionFairSharing"
 # Kueue's defaults, which a stack leaves out.
 _FUNGIBILITY: Final = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}

@@ -9,7 +9,7 @@ is used for (quotas.py).
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NewType
 
 Gpus = NewType("Gpus", int)
@@ -57,7 +57,7 @@ def parse_signed_quantity(text: str) -> Fraction:
     return parse_quantity(text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Quantity:
     """An amount of any resource. `is_binary`: it was written in Ki, Mi, Gi, and is formatted so again."""
 
@@ -77,6 +77,10 @@ class Quantity:
 
     def __str__(self) -> str:
         """In canonical form."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         if self.value.denominator != 1:
             return f"{int(self.value * 1000)}m"
         whole, steps = int(self.value), 0

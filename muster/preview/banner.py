@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY
+from muster.model.kueue.tree import Holding, Tree, in_pool_unit
 from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.model.quotas import is_unlimited
@@ -24,7 +25,6 @@ from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
 from muster.preview.evictions import new_evictions
 from muster.preview.figures import format_amount, format_unit
-from muster.preview.tree import Holding, Tree, in_pool_unit
 
 _STOPPED: Final = "The preview failed: the engine stopped, so resources that it did not reach are not listed"
 _MAX_LOSSES: Final = 8

@@ -5,12 +5,12 @@ Responsible for what a bar contains. Not responsible for drawing it (svg.py). Ba
 
 from collections.abc import Sequence
 
+from muster.model.kueue.tree import in_pool_unit
 from muster.model.quotas import is_unlimited
 from muster.preview.compare.overuse import Used
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.document import Bar
 from muster.preview.figures import format_amount, format_amounts
-from muster.preview.tree import in_pool_unit
 
 
 def to_bars(changes: Sequence[QuotaChange], used: Used) -> tuple[Bar, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from muster.model.kueue.tree import in_pool_unit
 from muster.model.violations import suggestion
 from muster.preview import figures
 from muster.preview.bars import to_bars
@@ -27,7 +28,6 @@ from muster.preview.document import (
 )
 from muster.preview.inputs import InputError
 from muster.preview.sections.quotas import mark_of
-from muster.preview.tree import in_pool_unit
 
 _QUOTA: Final = ("Pool", "Quota", "Change", "May borrow", "May lend", "Could use at most", "Uses now")
 # The columns that apply to both schedulers.

@@ -7,13 +7,13 @@ the difference of two amounts.
 
 from typing import Final
 
+from muster.model.kueue.tree import in_pool_unit
 from muster.model.names import DEVICES
 from muster.model.pools import Pool
 from muster.model.quantities import format_memory
 from muster.model.quotas import NOTHING, Resources, is_unlimited
 from muster.preview.compare.pools import PoolCost
 from muster.preview.compare.quota import Quota, QuotaChange
-from muster.preview.tree import in_pool_unit
 
 HOURS_A_DAY: Final = 24
 NOT_PRICED: Final = "not priced"

@@ -10,6 +10,7 @@ from typing import Any
 
 from muster.model.kai import Unlimited
 from muster.model.kai.tree import Figures
+from muster.model.kueue.tree import Holding
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
@@ -24,7 +25,6 @@ from muster.preview.events import PolicyViolation
 from muster.preview.facts import facts
 from muster.preview.replay_record import replay_record
 from muster.preview.status import to_status
-from muster.preview.tree import Holding
 
 Record = dict[str, Any]
 

@@ -5,15 +5,22 @@ changes. Not responsible for drawing (markdown.py, html.py).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
 
 from muster.live.sanitize import sanitize_line
+from muster.model.kueue.tree import Node, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, TreeDiagram, TreeNode, UntrustedText
 from muster.preview.figures import format_amounts
-from muster.preview.tree import Node, Tree, in_pool_unit, nominal_quota
+
+# What a mark shows of a node itself, beside its quota.
+_SETTINGS: Final = attrgetter(
+    "parent", "is_team", "within", "reclaim", "highest", "lowest", "written", "department"
+)
 
 
 def to_diagram(changes: Changes, *, most: int) -> TreeDiagram | None:
@@ -85,8 +92,7 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
         return Mark.MORE if gains else Mark.LESS
     # What a node could use at most, and a derived share, depend on other nodes: no change of the node.
     own = any(not (change.is_derived or change.is_indirect) for change in touched if change.is_team)
-    rest = [replace(node, holdings={}) for node in (before, after)]
-    return Mark.OTHER if own or gains or rest[0] != rest[1] else Mark.SAME
+    return Mark.OTHER if own or gains or _SETTINGS(before) != _SETTINGS(after) else Mark.SAME
 
 
 def _notes(changes: Changes, node: Node) -> Iterable[str]:

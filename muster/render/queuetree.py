@@ -1,29 +1,32 @@
-"""The stack's QueueTree: the queues as the webhooks need them, derived from the rendered queue objects.
+"""The stack's QueueTree: the queues as the webhooks need them, derived from the scheduler's queue tree.
 
 Responsible for the upper bounds of what a queue can hold: its own and what it may borrow, or all of its
 tree's where borrowing has no limit. Lending limits are not subtracted: a bound that is too high lets a gang
 wait, and one that is too low would refuse a gang that could run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
+from muster.model.kai import Unlimited
+from muster.model.kai import tree as kai_tree
+from muster.model.kueue import Group, Quota
+from muster.model.kueue.tree import Node, Tree, to_tree
 from muster.model.names import GPU_RESOURCE, UNCOUNTED_DEVICES
-from muster.model.quantities import Quantity, parse_quantity
+from muster.model.quantities import Quantity
 from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
 from muster.model.stack import Scheduler, Stack
-from muster.render import kai, queues
+from muster.render import kai
+from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest
 from muster.render.tenancy.namespaces import priorities_of
 
-_NONE: Final = Fraction(0)
-# KAI counts thousandths of a CPU and millions of bytes.
-_KAI_UNITS: Final = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
 # Every resource begins with it.
 _EVERYTHING: Final = ""
+_MEGABYTE: Final = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,6 @@ class _Bounds:
 
     most: Mapping[str, int] = field(default_factory=dict)
     limits: tuple[Limits, ...] = ()
-
-
-_UNBOUND: Final = _Bounds()
 
 
 def tree(stack: Stack) -> Manifest:
@@ -55,29 +55,16 @@ def queue_tree(stack: Stack) -> QueueTree:
 
 def spaces_by_team(stack: Stack) -> dict[str, Space]:
     """team -> its own namespace, as the webhooks know it."""
-    is_kai = stack.scheduler is Scheduler.KAI
-    by_team: dict[str, list[Manifest]] = {}
-    for teams in queues.by_department(stack).values():
-        for name, objects in teams.items():
-            by_team.setdefault(name, []).extend(objects)
-    everything = [each for objects in by_team.values() for each in objects]
-    bounds = (
-        _kai(everything) if is_kai else _kueue(everything, {pool.flavor: pool.name for pool in stack.pools})
-    )
-    leaves = kai.leaf_queues(stack) if is_kai else {}
-    spaces = {}
-    for _, team in stack.teams():
-        objects = by_team[team.name]
-        named = (
-            _sharded(stack, leaves[team.name], bounds) if is_kai else _local(team.namespace, objects, bounds)
-        )
-        spaces[team.name] = Space(
+    queues = _of_kai(stack) if stack.scheduler is Scheduler.KAI else _of_kueue(stack)
+    return {
+        team.name: Space(
             team=team.name,
-            queues=tuple(named),
+            queues=queues[team.name],
             priorities=priorities_of(stack, team),
             default_priority=team.access.default_priority or _default(stack, priorities_of(stack, team)),
         )
-    return spaces
+        for _, team in stack.teams()
+    }
 
 
 def _uncounted(stack: Stack) -> tuple[str, ...]:
@@ -91,130 +78,100 @@ def _default(stack: Stack, allowed: tuple[str, ...]) -> str | None:
     return default if default in allowed else None
 
 
-def _sharded(stack: Stack, leaves: Mapping[str | None, str], bounds: Mapping[str, _Bounds]) -> list[Queue]:
-    """KAI's leaves of a team: one, or one of each pool."""
-    gpus = {pool.name: pool.slots_per_node for pool in stack.pools}
-    return [
-        Queue(
-            name=name,
-            pool=pool or "",
-            gpus=gpus[pool] if pool else 0,
-            most=bounds.get(name, _UNBOUND).most,
-            limits=bounds.get(name, _UNBOUND).limits,
+def _of_kueue(stack: Stack) -> dict[str, tuple[Queue, ...]]:
+    """team -> the LocalQueues of its own namespace, with what their ClusterQueue holds."""
+    tree = to_tree(stack)
+    bounds = _kueue_bounds(tree)
+    return {
+        team.name: tuple(
+            Queue(name=name, most=bounds[owner].most, limits=bounds[owner].limits)
+            for namespace, name in local_queues(team, teams[0])
+            if namespace == team.namespace
         )
-        for pool, name in leaves.items()
-    ]
+        for owner, teams in tree.members.items()
+        for team in teams
+    }
 
 
-def _local(namespace: str, objects: Iterable[Manifest], bounds: Mapping[str, _Bounds]) -> list[Queue]:
-    """The LocalQueues of a namespace, with what their ClusterQueues hold."""
-    found = [
-        (each["metadata"]["name"], bounds.get(each["spec"]["clusterQueue"], _UNBOUND))
-        for each in objects
-        if each["kind"] == "LocalQueue" and each["metadata"]["namespace"] == namespace
-    ]
-    return [Queue(name=name, most=each.most, limits=each.limits) for name, each in found]
-
-
-_COHORT: Final = "Cohort/"
-_QUEUE: Final = "ClusterQueue/"
-_HOLDING: Final = ("Cohort", "ClusterQueue")
 # A pool, or a flavor that is no pool's, and a resource.
 _Key = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Holder:
-    """A ClusterQueue or Cohort: its parent, what it has and may borrow (None: no limit), and its groups."""
-
-    parent: str | None
-    own: dict[_Key, Fraction] = field(default_factory=dict)
-    borrow: dict[_Key, Fraction | None] = field(default_factory=dict)
-    groups: list[list[_Key]] = field(default_factory=list)
-
-
-def _kueue(objects: Iterable[Manifest], pools: Mapping[str, str]) -> Mapping[str, _Bounds]:
-    """ClusterQueue -> what it can hold. `pools`: flavor -> pool, where a flavor is one's."""
-    holders = {_key(each): _holder(each, pools) for each in objects if each["kind"] in _HOLDING}
+def _kueue_bounds(tree: Tree) -> dict[str, _Bounds]:
+    """team -> what its ClusterQueue can hold."""
     whole: dict[str, dict[_Key, Fraction]] = {}
-    for name, holder in holders.items():
-        root = whole.setdefault(_root(name, holders), {})
-        for key, amount in holder.own.items():
-            root[key] = root.get(key, _NONE) + amount
-    return {
-        name.removeprefix(_QUEUE): _bounds(holder, whole[_root(name, holders)])
-        for name, holder in holders.items()
-        if name.startswith(_QUEUE)
-    }
+    for name, node in tree.nodes.items():
+        root = whole.setdefault(tree.root(name), {})
+        for group in node.groups:
+            for key, quota in _counted(node, group):
+                root[key] = root.get(key, Fraction(0)) + quota.nominal.value
+    return {team.name: _bounds(team, whole[tree.root(team.name)]) for team in tree.teams()}
 
 
-def _bounds(holder: _Holder, root: Mapping[_Key, Fraction]) -> _Bounds:
+def _bounds(team: Node, root: Mapping[_Key, Fraction]) -> _Bounds:
     most: dict[str, int] = {}
     limits: list[dict[str, dict[str, str]]] = []
-    for group in holder.groups:
+    for group in team.groups:
         limits.append({})
-        for pool, resource in group:
-            own, limit = holder.own[pool, resource], holder.borrow[pool, resource]
-            borrowed = root[pool, resource] if limit is None else min(root[pool, resource], own + limit)
+        for (pool, resource), quota in _counted(team, group):
+            own, reach = quota.nominal.value, root[pool, resource]
+            if team.is_alone:
+                reach = own
+            elif quota.borrowing is not None:
+                reach = min(reach, own + quota.borrowing.value)
+            bound = max(own, reach)
             if resource == GPU_RESOURCE:
-                most[pool] = ceil(max(own, borrowed))
+                most[pool] = ceil(bound)
             else:
-                limits[-1].setdefault(pool, {})[resource] = _quantity(resource, max(own, borrowed))
+                limits[-1].setdefault(pool, {})[resource] = str(Quantity(bound, resource == "memory"))
     return _Bounds(most, tuple(limits))
 
 
-def _quantity(resource: str, amount: Fraction) -> str:
-    return str(Quantity(amount, resource == "memory"))
+def _counted(node: Node, group: Group) -> Iterator[tuple[_Key, Quota]]:
+    for flavor in group.flavors:
+        pool = node.pools.get(flavor.name)
+        for quota in flavor.resources:
+            if quota.name != UNCOUNTED_DEVICES:
+                yield (flavor.name if pool is None else pool.name, quota.name), quota
 
 
-def _key(body: Manifest) -> str:
-    return f"{body['kind']}/{body['metadata']['name']}"
-
-
-def _holder(body: Manifest, pools: Mapping[str, str]) -> _Holder:
-    spec = body["spec"]
-    parent = spec.get("cohortName") or spec.get("parentName")
-    holder = _Holder(f"{_COHORT}{parent}" if parent else None)
-    for group in spec.get("resourceGroups", ()):
-        holder.groups.append([])
-        for flavor in group["flavors"]:
-            for resource in flavor["resources"]:
-                if resource["name"] == UNCOUNTED_DEVICES:
-                    continue
-                key = pools.get(flavor["name"], flavor["name"]), resource["name"]
-                holder.groups[-1].append(key)
-                holder.own[key] = parse_quantity(str(resource["nominalQuota"]))
-                limit = resource.get("borrowingLimit")
-                alone = holder.parent is None
-                holder.borrow[key] = _NONE if alone else None if limit is None else parse_quantity(str(limit))
-    return holder
-
-
-def _root(name: str, holders: Mapping[str, _Holder]) -> str:
-    while (parent := holders[name].parent) is not None and parent in holders:
-        name = parent
-    return name
-
-
-def _kai(objects: Iterable[Manifest]) -> Mapping[str, _Bounds]:
-    """Queue -> its bounds over all pools: the least limit from it to the top; of a resource without a limit
-    there is none.
-    """
-    specs = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Queue"}
-    return {name: _kai_bounds(name, specs) for name in specs}
-
-
-def _kai_bounds(name: str, specs: Mapping[str, Manifest]) -> _Bounds:
-    limits: dict[str, list[float]] = {key: [] for key in _KAI_UNITS}
-    at = name
-    while at in specs:
-        for key, found in limits.items():
-            limit = specs[at].get("resources", {}).get(key, {}).get("limit")
-            if limit is not None and limit >= 0:
-                found.append(limit)
-        at = specs[at].get("parentQueue", "")
-    gpus = limits.pop("gpu")
-    more = {
-        key: _quantity("", Fraction(min(found)) * _KAI_UNITS[key]) for key, found in limits.items() if found
+def _of_kai(stack: Stack) -> dict[str, tuple[Queue, ...]]:
+    """team -> KAI's leaves of it: one, or one of each pool."""
+    gpus = {pool.name: pool.slots_per_node for pool in stack.pools}
+    queues = {node.name: node for node in kai_tree.nodes(stack)}
+    bounds = {name: _kai_bounds(node, queues) for name, node in queues.items() if node.team is not None}
+    return {
+        team: tuple(
+            Queue(
+                name=name,
+                pool=pool or "",
+                gpus=gpus[pool] if pool else 0,
+                most=bounds[name].most,
+                limits=bounds[name].limits,
+            )
+            for pool, name in leaves.items()
+        )
+        for team, leaves in kai.leaf_queues(stack).items()
     }
-    return _Bounds({ANY_POOL: ceil(min(gpus))} if gpus else {}, ({ANY_POOL: more},) if more else ())
+
+
+def _kai_bounds(node: kai_tree.Node, queues: Mapping[str, kai_tree.Node]) -> _Bounds:
+    """Over all pools: the least limit from the queue to the top. A resource without a limit has no bound."""
+    chain = [node]
+    while (parent := chain[-1].parent) is not None:
+        chain.append(queues[parent])
+    least = {}
+    for key in kai_tree.RESOURCES:
+        limits = [each.figures[key].limit for each in chain]
+        if bounded := [each for each in limits if not isinstance(each, Unlimited)]:
+            least[key] = min(bounded)
+    gpus = least.pop("gpu", None)
+    more = {key: str(Quantity(_in_kai_units(key, limit))) for key, limit in least.items()}
+    return _Bounds(
+        {} if gpus is None else {ANY_POOL: ceil(Fraction(gpus, 1000))}, ({ANY_POOL: more},) if more else ()
+    )
+
+
+def _in_kai_units(key: str, limit: int) -> Fraction:
+    """KAI counts thousandths of a CPU and millions of bytes."""
+    return Fraction(limit, 1000) if key == "cpu" else Fraction(limit // _MEGABYTE * _MEGABYTE)

@@ -4,40 +4,32 @@ A cluster shows the flavor of each resource that a running job was given. A reco
 flavors: each pod set is taken to hold the one that its pools and its devices fit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from muster.live.fields import items, text
 from muster.live.snapshot import PodSet, State, Workload
 from muster.model import names
+from muster.model.kueue import Group
 from muster.model.pools import Pool
 from muster.replay import stored
 from muster.replay.moment import Moment, Running
-from muster.replay.player import Entry, Manifest
+from muster.replay.player import Entry
 from muster.replay.queues import Queues
 from muster.replay.recording import Job
 from muster.replay.recording import PodSet as RecordedPods
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A resource group of a ClusterQueue: each pod set is given one flavor for all its resources."""
-
-    resources: frozenset[str]
-    flavors: frozenset[str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """The jobs that run when the play begins, by their keys, and what they may have been given. `groups`: by
-    ClusterQueue. `pools`: by flavor.
+    ClusterQueue, each pod set is given one flavor of a group for all its resources. `pools`: by flavor.
     """
 
     at: int
     running: Mapping[str, Running]
     pools: Mapping[str, Pool]
-    groups: Mapping[str, Sequence[_Group]]
+    groups: Mapping[str, Sequence[Group]]
 
     @classmethod
     def of(cls, queues: Queues, moment: Moment) -> Self:
@@ -45,11 +37,7 @@ class Start:
             at=int(moment.at),
             running={each.job.key: each for each in moment.running},
             pools={pool.flavor: pool for pool in queues.pools},
-            groups={
-                text(each, "metadata", "name"): [*_groups(each)]
-                for each in queues.objects
-                if each["kind"] == "ClusterQueue"
-            },
+            groups={queue.object_name: queue.groups for queue in queues.tree.teams()},
         )
 
     def place(self, entry: Entry, job: Job, workload: Workload, *, queue: str) -> Entry:
@@ -99,8 +87,9 @@ class Start:
         """The flavor of each resource that the queue counts; None where none of those given fits."""
         found: dict[str, str] = {}
         for group in self.groups.get(queue, ()):
-            resources = group.resources & pods.requests.keys()
-            fitting = [each for each in given if each in group.flavors and self._fits(pods, each)]
+            resources = set(group.covered_resources) & pods.requests.keys()
+            flavors = {flavor.name for flavor in group.flavors}
+            fitting = [each for each in given if each in flavors and self._fits(pods, each)]
             if resources and not fitting:
                 return None
             # Pods without a device run on nodes without one where the job has any.
@@ -119,12 +108,3 @@ class Start:
     def _has_devices(self, flavor: str) -> bool:
         pool = self.pools.get(flavor)
         return pool is not None and pool.is_gpu
-
-
-def _groups(queue: Manifest) -> Iterator[_Group]:
-    for group in items(queue, "spec", "resourceGroups"):
-        covered = group.get("coveredResources")
-        yield _Group(
-            frozenset(covered if isinstance(covered, list) else ()),
-            frozenset(text(flavor, "name") for flavor in items(group, "flavors")),
-        )

@@ -7,10 +7,11 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
-from muster.live.fields import items, mapping, text, texts
+from muster.live.fields import mapping, text, texts
+from muster.live.kueue_tree import read_tree
 from muster.model import names
+from muster.model.kueue.tree import Tree
 from muster.model.pools import Pool
-from muster.model.quantities import parse_quantity
 from muster.model.queues import Team
 from muster.replay.player import Manifest
 from muster.replay.provisioning import NodePool
@@ -54,9 +55,14 @@ class Queues:
         }
 
     @cached_property
+    def tree(self) -> Tree:
+        """The ClusterQueues and Cohorts."""
+        return read_tree(self.objects, self.pools)
+
+    @cached_property
     def node_pools(self) -> Sequence[NodePool]:
         """The pools of the stack, or else those that the flavors name."""
-        return self.pools or [*_flavor_pools(self.objects)]
+        return self.pools or [*_flavor_pools(self.objects, self.tree)]
 
 
 def of_cluster(objects: Iterable[Mapping[str, object]], config: Manifest) -> Queues:
@@ -65,24 +71,6 @@ def of_cluster(objects: Iterable[Mapping[str, object]], config: Manifest) -> Que
     """
     played = [_plain(each) for each in objects]
     return Queues(objects=played, config=config, teams=_teams(played))
-
-
-def device_quotas(objects: Iterable[Manifest], *kinds: str) -> Iterator[tuple[tuple[str, str], int]]:
-    """(name, flavor) and the GPUs or TPUs of each quota of the objects of these kinds that has any."""
-    for each in objects:
-        if each["kind"] not in kinds:
-            continue
-        for group in items(each, "spec", "resourceGroups"):
-            for flavor in items(group, "flavors"):
-                devices = sum(_nominal(resource) for resource in items(flavor, "resources"))
-                if devices:
-                    yield (text(each, "metadata", "name"), text(flavor, "name")), devices
-
-
-def _nominal(resource: Mapping[str, Any]) -> int:
-    if text(resource, "name") not in names.DEVICE_RESOURCES:
-        return 0
-    return int(parse_quantity(str(resource.get("nominalQuota", "0"))))
 
 
 def _teams(objects: Iterable[Manifest]) -> dict[str, Team]:
@@ -99,8 +87,8 @@ def _teams(objects: Iterable[Manifest]) -> dict[str, Team]:
     return {space: team for team in teams for space in team.namespaces}
 
 
-def _flavor_pools(objects: Sequence[Manifest]) -> Iterator[FlavorPool]:
-    counted = {flavor for (_, flavor), _ in device_quotas(objects, "ClusterQueue", "Cohort")}
+def _flavor_pools(objects: Sequence[Manifest], tree: Tree) -> Iterator[FlavorPool]:
+    counted = {flavor.name for node in tree.nodes.values() for flavor in node.flavors if flavor.gpus}
     for each in objects:
         if each["kind"] == "ResourceFlavor":
             flavor = text(each, "metadata", "name")

@@ -23,7 +23,7 @@ from muster.replay.playback import Playback
 from muster.replay.player import Entry, World, play
 from muster.replay.pods import has_pool, to_pods
 from muster.replay.provisioning import NodePool
-from muster.replay.queues import Queues, device_quotas
+from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
 from muster.replay.subject import NO_POOL, NO_QUEUE, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
 from muster.replay.ties import by_treatment
@@ -113,7 +113,12 @@ def to_side(
                 arrival=job.arrival,
             )
         )
-    quotas = dict(device_quotas(queues.objects, "ClusterQueue"))
+    quotas = {
+        (queue.object_name, flavor.name): flavor.gpus
+        for queue in queues.tree.teams()
+        for flavor in queue.flavors
+        if flavor.gpus
+    }
     return Side(
         world=World(objects=queues.objects, config=queues.config, cycle=times.cycle if now is None else 0),
         entries=entries,

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from muster.model.kueue.tree import Tree, in_pool_unit, nominal_quota, to_tree
 from muster.model.stack import Stack
 from muster.preview.compare.quota import quotas_of
-from muster.preview.tree import Tree, in_pool_unit, nominal_quota, to_tree
 from tests.pictures.drawing import Box, Drawing, Point
 from tests.unit.model.model_stacks import parsed
 

@@ -6,11 +6,11 @@ Queue.
 
 from typing import Any, Final
 
-from muster.adopt.circles import circles
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
 from muster.adopt.kai.figures import to_shares
 from muster.adopt.titles import NameBook
+from muster.live.circles import circles
 from muster.live.fields import mapping, text
 from muster.model.durations import format_duration, parse_duration
 from muster.render.manifest import Manifest

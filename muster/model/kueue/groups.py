@@ -1,7 +1,7 @@
 """Resource groups as Kueue's API has them.
 
 The pools of a queue share one group, because a GPU pod needs its CPU from the node that has its GPU
-(render/kueue/groups.py). Groups of resources that no pool has, such as licences, come after it, each over
+(queue_groups.py). Groups of resources that no pool has, such as licences, come after it, each over
 flavors of its own (`muster:kueue.flavors`). Groups that cover CPU, memory or GPUs take its place: the queue
 has these groups and no other.
 """
@@ -47,6 +47,11 @@ class FlavorQuota:
         "A ResourceFlavor: a pool's, or one of `muster:kueue.flavors`.", example="on-premises"
     )
     resources: tuple[Quota, ...] = declared("Its quotas.", ())
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs or TPU chips of the quota."""
+        return sum(int(each.nominal.value) for each in self.resources if each.name in names.DEVICE_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.model.clusters import ReleaseChannel
+from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
@@ -24,7 +25,6 @@ from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_
 from muster.preview.compare.settings import SettingChange, setting_changes
 from muster.preview.compare.spaces import LostNamespace, LostVolume, lost_namespaces, lost_volumes
 from muster.preview.compare.versions import version_changes
-from muster.preview.tree import Tree, to_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,4 +106,4 @@ def compare(base: Stack | None, head: Stack | None) -> Changes:
 
 
 def _tree(stack: Stack | None) -> Tree:
-    return Tree({}, {}, False) if stack is None else to_tree(stack)
+    return Tree() if stack is None else to_tree(stack)

@@ -13,8 +13,8 @@ takes from queues that have borrowed more of what both may borrow.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from muster.model.kueue.tree import Node, Reach, Tree, is_closed
 from muster.preview.compare.preemption_rules import Right, below_common_parent
-from muster.preview.tree import Node, Reach, Tree, is_closed
 
 _LOWER = ("LowerPriority", "LowerOrNewerEqualPriority")
 

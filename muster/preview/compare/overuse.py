@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from muster.live.snapshot import Snapshot, State
+from muster.model.kueue.tree import Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
 from muster.model.stack import Scheduler
 from muster.preview.compare.changes import Changes
-from muster.preview.tree import Tree, in_pool_unit, nominal_quota
 
 Used = Mapping[tuple[str, str], int]
 """The amount by team and pool."""

@@ -10,11 +10,11 @@ from itertools import product
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.kueue.tree import Tree
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai_rules import KaiRules
 from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption_rules import PreemptionRules, Right
-from muster.preview.tree import Tree
 
 # Pairs of groups that are compared. A change of one team among 10,000 different ones is 20,000 pairs. Beyond
 # this bound the result would be too long to read.

@@ -1,16 +1,16 @@
 """Compares quotas: per queue and pool, and in total per pool.
 
 Responsible for which differences count as a change: a difference that only comes from rounding does not. Not
-responsible for what a quota means (muster.model) or how far it reaches (tree.py).
+responsible for what a quota means (muster.model) or how far it reaches (muster/model/kueue/tree.py).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from muster.model.kueue.tree import Holding, Node, Reach, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
 from muster.model.quantities import MIB
 from muster.model.quotas import NOTHING, Resources
-from muster.preview.tree import Holding, Node, Reach, Tree, in_pool_unit, nominal_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def quotas_of(tree: Tree, pool: str) -> dict[str, Quota]:
     """The quota of every node in one pool; empty where the tree does not have the pool."""
     if pool not in tree.pools:
         return {}
-    sums, reach = _summed(tree, pool), tree.reach(pool)
+    sums, reach = tree.sums(pool), tree.reach(pool)
     return {name: _quota(node, pool, sums, reach[name]) for name, node in tree.nodes.items()}
 
 
@@ -162,14 +162,6 @@ def _limits(pool: Pool, holding: Holding | None) -> tuple[int | None, ...] | Non
 
 def _in_unit(pool: Pool, side: Quota) -> tuple[int, int, int]:
     return in_pool_unit(pool, side.own), in_pool_unit(pool, side.sums), side.most
-
-
-def _summed(tree: Tree, pool: str) -> dict[str, Resources]:
-    sums = {name: nominal_quota(node, pool) for name, node in tree.nodes.items()}
-    for name, node in reversed(list(tree.nodes.items())):
-        if node.parent is not None:
-            sums[node.parent] += sums[name]
-    return sums
 
 
 def _moved(before: Tree, after: Tree) -> dict[str, int]:

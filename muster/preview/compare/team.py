@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from muster.model.kueue.tree import Reach, Tree, in_pool_unit
 from muster.model.pools import Pool
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.overuse import Used
 from muster.preview.compare.preemption_rules import Right
 from muster.preview.compare.quota import Quota, QuotaChange, quotas_of
-from muster.preview.tree import Reach, Tree, in_pool_unit
 
 
 class Bound(StrEnum):

@@ -15,9 +15,11 @@ from typing import ClassVar, Final, Self
 
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
+from muster.model.kai import Unlimited
 from muster.model.kai.partition import sharding
 from muster.model.kai.priorities import DEFAULT_PRIORITY
 from muster.model.kai.settings import Sharding
+from muster.model.kai.tree import nodes
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team
@@ -154,7 +156,7 @@ def to_kai_side(
             )
         )
     refuse_roots(queues, [each.queue for each in jobs])
-    quotas = dict(_quotas(stack, leaves, queues))
+    quotas = dict(_quotas(stack, leaves))
     nodes = all_nodes(stack, () if now is None else now.nodes)
     return KaiSide(
         course=KaiCourse(
@@ -274,21 +276,15 @@ def _group(job: Job, leaf: _Leaf, stack: Stack, *, priority: str) -> PodGroup:
     )
 
 
-def _quotas(
-    stack: Stack, leaves: _Leaves, queues: Sequence[Manifest]
-) -> Iterator[tuple[tuple[str, str], int]]:
+def _quotas(stack: Stack, leaves: _Leaves) -> Iterator[tuple[tuple[str, str], int]]:
     """A queue without a pool of its own holds work of the stack's one GPU pool."""
-    by_name = {each["metadata"]["name"]: each for each in queues}
+    gpus = {node.name: node.figures["gpu"].quota for node in nodes(stack)}
     gpu_pools = {pool.name: pool for pool in stack.pools if pool.is_gpu}
     for leaf in leaves.all:
         pool = gpu_pools.get(leaf.pool or next(iter(gpu_pools), ""))
         if pool is not None:
-            amount = _gpus(by_name[leaf.queue])
-            yield (leaf.queue, pool.flavor), _UNBOUND if amount < 0 else amount
-
-
-def _gpus(queue: Mapping[str, Manifest]) -> int:
-    return int(queue["spec"]["resources"]["gpu"]["quota"])
+            quota = gpus[leaf.queue]
+            yield (leaf.queue, pool.flavor), _UNBOUND if isinstance(quota, Unlimited) else quota // 1000
 
 
 def _notes(stack: Stack) -> Iterator[str]:

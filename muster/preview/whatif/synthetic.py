@@ -11,11 +11,10 @@ from itertools import cycle, islice
 
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload
 from muster.model import names
+from muster.model.kueue.tree import nominal_quota, queue_name, to_tree
 from muster.model.pools import Pool
 from muster.model.queues import Team
 from muster.model.stack import Stack
-from muster.preview.tree import nominal_quota, to_tree
-from muster.render.kueue.queues import queue_name
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHAPES = (1, 1, 1, 2, 2, 4, 8)

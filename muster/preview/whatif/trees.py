@@ -7,12 +7,14 @@ are (fixtures.py).
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.live.fields import items, mapping, text
+from muster.live.fields import text
+from muster.live.kueue_tree import read_tree
 from muster.live.snapshot import Workload
+from muster.model.kueue import tree as kueue_tree
 from muster.preview.whatif.fixtures import ManifestBatch
 from muster.render.manifest import Manifest
 
@@ -66,16 +68,23 @@ def to_trees(batches: Iterable[ManifestBatch]) -> Trees:
     for batch in batches:
         for _, manifest in batch:
             by_kind[manifest["kind"]].append(manifest)
-    parents = {_name(each): text(each, "spec", "parentName") for each in by_kind["Cohort"]}
-    queues = {_name(each): _tree(each, parents) for each in by_kind["ClusterQueue"]}
-    cohorts = {name: f"cohort/{_root(name, parents)}" for name in parents}
+    tree = read_tree([*by_kind["Cohort"], *by_kind["ClusterQueue"]])
+    queues: dict[str, Tree] = {}
+    cohorts: dict[str, Tree] = {}
+    for key, node in tree.nodes.items():
+        top = tree.chain(key)[-1]
+        kind = "queue" if top.is_team else "cohort"
+        (queues if node.is_team else cohorts)[node.object_name] = f"{kind}/{top.object_name}"
     local = {
         (text(each, "metadata", "namespace"), _name(each)): queues[text(each, "spec", "clusterQueue")]
         for each in by_kind["LocalQueue"]
         if text(each, "spec", "clusterQueue") in queues
     }
     return Trees(
-        cohorts=cohorts, queues=queues, local=local, content=_contents(by_kind, cohorts, queues, local)
+        cohorts=cohorts,
+        queues=queues,
+        local=local,
+        content=_contents(by_kind, tree, cohorts, queues, local),
     )
 
 
@@ -95,6 +104,7 @@ def changed_trees(base: Trees, head: Trees, workloads: Iterable[Workload]) -> se
 
 def _contents(
     by_kind: Mapping[str, list[Manifest]],
+    tree: kueue_tree.Tree,
     cohorts: Mapping[str, Tree],
     queues: Mapping[str, Tree],
     local: Mapping[tuple[str, str], Tree],
@@ -107,7 +117,8 @@ def _contents(
     for each in by_kind["Cohort"]:
         parts[cohorts[_name(each)]].append(each)
     for each in by_kind["ClusterQueue"]:
-        parts[queues[_name(each)]] += [each, *(flavors.get(name) for name in _flavors(each))]
+        used = tree.nodes[_name(each)].flavors
+        parts[queues[_name(each)]] += [each, *(flavors.get(flavor.name) for flavor in used)]
     for each in by_kind["LocalQueue"]:
         namespace = text(each, "metadata", "namespace")
         if (tree := local.get((namespace, _name(each)))) is not None:
@@ -117,26 +128,6 @@ def _contents(
 
 def _canonical_text(objects: Iterable[Any]) -> str:
     return "\n".join(sorted(json.dumps(each, sort_keys=True) for each in objects))
-
-
-def _flavors(queue: Manifest) -> Iterator[str]:
-    for group in items(queue, "spec", "resourceGroups"):
-        for flavor in items(group, "flavors"):
-            yield text(flavor, "name")
-
-
-def _tree(queue: Manifest, parents: Mapping[str, str]) -> Tree:
-    cohort = text(mapping(queue, "spec"), "cohortName")
-    return f"cohort/{_root(cohort, parents)}" if cohort else f"queue/{_name(queue)}"
-
-
-def _root(cohort: str, parents: Mapping[str, str]) -> str:
-    """The root of a Cohort. A Cohort that no object declares exists implicitly, as a root."""
-    seen = {cohort}
-    while (parent := parents.get(cohort, "")) and parent not in seen:
-        cohort = parent
-        seen.add(cohort)
-    return cohort
 
 
 def _name(manifest: Manifest) -> str:

@@ -12,7 +12,6 @@
     team_objects(stack, t)   Namespace, ClusterQueue, LocalQueues of one team
     by_department(stack)     department -> team (or "" for its Cohort) -> objects
     names_by_team(stack)     team -> its ClusterQueue
-    queues(stack)            the queues alone: department -> Cohort, team -> ClusterQueue
 
 Objects are in the order in which they can be applied. The order depends on the stack alone, not on the order
 of keys in its file.
@@ -24,7 +23,7 @@ from muster.render.kueue.deciding import deciding_config
 from muster.render.kueue.flavors import flavors, topologies
 from muster.render.kueue.manager import METRICS_PORT, VISIBILITY_PORT, WEBHOOK_PORT, manager_config
 from muster.render.kueue.priorities import priority_classes
-from muster.render.kueue.tree import by_department, cohorts, names_by_team, queues, team_objects
+from muster.render.kueue.tree import by_department, cohorts, names_by_team, team_objects
 
 __all__ = [
     "METRICS_PORT",
@@ -39,7 +38,6 @@ __all__ = [
     "manager_config",
     "names_by_team",
     "priority_classes",
-    "queues",
     "team_objects",
     "topologies",
 ]

@@ -5,6 +5,7 @@ which are in GangPolicy (render/gang.py).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from muster.model import names
@@ -28,20 +29,17 @@ def admission_check(stack: Stack) -> list[Manifest]:
     return [*_capacity(stack), *configs, *(_check(check) for check in stack.kueue.admission_checks)]
 
 
-def strategy(stack: Stack, flavors: list[str], used: tuple[CheckUse, ...] = ()) -> Manifest | None:
-    """`admissionChecksStrategy` of a ClusterQueue with these flavors: capacity checks on their queued pools
-    only, and the team's own checks on the pools that it names.
+def strategy(stack: Stack, flavors: list[str], used: tuple[CheckUse, ...] = ()) -> list[CheckUse]:
+    """The checks of a ClusterQueue with these flavors, by flavor: capacity checks on their queued pools only,
+    and the team's own checks on the pools that it names.
     """
-    rules: list[Manifest] = []
-    for name, pools in capacity_checks(stack).items():
-        queued = [pool.flavor for pool in pools if pool.flavor in flavors]
-        if queued:
-            rules.append({"name": name, "onFlavors": queued})
+    queued = (
+        CheckUse(name=name, pools=tuple(pool.flavor for pool in pools if pool.flavor in flavors))
+        for name, pools in capacity_checks(stack).items()
+    )
     flavor_of = {pool.name: pool.flavor for pool in stack.pools}
-    for use in used:
-        where = {"onFlavors": [flavor_of.get(pool, pool) for pool in use.pools]} if use.pools else {}
-        rules.append({"name": use.name, **where})
-    return {"admissionChecks": rules} if rules else None
+    own = (replace(use, pools=tuple(flavor_of.get(pool, pool) for pool in use.pools)) for use in used)
+    return [*(use for use in queued if use.pools), *own]
 
 
 def capacity_checks(stack: Stack) -> dict[str, list[Pool]]:

@@ -5,102 +5,84 @@ section to Kueue's API. A field that a section leaves unset is left out, so that
 (muster/model/kueue/defaults.py lists the defaults). Fields of the short form are always written.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import Sequence
+from typing import Final
 
 from muster.model.kueue import (
     BorrowPreemption,
     BorrowWithinCohort,
     ConcurrentAdmission,
     Fungibility,
+    Group,
     LocalQueue,
     QueueOptions,
+    Quota,
     Selector,
     StopPolicy,
 )
-from muster.model.queues import Department, Queueing, Reclaim, Team, Within
-from muster.model.quotas import Unnamed, unnamed
+from muster.model.kueue.tree import Node, queue_name
+from muster.model.queues import Queueing, Team
 from muster.model.stack import Stack
 from muster.render.kueue.checks import strategy
-from muster.render.kueue.groups import resource_groups, with_uncounted_devices
 from muster.render.manifest import Manifest
 
 # The API server gives it to every namespace.
 _NAME: Final = "kubernetes.io/metadata.name"
-_WITHIN: Final = {
-    Within.NEVER: "Never",
-    Within.LOWER_PRIORITY: "LowerPriority",
-    Within.LOWER_OR_NEWER: "LowerOrNewerEqualPriority",
-}
-_RECLAIM: Final = {Reclaim.NEVER: "Never", Reclaim.LOWER_PRIORITY: "LowerPriority", Reclaim.ANY: "Any"}
 _QUEUEING: Final = {Queueing.BEST_EFFORT: "BestEffortFIFO", Queueing.STRICT: "StrictFIFO"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A stack and the figures that the queues of all teams need. `members`: the owner of each queue -> the
-    teams whose work is in it.
-    """
-
-    stack: Stack
-    rest: Unnamed
-    is_weighted: bool
-    members: Mapping[str, tuple[Team, ...]]
-
-    @classmethod
-    def of(cls, stack: Stack) -> Self:
-        return cls(stack, unnamed(stack), stack.is_weighted, stack.queue_members())
-
-    def owner(self, team: Team) -> Team:
-        """The team whose ClusterQueue has the work of `team`; itself where `queue` names no such team."""
-        return team if team.queue is None else self.members.get(team.queue, (team,))[0]
-
-
-def queue_name(team: Team) -> str:
-    return team.kueue.cluster_queue or team.name
-
-
-def cohort_name(department: Department) -> str:
-    return department.kueue.name or department.name
-
-
-def cluster_queue(tree: Tree, department: Department, team: Team) -> Manifest:
-    """The spec of the team's ClusterQueue."""
-    said, shares = team.kueue, department.kueue.exists
-    groups = resource_groups(
-        tree.stack.pools,
-        tree.rest,
-        team.allowance,
-        weight=team.weight,
-        can_share=shares,
-        others=said.resource_groups,
-    )
-    if tree.stack.kueue.has_uncounted_devices:
-        groups = with_uncounted_devices(groups)
+def cluster_queue(
+    stack: Stack, team: Team, node: Node, *, members: Sequence[Team], cohort: str | None
+) -> Manifest:
+    """The spec of the team's ClusterQueue. `members`: the teams whose work is in it."""
+    said = team.kueue
     spec: Manifest = {
         "queueingStrategy": _QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
         "namespaceSelector": _selector(
-            said.namespace_selector, [name for each in tree.members[team.name] for name in each.namespaces]
+            said.namespace_selector, [name for each in members for name in each.namespaces]
         ),
-        "resourceGroups": groups,
-        "preemption": _preemption(team, said.borrow_within_cohort),
+        "resourceGroups": resource_groups(node.groups),
+        "preemption": _preemption(node, said.borrow_within_cohort),
         **_policies(said),
     }
-    if shares:
-        spec["cohortName"] = cohort_name(department)
-    if tree.is_weighted:
-        spec["fairSharing"] = {"weight": str(team.weight)}
-    checks = strategy(
-        tree.stack, [flavor["name"] for group in groups for flavor in group["flavors"]], said.admission_checks
-    )
-    if checks is not None:
-        spec["admissionChecksStrategy"] = checks
+    if cohort is not None:
+        spec["cohortName"] = cohort
+    if node.weight is not None:
+        spec["fairSharing"] = {"weight": str(node.weight)}
+    checks = strategy(stack, [flavor.name for flavor in node.flavors], said.admission_checks)
+    if checks:
+        rules = [
+            {"name": use.name, **({"onFlavors": list(use.pools)} if use.pools else {})} for use in checks
+        ]
+        spec["admissionChecksStrategy"] = {"admissionChecks": rules}
     if said.concurrent_admission is not None:
-        spec["concurrentAdmissionPolicy"] = {"migration": _migration(tree.stack, said.concurrent_admission)}
+        spec["concurrentAdmissionPolicy"] = {"migration": _migration(stack, said.concurrent_admission)}
     return spec
+
+
+def resource_groups(groups: Sequence[Group]) -> list[Manifest]:
+    """The groups of a ClusterQueue or Cohort."""
+    return [
+        {
+            "coveredResources": list(group.covered_resources),
+            "flavors": [
+                {"name": flavor.name, "resources": [_quota(each) for each in flavor.resources]}
+                for flavor in group.flavors
+            ],
+        }
+        for group in groups
+    ]
+
+
+def _quota(quota: Quota) -> Manifest:
+    columns = {
+        "nominalQuota": quota.nominal,
+        "borrowingLimit": quota.borrowing,
+        "lendingLimit": quota.lending,
+    }
+    return {"name": quota.name} | {key: str(value) for key, value in columns.items() if value is not None}
 
 
 def local_queues(team: Team, owner: Team) -> dict[tuple[str, str], Manifest]:
@@ -134,11 +116,8 @@ def _policies(said: QueueOptions) -> Manifest:
     return found
 
 
-def _preemption(team: Team, borrow: BorrowWithinCohort) -> Manifest:
-    found: Manifest = {
-        "withinClusterQueue": _WITHIN[team.preemption.within],
-        "reclaimWithinCohort": _RECLAIM[team.preemption.reclaim],
-    }
+def _preemption(node: Node, borrow: BorrowWithinCohort) -> Manifest:
+    found: Manifest = {"withinClusterQueue": node.within, "reclaimWithinCohort": node.reclaim}
     if borrow.policy is not BorrowPreemption.NEVER:
         found["borrowWithinCohort"] = {"policy": borrow.policy.value}
         if borrow.max_priority_threshold is not None:

@@ -5,12 +5,12 @@ from typing import Final
 
 from muster.model import names
 from muster.model.kueue import AdmissionCheck, Provisioning
+from muster.model.kueue.tree import TreeBuilder
 from muster.model.pools import Capacity, Pool
 from muster.model.queues import Department, Team
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks
-from muster.render.kueue.queues import Tree, cluster_queue
+from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks, strategy
 from muster.validation.identity import bad_object_name, is_dns_label
 from muster.validation.kueue.config_paths import check_path, pool_path, queue_path
 
@@ -21,13 +21,13 @@ _Chain = tuple[Department, ...]
 
 def check_rules(stack: Stack) -> list[Violation]:
     """Every rule about AdmissionChecks."""
-    tree = Tree.of(stack)
+    builder = TreeBuilder(stack)
     found = [*_checks(stack), *_configs(stack), *_pools(stack), *_shared(stack)]
-    # A team that names no check has the capacity checks of its pools, which are few: nothing to render.
+    # A team that names no check has the capacity checks of its pools, which are few: nothing to count.
     is_bounded = len(capacity_checks(stack)) <= MOST_CHECKS
     for chain, team in stack.owners():
         if team.kueue.admission_checks or not is_bounded:
-            found += _team(tree, chain, team)
+            found += _team(stack, builder, chain, team)
     return found
 
 
@@ -103,13 +103,12 @@ def _shared(stack: Stack) -> Iterator[Violation]:
                 break
 
 
-def _team(tree: Tree, chain: _Chain, team: Team) -> Iterator[Violation]:
-    path, stack = queue_path(chain, team, "admissionChecks"), tree.stack
+def _team(stack: Stack, builder: TreeBuilder, chain: _Chain, team: Team) -> Iterator[Violation]:
+    path = queue_path(chain, team, "admissionChecks")
     known = {check.name: check for check in stack.kueue.admission_checks}
-    spec = cluster_queue(tree, chain[-1], team)
-    flavors = {flavor["name"] for group in spec["resourceGroups"] for flavor in group["flavors"]}
-    rules = spec.get("admissionChecksStrategy", {"admissionChecks": []})["admissionChecks"]
-    queued = [rule["name"] for rule in rules if rule["name"] not in known]
+    flavors = [flavor.name for flavor in builder.team(chain[-1], team).flavors]
+    rules = strategy(stack, flavors, team.kueue.admission_checks)
+    queued = [rule.name for rule in rules if rule.name not in known]
     if len(rules) > MOST_CHECKS:
         message = f"a workload of this queue has up to {len(rules)} checks; Kueue takes {MOST_CHECKS}."
         yield Violation(path, message, "use fewer.")

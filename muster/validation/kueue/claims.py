@@ -10,9 +10,9 @@ from typing import Final
 
 from muster.model import names
 from muster.model.kueue import UNCOUNTED
+from muster.model.kueue.queue_groups import other_resources
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.render.kueue.groups import other_resources
 from muster.validation.kueue.flavors import QUALIFIED_NAME
 
 _PATH: Final = "muster:kueue.deviceClasses"

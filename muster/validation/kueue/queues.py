@@ -13,11 +13,12 @@ from muster.model.kueue import (
     Selector,
     SelectorOperator,
 )
+from muster.model.kueue.tree import Node, TreeBuilder
 from muster.model.programs import Program
 from muster.model.queues import Department, Queueing, Reclaim, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.render.kueue.queues import Tree, cluster_queue
+from muster.render.kueue.checks import strategy
 from muster.validation.kueue.config_paths import queue_path
 
 MOST_CONCURRENT: Final = 16
@@ -28,18 +29,19 @@ _Chain = tuple[Department, ...]
 
 def queue_rules(stack: Stack) -> list[Violation]:
     """Every rule about a team's fields of a ClusterQueue."""
-    tree = Tree.of(stack)
-    return [violation for chain, team in stack.teams() for violation in _queue(tree, chain, team)]
+    builder = TreeBuilder(stack)
+    return [violation for chain, team in stack.teams() for violation in _queue(stack, builder, chain, team)]
 
 
-def _queue(tree: Tree, chain: _Chain, team: Team) -> Iterator[Violation]:
+def _queue(stack: Stack, builder: TreeBuilder, chain: _Chain, team: Team) -> Iterator[Violation]:
     path, said = queue_path(chain, team), team.kueue
-    yield from _borrowing(tree.stack, path, team)
-    yield from _usage(tree.stack, path, team, tree.owner(team))
+    yield from _borrowing(stack, path, team)
+    yield from _usage(stack, path, team, builder.owner(team))
     if said.fungibility is not None:
         yield from _fungibility(at(path, "flavorFungibility"), said.fungibility)
     if said.concurrent_admission is not None:
-        yield from _concurrent(tree, chain, team, at(path, "concurrentAdmissionPolicy"))
+        node = builder.team(chain[-1], team)
+        yield from _concurrent(stack, node, team, at(path, "concurrentAdmissionPolicy"))
     if said.namespace_selector is not None:
         yield from _selector(at(path, "namespaceSelector"), said.namespace_selector)
 
@@ -90,21 +92,20 @@ def _fungibility(path: str, said: Fungibility) -> Iterator[Violation]:
         yield Violation(at(path, "preference"), message, fix)
 
 
-def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Violation]:
+def _concurrent(stack: Stack, node: Node, team: Team, path: str) -> Iterator[Violation]:
     policy = team.kueue.concurrent_admission
     if policy is None:
         return
-    spec = cluster_queue(tree, chain[-1], team)
-    flavors = [flavor["name"] for group in spec["resourceGroups"] for flavor in group["flavors"]]
-    checks = spec.get("admissionChecksStrategy", {}).get("admissionChecks", [])
-    if any(check["name"] == names.ADMISSION_CHECK for check in checks):
+    flavors = [flavor.name for flavor in node.flavors]
+    checks = strategy(stack, flavors, team.kueue.admission_checks)
+    if any(check.name == names.ADMISSION_CHECK for check in checks):
         yield Violation(
             path,
             "cannot go with Muster's check of this queue's pools: Kueue activates the variants that lose "
             "again, which the check takes for a person's wish to try once more.",
             "remove it, or write `muster:gangAdmission: {mode: builtin}`.",
         )
-    if len(spec["resourceGroups"]) > 1:
+    if len(node.groups) > 1:
         yield Violation(path, "takes one resource group.", "remove `resourceGroups`, or it.")
     if len(flavors) > MOST_CONCURRENT:
         message = f"takes {MOST_CONCURRENT} flavors, and the queue has {len(flavors)}."
@@ -114,12 +115,12 @@ def _concurrent(tree: Tree, chain: _Chain, team: Team, path: str) -> Iterator[Vi
     last = policy.last_acceptable_flavor
     if last is None:
         return
-    place, pools = at(path, "lastAcceptableFlavorName"), [pool.name for pool in tree.stack.pools]
+    place, pools = at(path, "lastAcceptableFlavorName"), [pool.name for pool in stack.pools]
     if policy.mode is not Migration.TRY_PREFERRED:
         yield Violation(
             place, f"belongs to mode {Migration.TRY_PREFERRED}.", "remove it, or change the mode."
         )
-    named = tree.stack.pool(last)
+    named = stack.pool(last)
     if (named.flavor if named else last) not in flavors:
         fix = suggestion(last, [pool for pool in pools if pool in flavors], noun="quota of a pool")
         yield Violation(place, f"{last!r} is no pool of this queue.", fix)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from muster.model.kueue.tree import in_pool_unit, to_tree
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
 from muster.model.queues import Allowance, Amount, Department, Team
-from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, resources, unnamed
+from muster.model.quotas import NOTHING, Resources, borrowing, resources
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at
 from muster.validation.kueue.config_paths import cohort_path
@@ -43,31 +44,19 @@ def _alone(stack: Stack) -> Iterator[Violation]:
 
 def _above(stack: Stack) -> Iterator[Violation]:
     """A child cannot borrow more than its parents let through."""
-    rest = unnamed(stack)
-    brought = _brought(stack, rest)
+    tree = to_tree(stack)
+    brought = {pool.name: tree.sums(pool.name) for pool in stack.pools}
     for above, department in stack.walk():
-        path = department_path((*above, department))
-        held = {pool.name: brought[department.name, pool.name] for pool in stack.pools}
-        yield from _child(stack, brought, path, above, department.allowance, held)
+        chain = (*above, department)
+        if not all(each.kueue.exists for each in chain):
+            continue
+        yield from _child(stack, brought, department_path(chain), above, department)
         for team in department.owners:
-            chain = (*above, department)
-            held = {pool.name: _held(rest, team, pool) for pool in stack.pools}
-            yield from _child(stack, brought, team_path(chain, team), chain, team.allowance, held)
+            yield from _child(stack, brought, team_path(chain, team), chain, team)
 
 
-_Brought = Mapping[tuple[str, str], int]
-"""(department, pool) -> what it and all below it bring, in the pool's unit."""
-
-
-def _brought(stack: Stack, rest: Unnamed) -> _Brought:
-    found: dict[tuple[str, str], int] = {}
-    for _, department in reversed(list(stack.walk())):
-        for pool in stack.pools:
-            total = _unit(pool, quota(rest, department.allowance, pool, weight=None))
-            total += sum(_held(rest, team, pool) for team in department.owners)
-            total += sum(found[child.name, pool.name] for child in department.departments)
-            found[department.name, pool.name] = total
-    return found
+_Brought = Mapping[str, Mapping[str, Resources]]
+"""pool -> team or department -> what it and all below it bring."""
 
 
 def _child(
@@ -75,14 +64,14 @@ def _child(
     brought: _Brought,
     path: str,
     above: _Chain,
-    allowance: Allowance,
-    held: Mapping[str, int],
+    owner: Department | Team,
 ) -> Iterator[Violation]:
-    for name, share in allowance.borrow.pools.items():
+    for name, share in owner.allowance.borrow.pools.items():
         pool = stack.pool(name)
         if pool is None or not isinstance(share, Amount) or not above:
             continue
-        most, wanted = _passing(brought, above, pool, held[name]), _unit(pool, resources(pool, share))
+        most = _passing(brought[name], above, pool, owner.name)
+        wanted = in_pool_unit(pool, resources(pool, share))
         if 0 < most < wanted:
             message = (
                 f"borrows up to {_format_units(pool, wanted)}, and no more than "
@@ -93,28 +82,17 @@ def _child(
             yield Violation(at(path, "borrow", name), message, fix, level="warning")
 
 
-def _passing(brought: _Brought, above: _Chain, pool: Pool, held: int) -> int:
-    """The most that a child with a quota of `held` can get: at each department the quota of the others below
-    it, plus what the department itself may borrow. Lending limits are ignored; they only lower the bound.
+def _passing(brought: Mapping[str, Resources], above: _Chain, pool: Pool, child: str) -> int:
+    """The most that a child can get: at each department the quota of the others below it, plus what the
+    department itself may borrow. Lending limits are ignored; they only lower the bound.
     """
     bounds = []
     for depth, department in enumerate(above):
-        others = brought[department.name, pool.name] - held
+        others = in_pool_unit(pool, brought[department.name]) - in_pool_unit(pool, brought[child])
         limit = borrowing(pool, department.allowance, is_team=False) if depth else NOTHING
         if limit is not None:
-            bounds.append(others + _unit(pool, limit))
+            bounds.append(others + in_pool_unit(pool, limit))
     return min(bounds)
-
-
-def _held(rest: Unnamed, team: Team, pool: Pool) -> int:
-    return _unit(pool, quota(rest, team.allowance, pool, weight=team.weight))
-
-
-def _unit(pool: Pool, amount: Resources | None) -> int:
-    """An amount in the pool's unit: GPUs, or millicores."""
-    if amount is None:
-        return 0
-    return amount.gpus if pool.is_gpu else amount.cpu
 
 
 def _format_units(pool: Pool, count: int) -> str:

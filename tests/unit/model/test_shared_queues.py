@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
+from muster.model.kueue.tree import nominal_quota, to_tree
 from muster.model.stack import Stack
 from muster.preview.compare.changes import compare
-from muster.preview.tree import nominal_quota, to_tree
 from muster.render import queues
 from muster.render.queuetree import queue_tree
 from muster.render.submission import submissions

@@ -11,12 +11,12 @@ from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import Capacity
 from muster.model.clusters import ExistingCluster
 from muster.model.gangpolicy import from_spec
+from muster.model.kueue.tree import to_tree
 from muster.model.machines import MACHINES
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.preview.figures import format_unit
-from muster.preview.tree import to_tree
 from muster.render import gang, kueue, queues
 from muster.validation import check
 from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, team

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
+from muster.model.kueue.tree import in_pool_unit, nominal_quota, to_tree
 from muster.model.names import GPU_RESOURCE
 from muster.model.pools import Pool
 from muster.model.quotas import quota, unnamed
 from muster.model.stack import Stack
 from muster.preview.figures import format_amount, format_signed
-from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from muster.render import queues, queuetree
 from tests.unit.model.model_stacks import parsed
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from muster.config import load
+from muster.model.kueue.tree import in_pool_unit, nominal_quota, to_tree
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.quantities import Bytes
@@ -17,7 +18,6 @@ from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
-from muster.preview.tree import in_pool_unit, nominal_quota, to_tree
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, ROOT, diff
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from muster.model.kueue.tree import to_tree
 from muster.model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
 from muster.model.stack import Stack
 from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption_rules import Right
-from muster.preview.tree import to_tree
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams
 
 _ALL: dict[str, Share] = {"l4": Bound.ALL}

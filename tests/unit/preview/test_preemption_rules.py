@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai_rules import KaiRules
 from muster.preview.compare.kueue_rules import KueueRules
 from muster.preview.compare.preemption import rules_of
 from muster.preview.compare.preemption_rules import PreemptionRules
-from muster.preview.tree import Tree, to_tree
 from tests.unit.model.model_stacks import stacks
 
 _FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,4 +58,4 @@ def test_teams_with_equal_profiles_have_equal_rights(scheduler: Scheduler, stack
 
 
 def test_a_stack_that_does_not_exist_has_no_teams() -> None:
-    assert not rules_of(None, Tree({}, {}, False)).teams
+    assert not rules_of(None, Tree()).teams
