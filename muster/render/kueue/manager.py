@@ -11,17 +11,14 @@ from typing import Final
 from muster.model import names
 from muster.model.kueue import UNCOUNTED, UsageSharing
 from muster.model.stack import PodsReady, Stack
+from muster.model.work import QUEUED
 from muster.render.manifest import Manifest
 
-# The chart's list also takes in every pod, deployment and statefulset, those of the system included.
-FRAMEWORKS: Final = ("batch/job", "ray.io/rayjob", "ray.io/raycluster", "ray.io/rayservice")
+_QUEUED: Final = sorted(QUEUED, key=lambda kind: kind.group)
 
-# Reconciles at a time, by kind; Kueue's own figures, and the Ray kinds as many as plain jobs.
+# Reconciles at a time, by kind; Kueue's own figures, and every kind of work as many as plain jobs.
 _CONCURRENCY: Final = {
-    "Job.batch": 5,
-    "RayJob.ray.io": 5,
-    "RayCluster.ray.io": 5,
-    "RayService.ray.io": 5,
+    **{f"{each.kind}.{each.group}": 5 for each in _QUEUED},
     "Workload.kueue.x-k8s.io": 10,
     "LocalQueue.kueue.x-k8s.io": 5,
     "Cohort.kueue.x-k8s.io": 1,
@@ -49,7 +46,8 @@ def manager_config(stack: Stack) -> Manifest:
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "controller": {"groupKindConcurrency": dict(_CONCURRENCY)},
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": list(FRAMEWORKS)},
+        # The chart's list also takes in every pod, deployment and statefulset, those of the system included.
+        "integrations": {"frameworks": [each.framework for each in _QUEUED]},
         # Within team namespaces a job without a queue label is queued too (in LocalQueue `default`), so
         # leaving the label out is no way past the queue; outside of them Kueue touches nothing that does
         # not ask for it.

@@ -11,15 +11,12 @@ from muster.model.quantities import format_count
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_OBJECTS
+from muster.model.work import FOR_MEMBERS
 from muster.render.manifest import Manifest, manifest
 
 # Kubernetes' names for the keys of the stack file.
 _COUNTED: Final[Mapping[str, str]] = {
-    "rayJobs": "count/rayjobs.ray.io",
-    "rayClusters": "count/rayclusters.ray.io",
-    "rayServices": "count/rayservices.ray.io",
-    "jobs": "count/jobs.batch",
-    "cronJobs": "count/cronjobs.batch",
+    **{each.word: f"count/{each.resource}.{each.group}" for each in FOR_MEMBERS},
     "pods": "count/pods",
     "configMaps": "count/configmaps",
     "secrets": "count/secrets",

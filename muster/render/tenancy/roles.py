@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import FOR_MEMBERS, by_group
 from muster.render.manifest import Manifest, manifest
 
 _READ: Final = ["get", "list", "watch"]
@@ -32,10 +33,7 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
 
 
 def _work() -> list[Rule]:
-    return [
-        _rule("ray.io", ["rayjobs", "rayclusters", "rayservices"], _OWN),
-        _rule("batch", ["jobs", "cronjobs"], _OWN),
-    ]
+    return [_rule(group, list(resources), _OWN) for group, resources in by_group(FOR_MEMBERS).items()]
 
 
 def _kueue() -> list[Rule]:

@@ -12,15 +12,12 @@ for ever.
 from typing import Final
 
 from muster.model import names
+from muster.model.work import QUEUED
 from muster.render.tenancy.policies import elastic, pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import owned_by_ray
 from muster.render.tenancy.policies.work import UNLESS
 
-_KINDS: Final = (
-    Kinds(group="batch", resources=("jobs",), operations=("UPDATE",)),
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)),
-)
 _PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"
 _FIX: Final = "For more, create a new ' + object.kind + ' of that size"
 # Kueue adds the gate only to what is elastic when it is created.
@@ -42,7 +39,7 @@ def growth() -> Policy:
             "Kueue counts a job when it admits it. What runs must not become larger than that before it"
             " is counted again."
         ),
-        kinds=_KINDS,
+        kinds=kinds_of(QUEUED, operations=("UPDATE",)),
         # A cluster that was made for another Ray object is not changed by a tenant at all (owners.py).
         unless=(*UNLESS, ("made-for-another", owned_by_ray("oldObject"))),
         words=(

@@ -6,21 +6,18 @@ A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
 from collections.abc import Sequence
 from typing import Final
 
-from muster.render.tenancy.policies.policy import Kinds
+from muster.model.work import WORK
+from muster.render.tenancy.policies.policy import kinds_of
 
-KINDS: Final = (
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),
-    Kinds(group="batch", resources=("jobs", "cronjobs")),
-)
+KINDS: Final = kinds_of(WORK)
 
 BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
 # For a CronJob a message names the field within its Job.
 JOB_PATH: Final = ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''")
 # Where each of Ray's kinds has its cluster.
 CLUSTER_PATH: Final = (
-    "request.resource.resource == 'rayclusters' ? 'spec' : "
-    "request.resource.resource == 'rayjobs' ? 'spec.rayClusterSpec' : "
-    "request.resource.resource == 'rayservices' ? 'spec.rayClusterConfig' : 'spec.jobTemplate.rayClusterSpec'"
+    f"{{{', '.join(f'{each.resource!r}: {each.cluster!r}' for each in WORK if each.cluster)}}}"
+    "[?request.resource.resource].orValue('')"
 )
 _SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model import names
+from muster.model.work import RAY
 
 # Kueue, KubeRay, KAI, Muster's controller, and those of the cluster have their accounts in these namespaces,
 # in which tenants have no rights.
@@ -74,8 +75,6 @@ def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
 
 
 # A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
-MADE_BY_KUBERAY: Final = (
-    f"{KUBERAY} && {owned_by_ray('object', kinds=('RayJob', 'RayService', 'RayCluster'))}"
-)
+MADE_BY_KUBERAY: Final = f"{KUBERAY} && {owned_by_ray('object', kinds=tuple(each.kind for each in RAY))}"
 # KubeRay, which on a cluster that had one may have its account in another namespace.
 BY_KUBERAY: Final = f"{KUBERAY} || (request.operation == 'CREATE' && {owned_by_ray('object')})"

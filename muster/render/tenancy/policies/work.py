@@ -11,8 +11,9 @@ from typing import Final
 from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import FOR_MEMBERS
 from muster.render.tenancy.policies import gpus, pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -28,11 +29,6 @@ _CONSUMING: Final = (
 # KAI accepts a group that a pod names itself without checking a queue.
 _GROUPING: Final = ("kai.scheduler/skip-podgrouper", "pod-group-name")
 
-_KINDS: Final = (
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),
-    Kinds(group="batch", resources=("jobs", "cronjobs")),
-)
-
 UNLESS: Final = (
     ("made-by-kuberay", MADE_BY_KUBERAY),
     ("changed-by-the-system", f"request.operation == 'UPDATE' && {SYSTEM}"),
@@ -43,7 +39,7 @@ def work(stack: Stack) -> Policy:
     return Policy(
         name="muster-work",
         purpose="Work uses a queue and a priority of its team, cannot admit itself, and can be stopped.",
-        kinds=_KINDS,
+        kinds=kinds_of(FOR_MEMBERS),
         unless=UNLESS,
         words=_words(stack),
         rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), stopping()),
