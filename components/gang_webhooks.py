@@ -13,7 +13,7 @@ from muster.components import gang_authority as authority
 from muster.model import names
 from muster.model.work import FOR_MEMBERS, QUEUED, RAY, WorkKind
 from muster.render.manifest import Manifest
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM
 
 _TIMEOUT_SECONDS: Final = 5
 
@@ -71,8 +71,8 @@ def _webhook(work: WorkKind) -> Manifest:
         ],
         "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "objectSelector": {},
-        # The object that KubeRay made this one from has been reviewed.
-        "matchConditions": [{"name": "not-made-by-kuberay", "expression": f"!({MADE_BY_KUBERAY})"}],
+        # The object that this one was made for has been reviewed.
+        "matchConditions": [{"name": "not-made-for-work", "expression": f"!({MADE_FOR_WORK})"}],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",
         "sideEffects": "None",

@@ -185,6 +185,15 @@ class Section:
         self.note(key, f"must be a list of names, is {describe_value(value)}.", fix)
         return ()
 
+    def choices(self, key: str, words: type[Word], *, noun: str) -> tuple[Word, ...]:
+        """A list of words of an enum, in the enum's order."""
+        allowed, written = [each.value for each in words], self.words(key)
+        for index, word in enumerate(written):
+            if word not in allowed:
+                fix = suggestion(word, allowed, noun=noun.split()[0])
+                self.note(f"{key}[{index}]", f"{word!r} is no {noun}.", fix)
+        return tuple(each for each in words if each.value in written)
+
     def each(self, key: str, read: Callable[["Section", str], Item | None]) -> tuple[Item, ...]:
         """Apply `read` to every entry of a mapping from names to sections. Entries that could not be read are
         left out.

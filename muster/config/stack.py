@@ -38,6 +38,7 @@ from muster.model.ray import FIRST_WITH_TOKEN, Ray, RayAuth
 from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
 from muster.model.versions import Version
 from muster.model.violations import Violation, at
+from muster.model.work import SERVED, Work
 from muster.validation import check, check_incomplete
 
 
@@ -107,6 +108,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         artifacts=root.choice("artifacts", ArtifactSource, ArtifactSource.UPSTREAM)
         or ArtifactSource.UPSTREAM,
         ray=_ray(root.section("ray")),
+        work=root.choices("work", Work, noun="kind of work") if root.has("work") else SERVED,
         versions=versions,
         version_level=level,
         charts=parse_charts(root.section("charts")),

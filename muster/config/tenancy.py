@@ -22,7 +22,6 @@ from muster.model.tenancy import (
     TenancyMode,
     Volume,
 )
-from muster.model.violations import suggestion
 
 
 def parse_tenancy(root: Section) -> Tenancy:
@@ -36,7 +35,11 @@ def parse_tenancy(root: Section) -> Tenancy:
         mode=section.choice("mode", TenancyMode, known.mode) or known.mode,
         namespaces=section.choice("namespaces", Namespaces, known.namespaces) or known.namespaces,
         pod_security=section.choice("podSecurity", PodSecurity, known.pod_security) or known.pod_security,
-        capabilities=_capabilities(section),
+        capabilities=section.choices(
+            "capabilities",
+            Capability,
+            noun="capability that a team may have: others lead out of the container",
+        ),
         egress=section.choice("egress", Egress, known.egress) or known.egress,
         reach=section.words("reach"),
         objects=_bounds(section.section("objects"), MOST_OBJECTS),
@@ -50,16 +53,6 @@ def parse_tenancy(root: Section) -> Tenancy:
     section.get("parameters")
     section.close()
     return tenancy
-
-
-def _capabilities(section: Section) -> tuple[Capability, ...]:
-    allowed = [each.value for each in Capability]
-    written = section.words("capabilities")
-    for index, word in enumerate(written):
-        if word not in allowed:
-            message = f"{word!r} is no capability that a team may have: others lead out of the container."
-            section.note(f"capabilities[{index}]", message, suggestion(word, allowed, noun="capability"))
-    return tuple(each for each in Capability if each.value in written)
 
 
 def _bounds(section: Section, defaults: Mapping[str, int]) -> Mapping[str, int]:

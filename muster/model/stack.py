@@ -24,6 +24,7 @@ from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.recording import RecordingSettings
 from muster.model.tenancy import Tenancy
+from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 
 
 class Scheduler(StrEnum):
@@ -111,6 +112,7 @@ class Stack:
     tenancy: Tenancy = field(default_factory=Tenancy)
     artifacts: ArtifactSource = ArtifactSource.UPSTREAM
     ray: Ray = field(default_factory=Ray)
+    work: tuple[Work, ...] = SERVED
     kueue: KueueOptions = field(default_factory=KueueOptions)
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     version_level: VersionLevel | None = None
@@ -185,6 +187,11 @@ class Stack:
         """
         fabric = (names.EFA_RESOURCE, "hugepages-") if any(pool.efa for pool in self.pools) else ()
         return tuple(dict.fromkeys((*self.kueue.exclude_resources, *fabric)))
+
+    @property
+    def work_kinds(self) -> tuple[WorkKind, ...]:
+        """What members of teams may create."""
+        return tuple(kind for kind in FOR_MEMBERS if kind.family in self.work)
 
     @property
     def is_gated(self) -> bool:

@@ -7,19 +7,32 @@ kind has are judged where that kind is (muster/render/tenancy/policies).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
+
+
+class Work(StrEnum):
+    """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob.
+    jobset: JobSet, whose controller the cluster brings along.
+    """
+
+    RAY = "ray"
+    JOB = "job"
+    JOBSET = "jobset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkKind:
     """One kind of work.
 
-    `cluster` is the path in its object to a Ray cluster, and `template` to the pod template of a batch job;
-    each is empty where it has none. `framework` is Kueue's integration, empty for a kind that only makes
-    work, whose objects are queued themselves. A kind without `word` is not for members: `word` is its key in
-    a stack's limits of objects, with at most `objects` in a namespace, of `kibibytes` KiB each.
+    `cluster` is the path in its object to a Ray cluster, `template` to the pod template of a batch job, and
+    `jobs` to a list of groups of batch jobs; each is empty where it has none. `framework` is Kueue's
+    integration, empty for a kind that only makes work, whose objects are queued themselves. A kind without
+    `word` is not for members: `word` is its key in a stack's limits of objects, with at most `objects` in a
+    namespace, of `kibibytes` KiB each.
     """
 
+    family: Work
     kind: str
     group: str
     version: str
@@ -30,6 +43,7 @@ class WorkKind:
     kibibytes: int = 0
     cluster: str = ""
     template: str = ""
+    jobs: str = ""
 
     @property
     def is_queued(self) -> bool:
@@ -37,7 +51,7 @@ class WorkKind:
 
     @property
     def is_ray(self) -> bool:
-        return self.group == "ray.io"
+        return self.family is Work.RAY
 
     @property
     def is_for_members(self) -> bool:
@@ -57,9 +71,11 @@ class WorkKind:
 
 
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
-# ray-operator/apis/ray/v1; Kubernetes 1.34, batch/v1).
+# ray-operator/apis/ray/v1; Kubernetes 1.34, batch/v1;
+# JobSet 0.12.0, api/jobset/v1alpha2).
 WORK: Final = (
     WorkKind(
+        family=Work.RAY,
         kind="RayJob",
         group="ray.io",
         version="v1",
@@ -71,6 +87,7 @@ WORK: Final = (
         cluster="spec.rayClusterSpec",
     ),
     WorkKind(
+        family=Work.RAY,
         kind="RayCluster",
         group="ray.io",
         version="v1",
@@ -82,6 +99,7 @@ WORK: Final = (
         cluster="spec",
     ),
     WorkKind(
+        family=Work.RAY,
         kind="RayService",
         group="ray.io",
         version="v1",
@@ -93,6 +111,7 @@ WORK: Final = (
         cluster="spec.rayClusterConfig",
     ),
     WorkKind(
+        family=Work.RAY,
         kind="RayCronJob",
         group="ray.io",
         version="v1",
@@ -100,6 +119,7 @@ WORK: Final = (
         cluster="spec.jobTemplate.rayClusterSpec",
     ),
     WorkKind(
+        family=Work.JOB,
         kind="Job",
         group="batch",
         version="v1",
@@ -111,6 +131,7 @@ WORK: Final = (
         template="spec.template",
     ),
     WorkKind(
+        family=Work.JOB,
         kind="CronJob",
         group="batch",
         version="v1",
@@ -120,7 +141,21 @@ WORK: Final = (
         kibibytes=64,
         template="spec.jobTemplate.spec.template",
     ),
+    WorkKind(
+        family=Work.JOBSET,
+        kind="JobSet",
+        group="jobset.x-k8s.io",
+        version="v1alpha2",
+        resource="jobsets",
+        framework="jobset.x-k8s.io/jobset",
+        word="jobSets",
+        objects=500,
+        kibibytes=128,
+        jobs="spec.replicatedJobs",
+    ),
 )
+SERVED: Final = (Work.RAY, Work.JOB)
+"""What a stack serves that names nothing else."""
 
 FOR_MEMBERS: Final = tuple(each for each in WORK if each.is_for_members)
 QUEUED: Final = tuple(each for each in WORK if each.is_queued)

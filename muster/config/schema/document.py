@@ -4,8 +4,9 @@ from typing import Final
 
 from muster.config.document import NAMESPACE
 from muster.config.schema import clusters, departments, kai, kueue, pools, settings
-from muster.config.schema.kinds import Schema, by_name, choice, defined, key
+from muster.config.schema.kinds import Schema, by_name, choice, defined, each, key
 from muster.model.stack import ArtifactSource, Scheduler
+from muster.model.work import SERVED, Work
 
 _REQUIRED: Final = ("cluster", "pools", "departments")
 
@@ -83,6 +84,11 @@ def _keys() -> dict[str, Schema]:
             default=ArtifactSource.UPSTREAM.value,
         ),
         "ray": key("What Ray clusters have to be.", settings.ray()),
+        "work": key(
+            "The kinds of work that teams may submit. The cluster brings the controller of JobSets along.",
+            each(choice(Work)),
+            default=[word.value for word in SERVED],
+        ),
         "versions": key(
             "Which versions of programs and of Kubernetes are installed.",
             settings.versions(),

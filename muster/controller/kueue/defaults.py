@@ -284,7 +284,17 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
     template = mapping(body, "spec").get(own)
     if isinstance(template, dict):
         found.append(_Template(name=own, path=("spec", own), body=template))
-    return found
+    return [*found, *_replicated_jobs(body)]
+
+
+def _replicated_jobs(body: Json) -> Iterator[_Template]:
+    """Those of a JobSet."""
+    groups = mapping(body, "spec").get("replicatedJobs")
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        template = mapping(group, "template", "spec").get("template") if isinstance(group, dict) else None
+        if isinstance(template, dict):
+            path = ("spec", "replicatedJobs", index, "template", "spec", "template")
+            yield _Template(name=f"job {group.get('name')}", path=path, body=template)
 
 
 def _ray_templates(spec: Json, path: Path) -> Iterator[_Template]:

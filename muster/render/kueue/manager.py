@@ -11,14 +11,10 @@ from typing import Final
 from muster.model import names
 from muster.model.kueue import UNCOUNTED, UsageSharing
 from muster.model.stack import PodsReady, Stack
-from muster.model.work import QUEUED
 from muster.render.manifest import Manifest
 
-_QUEUED: Final = sorted(QUEUED, key=lambda kind: kind.group)
-
-# Reconciles at a time, by kind; Kueue's own figures, and every kind of work as many as plain jobs.
+# Reconciles at a time, by kind; Kueue's own figures.
 _CONCURRENCY: Final = {
-    **{f"{each.kind}.{each.group}": 5 for each in _QUEUED},
     "Workload.kueue.x-k8s.io": 10,
     "LocalQueue.kueue.x-k8s.io": 5,
     "Cohort.kueue.x-k8s.io": 1,
@@ -36,6 +32,7 @@ _CONCURRENT: Final = "ConcurrentAdmission"
 
 def manager_config(stack: Stack) -> Manifest:
     """The Configuration document."""
+    kinds = sorted((kind for kind in stack.work_kinds if kind.is_queued), key=lambda kind: kind.group)
     config: Manifest = {
         "apiVersion": names.KUEUE_CONFIG_API_VERSION,
         "kind": "Configuration",
@@ -44,10 +41,13 @@ def manager_config(stack: Stack) -> Manifest:
         "metrics": {"bindAddress": f":{METRICS_PORT}", "enableClusterQueueResources": True},
         "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        "controller": {"groupKindConcurrency": dict(_CONCURRENCY)},
+        # Every kind of work as many as plain jobs have by Kueue's own default.
+        "controller": {
+            "groupKindConcurrency": {f"{kind.kind}.{kind.group}": 5 for kind in kinds} | _CONCURRENCY
+        },
         "clientConnection": {"qps": 300, "burst": 500},
         # The chart's list also takes in every pod, deployment and statefulset, those of the system included.
-        "integrations": {"frameworks": [each.framework for each in _QUEUED]},
+        "integrations": {"frameworks": [kind.framework for kind in kinds]},
         # Within team namespaces a job without a queue label is queued too (in LocalQueue `default`), so
         # leaving the label out is no way past the queue; outside of them Kueue touches nothing that does
         # not ask for it.

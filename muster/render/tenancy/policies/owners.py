@@ -9,7 +9,7 @@ an empty one neither the job nor its pods end.
 from typing import Final
 
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import FOR_MEMBERS, RAY
+from muster.model.work import FOR_MEMBERS, WORK, by_group
 from muster.render.tenancy.policies.pod_templates import BEFORE, JOB_PATH
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.scalers import IS_SCALER
@@ -18,7 +18,8 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 _ALL: Final = ("CREATE", "UPDATE", "DELETE")
 _CHANGES: Final = ("UPDATE", "DELETE")
 # A RayJob that a RayCronJob made is queued by itself, and its team ends it.
-_MAKERS: Final = tuple(each.kind for each in RAY)
+_MAKERS: Final = tuple(each.kind for each in WORK if each.is_queued and each.group != "batch")
+_GROUPS: Final = tuple(group for group in by_group(WORK) if group != "batch")
 
 
 def owners(stack: Stack) -> Policy:
@@ -39,7 +40,8 @@ def owners(stack: Stack) -> Policy:
             (
                 "makers",
                 "variables.before.metadata.?ownerReferences.orValue([]).filter(owner, "
-                "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
+                "owner.?controller.orValue(false) && "
+                f"owner.apiVersion.split('/')[0] in {quoted(_GROUPS)} && "
                 f"owner.kind in {quoted(_MAKERS)})",
             ),
         ),

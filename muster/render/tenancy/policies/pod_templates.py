@@ -62,13 +62,23 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
         f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
         "{'path': dyn(variables.clusterPath + '.workerGroupSpecs of ' + group.?groupName.orValue('')), "
         "'template': dyn(group.template)})",
+        f"variables.jobs{when}.filter(group, group.?template.?spec.?template.hasValue()).map(group, "
+        "{'path': dyn('spec.replicatedJobs of ' + group.?name.orValue('') + ': template.spec.template'), "
+        "'template': dyn(group.template.spec.template)})",
     )
     return [
         (f"job{when}", job(of)),
+        jobs_word(when, of),
         cluster_word(when, of),
         (f"parts{when}", " + ".join(parts)),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
     ]
+
+
+def jobs_word(when: str, of: str) -> tuple[str, str]:
+    """The groups of batch jobs of a JobSet; none of any other kind."""
+    is_set = "request.resource.resource == 'jobsets'"
+    return f"jobs{when}", f"{is_set} ? dyn({of}.spec.?replicatedJobs.orValue([])) : dyn([])"
 
 
 def _part(found: str, template: str, path: str) -> str:
