@@ -11,37 +11,26 @@ from typing import Final
 
 from muster.components import gang_authority as authority
 from muster.model import names
+from muster.model.work import FOR_MEMBERS, QUEUED, RAY, WorkKind
 from muster.render.manifest import Manifest
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM
 
 _TIMEOUT_SECONDS: Final = 5
-
-# (kind, group, version, resource)
-_REVIEWED: Final = (
-    ("rayjob", "ray.io", "v1", "rayjobs"),
-    ("raycluster", "ray.io", "v1", "rayclusters"),
-    ("rayservice", "ray.io", "v1", "rayservices"),
-    ("job", "batch", "v1", "jobs"),
-    ("cronjob", "batch", "v1", "cronjobs"),
-)
-_DEFAULTED: Final = _REVIEWED[:4]
-# Whose pod templates can change after they were created.
-_DEFAULTED_AGAIN: Final = _REVIEWED[:3]
 
 
 def validating() -> list[Manifest]:
     """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
-    return [*(_webhook(*each) for each in _REVIEWED), *(_changed(*each) for each in _REVIEWED)]
+    return [*(_webhook(each) for each in FOR_MEMBERS), *(_changed(each) for each in FOR_MEMBERS)]
 
 
-def _changed(kind: str, group: str, version: str, resource: str) -> Manifest:
-    webhook = _webhook(kind, group, version, resource)
+def _changed(work: WorkKind) -> Manifest:
+    webhook = _webhook(work)
     webhook["rules"][0]["operations"] = ["UPDATE"]
     webhook["matchConditions"] = [
         {"name": "not-by-the-system", "expression": f"!({SYSTEM})"},
         {"name": "of-its-spec", "expression": "object.spec != oldObject.spec"},
     ]
-    return webhook | {"name": f"{kind}-changed.{names.GROUP}"}
+    return webhook | {"name": f"{work.kind.lower()}-changed.{names.GROUP}"}
 
 
 def mutating() -> list[Manifest]:
@@ -49,17 +38,19 @@ def mutating() -> list[Manifest]:
     the policies refuse what then lacks a queue or a gate.
     """
     found = []
-    for each, webhook in (
-        *((each, _webhook(*each)) for each in _DEFAULTED),
-        *((each, _changed(*each)) for each in _DEFAULTED_AGAIN),
+    for work, webhook in (
+        *((each, _webhook(each)) for each in QUEUED),
+        # Whose pod templates can change after they were created.
+        *((each, _changed(each)) for each in RAY),
     ):
-        webhook["clientConfig"]["service"]["path"] = f"/default-{each[0]}"
+        webhook["clientConfig"]["service"]["path"] = f"/default-{work.kind.lower()}"
         # Kueue's webhooks may come after ours and before: what they add can be looked at again.
         found.append(webhook | {"name": f"default-{webhook['name']}", "reinvocationPolicy": "IfNeeded"})
     return found
 
 
-def _webhook(kind: str, group: str, version: str, resource: str) -> Manifest:
+def _webhook(work: WorkKind) -> Manifest:
+    kind = work.kind.lower()
     service = {
         "name": authority.WEBHOOKS,
         "namespace": names.SYSTEM_NAMESPACE,
@@ -71,17 +62,17 @@ def _webhook(kind: str, group: str, version: str, resource: str) -> Manifest:
         "clientConfig": {"service": service},
         "rules": [
             {
-                "apiGroups": [group],
-                "apiVersions": [version],
-                "resources": [resource],
+                "apiGroups": [work.group],
+                "apiVersions": [work.version],
+                "resources": [work.resource],
                 "operations": ["CREATE"],
                 "scope": "Namespaced",
             }
         ],
         "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "objectSelector": {},
-        # The object that KubeRay made this one from has been reviewed.
-        "matchConditions": [{"name": "not-made-by-kuberay", "expression": f"!({MADE_BY_KUBERAY})"}],
+        # The object that this one was made for has been reviewed.
+        "matchConditions": [{"name": "not-made-for-work", "expression": f"!({MADE_FOR_WORK})"}],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",
         "sideEffects": "None",

@@ -20,11 +20,11 @@ from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.providers import Provider
 from muster.model.support_calendar import Outlook, Phase, outlook
 from muster.model.versions import Version
+from muster.model.work import RAY
 from muster.policies.images import images_of
 from muster.policies.registered import RELEASES, Resource, Unknown
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
-_RAY_KINDS: Final = ("RayCluster", "RayJob", "RayService")
 # Type -> provider and the input with the version.
 _CLUSTERS: Final = {
     "aws:eks/cluster:Cluster": (Provider.EKS, "version"),
@@ -109,7 +109,7 @@ def _found(case: Case) -> Iterator[tuple[str, str, str]]:
     """Component, version and resource of everything with a version."""
     for resource in case.registered.of(*RELEASES):
         yield from ((component, version, resource.urn) for component, version in _release(resource))
-    for item in case.registered.items(*_RAY_KINDS):
+    for item in case.registered.items(*(each.kind for each in RAY)):
         for version in _ray_versions(item.spec):
             yield "ray", version, item.urn
     for item in case.registered.items():

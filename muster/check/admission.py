@@ -28,6 +28,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
+from muster.model.work import BY_KIND
 from muster.render import gang, queues, ray, tenancy
 from muster.render.queuetree import queue_tree
 
@@ -40,7 +41,6 @@ _OF_A_JOB: Final = {"submissionMode": "K8sJobMode"}
 _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
 # As long as what the API server appends.
 _GENERATED: Final = "x" * 5
-_CLUSTERS: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 
 _TRAINING: Final = "write a RayJob, which starts all of its pods at once, or a Job"
 _SERVING: Final = "write a RayService"
@@ -236,8 +236,8 @@ def complete(body: Json) -> None:
         return
     if body["kind"] == "RayJob":
         _default(spec, _OF_A_JOB)
-    cluster = spec.get(_CLUSTERS[body["kind"]]) if body["kind"] in _CLUSTERS else spec
-    groups = cluster.get("workerGroupSpecs") if isinstance(cluster, dict) else None
+    cluster = BY_KIND[body["kind"]].ray_cluster(body) if body["kind"] in BY_KIND else None
+    groups = (cluster or {}).get("workerGroupSpecs")
     for group in groups if isinstance(groups, list) else ():
         if isinstance(group, dict):
             _default(group, _OF_A_GROUP)

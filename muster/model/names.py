@@ -56,6 +56,7 @@ OWN_PRIORITY_CLASS: Final = "muster-gang-admission"
 RECORDER: Final = "muster-recorder"
 KUEUE_NAMESPACE: Final = "kueue-system"
 RAY_NAMESPACE: Final = "ray-system"
+JOBSET_NAMESPACE: Final = "jobset-system"
 KAI_NAMESPACE: Final = "kai-scheduler"
 
 POOL_LABEL: Final = "muster.dev/pool"

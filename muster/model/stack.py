@@ -25,6 +25,7 @@ from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.recording import RecordingSettings
 from muster.model.tenancy import Tenancy
+from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 
 
 class Scheduler(StrEnum):
@@ -119,6 +120,11 @@ class Stack:
         ArtifactSource.UPSTREAM,
     )
     ray: Ray = declared("What Ray clusters have to be.", Ray())
+    work: tuple[Work, ...] = declared(
+        "The kinds of work that teams may submit. The cluster brings the controller of JobSets along.",
+        SERVED,
+        noun="kind of work",
+    )
     kueue: KueueOptions = declared("Settings of Kueue.", KueueOptions())
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     version_level: VersionLevel | None = None
@@ -195,6 +201,11 @@ class Stack:
         """
         fabric = (names.EFA_RESOURCE, "hugepages-") if any(pool.efa for pool in self.pools) else ()
         return tuple(dict.fromkeys((*self.kueue.exclude_resources, *fabric)))
+
+    @property
+    def work_kinds(self) -> tuple[WorkKind, ...]:
+        """What members of teams may create."""
+        return tuple(kind for kind in FOR_MEMBERS if kind.family in self.work)
 
     @property
     def is_gated(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from muster.model.keys import Seconds, declared
 from muster.model.section import Section
 from muster.model.violations import suggestion
+from muster.model.work import FOR_MEMBERS
 
 
 class TenancyMode(StrEnum):
@@ -168,11 +169,7 @@ DEFAULT_GRACE: Final = 30
 # What one team may pile up before it hurts others: etcd and every controller hold all of it.
 MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "rayJobs": 500,
-        "rayClusters": 500,
-        "rayServices": 50,
-        "jobs": 2000,
-        "cronJobs": 100,
+        **{each.word: each.objects for each in FOR_MEMBERS},
         "pods": 5000,
         "configMaps": 1000,
         "secrets": 500,
@@ -186,11 +183,7 @@ MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(
 # holds 2 GiB by default, 8 at most, and the API server would take 1.5 MiB of each object.
 MOST_KIBIBYTES: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "rayJobs": 128,
-        "rayClusters": 128,
-        "rayServices": 128,
-        "jobs": 64,
-        "cronJobs": 64,
+        **{each.word: each.kibibytes for each in FOR_MEMBERS},
         "configMaps": 64,
         "secrets": 64,
     }

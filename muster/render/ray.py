@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.ray import NODE_LABEL, RELEASED_IMAGE, Peer, Port, Ray, ports_for
+from muster.model.work import RAY
 from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies import pod_templates
 
@@ -21,9 +22,6 @@ PURPOSE: Final = (
     "reaches it."
 )
 NETWORK_POLICY: Final = "ray"
-# Where each kind has the spec of its Ray cluster. A RayJob that selects a cluster has none: that cluster was
-# checked when it was created.
-_CLUSTER: Final = {"RayCluster": "spec", "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 _VERSION: Final = "v1"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 
@@ -99,7 +97,7 @@ def _rule() -> dict[str, Any]:
         "apiGroups": ["ray.io"],
         "apiVersions": ["*"],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["rayclusters", "rayjobs", "rayservices"],
+        "resources": [each.resource for each in RAY],
     }
 
 
@@ -200,14 +198,10 @@ def _version_written() -> dict[str, str]:
 
 
 def _ray_cluster(root: str) -> str:
-    """The cluster's description, an empty map where there is none."""
-    job, service = _CLUSTER["RayJob"], _CLUSTER["RayService"]
-    return (
-        f"{root} == null ? {{}} : "
-        f"object.kind == 'RayCluster' ? dyn({root}.spec) : "
-        f"object.kind == 'RayJob' ? (has({root}.spec.{job}) ? dyn({root}.spec.{job}) : {{}}) : "
-        f"(has({root}.spec.{service}) ? dyn({root}.spec.{service}) : {{}})"
-    )
+    """The cluster's description, an empty map where there is none: a RayJob that selects a cluster has none,
+    and that cluster was checked when it was created.
+    """
+    return f"{root} == null ? {{}} : {pod_templates.ray_spec(root)}"
 
 
 def _has(cluster: str) -> str:

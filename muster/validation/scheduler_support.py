@@ -16,6 +16,7 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
+from muster.model.work import Work
 from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import department_path, team_path
 
@@ -37,7 +38,7 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     if stack.scheduler is Scheduler.KUEUE:
         return list(_kai_only(stack))
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
-    found = [*_gangs(stack), *_priorities(stack)]
+    found = [*_work(stack), *_gangs(stack), *_priorities(stack)]
     for above, department in stack.walk():
         path = department_path((*above, department))
         found += [*_lending(context, department.allowance, path, weight=None)]
@@ -45,6 +46,13 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
     for chain, team in stack.teams():
         found += _team(context, team, team_path(chain, team))
     return found
+
+
+def _work(stack: Stack) -> Iterator[Violation]:
+    """KAI groups the pods of a JobSet by its own rules, which our gate does not know."""
+    if Work.JOBSET in stack.work:
+        message = "jobset is not queued by KAI here: Muster's gate opens for Ray clusters alone."
+        yield Violation("muster:work", message, f"take it out of the list, or {_TO_KUEUE.split(', or ')[1]}")
 
 
 def _kai_only(stack: Stack) -> Iterator[Violation]:

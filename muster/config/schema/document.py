@@ -12,7 +12,7 @@ from muster.model.stack import Stack
 _REQUIRED: Final = ("cluster", "pools", "departments")
 _ORDER: Final = (
     *(*_REQUIRED, "extends", "priorities", "scheduler", "gangAdmission", "podsReady", "tenancy", "artifacts"),
-    *("ray", "versions", "charts", "image", "images", "kai", "kueue", "observability", "recording"),
+    *("ray", "work", "versions", "charts", "image", "images", "kai", "kueue", "observability", "recording"),
     *("kuberay", "gpuOperator"),
 )
 

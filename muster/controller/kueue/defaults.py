@@ -26,14 +26,13 @@ from muster.model import names
 from muster.model.queuetree import QueueTree, Space
 from muster.model.ray import FIRST_WITH_TOKEN, release_of
 from muster.model.ray_upgrades import Upgrade
+from muster.model.work import QUEUED
 
 Json = dict[str, Any]
 QueueTreeCache = Callable[[], QueueTree]
 
-# Where each kind holds its Ray cluster.
-_CLUSTERS: Final = {"rayjob": ("rayClusterSpec",), "raycluster": (), "rayservice": ("rayClusterConfig",)}
+_KINDS: Final = {each.kind.lower(): each for each in QUEUED}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
-_KINDS: Final = ("rayjob", "raycluster", "rayservice", "job")
 # As the policy of Ray's age reads a version (muster/render/ray.py).
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)(\.|\Z)")
 Path = tuple[str | int, ...]
@@ -256,13 +255,8 @@ def _undisturbed(patch: _Patch, template: _Template) -> None:
 
 def _cluster(body: Json, kind: str) -> tuple[str, ...] | None:
     """The path of the Ray cluster that the object describes; None where it describes none."""
-    if kind not in _CLUSTERS:
-        return None
-    path = ("spec", *_CLUSTERS[kind])
-    at: Any = body
-    for part in path:
-        at = at.get(part) if isinstance(at, dict) else None
-    return path if isinstance(at, dict) else None
+    work = _KINDS[kind]
+    return None if work.ray_cluster(body) is None else tuple(work.cluster.split("."))
 
 
 def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
@@ -290,7 +284,17 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
     template = mapping(body, "spec").get(own)
     if isinstance(template, dict):
         found.append(_Template(name=own, path=("spec", own), body=template))
-    return found
+    return [*found, *_replicated_jobs(body)]
+
+
+def _replicated_jobs(body: Json) -> Iterator[_Template]:
+    """Those of a JobSet."""
+    groups = mapping(body, "spec").get("replicatedJobs")
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        template = mapping(group, "template", "spec").get("template") if isinstance(group, dict) else None
+        if isinstance(template, dict):
+            path = ("spec", "replicatedJobs", index, "template", "spec", "template")
+            yield _Template(name=f"job {group.get('name')}", path=path, body=template)
 
 
 def _ray_templates(spec: Json, path: Path) -> Iterator[_Template]:

@@ -1,6 +1,6 @@
 """The jobs that users submit, cut to what decides whether they can ever run.
 
-Computes the PodSets that Kueue will make of a RayJob, RayCluster, RayService or Job. webhooks.py and
+Computes the PodSets that Kueue will make of each kind of work. webhooks.py and
 limits.py judge them.
 """
 
@@ -92,7 +92,21 @@ class CronJob(Object, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
-KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, CronJob)
+class ReplicatedJob(Partial, frozen=True):
+    name: str = ""
+    replicas: int = 1
+    template: Job = Job()
+
+
+class JobSetSpec(Partial, frozen=True):
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+
+
+class JobSet(Object, frozen=True):
+    spec: JobSetSpec = JobSetSpec()
+
+
+KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, CronJob, JobSet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +142,10 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield _job(obj)
         case CronJob(spec=cron):
             yield _job(cron.job_template)
+        case JobSet(spec=jobs):
+            for group in jobs.replicated_jobs:
+                count = group.replicas * _at_once(group.template.spec)
+                yield _job_pod_set(group.name, count, group.template.spec.template)
 
 
 def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:
@@ -145,9 +163,13 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
 def _job(job: Job) -> JobPodSet:
     """One, as large as the Job runs at a time, or as the least with which Kueue may start it."""
     spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
-    at_once = spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+    at_once = _at_once(spec)
     bound = read_count(least, most_digits=9)
     return _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
+
+
+def _at_once(spec: JobSpec) -> int:
+    return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
 def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bool:

@@ -19,17 +19,11 @@ from muster.live.web import WebError
 from muster.live.why.queue_order import queued_before
 from muster.live.why.queue_state import fetch_inactivity
 from muster.model import names, waiting
+from muster.model.work import QUEUED
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 _PROVISIONING: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
-# Kinds that can own a Workload. A job without a Workload is looked up among these.
-_JOBS: Final = (
-    ("RayJob", "/apis/ray.io/v1", "rayjobs"),
-    ("RayCluster", "/apis/ray.io/v1", "rayclusters"),
-    ("RayService", "/apis/ray.io/v1", "rayservices"),
-    ("Job", "/apis/batch/v1", "jobs"),
-)
 _MAX_EVENTS: Final = 5
 _MAX_MESSAGE: Final = 1000
 
@@ -278,8 +272,8 @@ def _fetch_unqueued(api: Api, namespace: str, name: str) -> JobStatus | None:
 
 
 def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
-    for kind, group, plural in _JOBS:
-        path = f"{group}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
+    for work in QUEUED:
+        path = f"{work.api}/namespaces/{quote(namespace, safe='')}/{work.resource}/{quote(name, safe='')}"
         try:
             found = api.find(path)
         except WebError as error:
@@ -287,7 +281,7 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
                 raise
             continue
         if found is not None:
-            yield _format_unqueued(kind, mapping(found), _fetch_queues(api, namespace))
+            yield _format_unqueued(work.kind, mapping(found), _fetch_queues(api, namespace))
 
 
 def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:

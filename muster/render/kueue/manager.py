@@ -13,15 +13,8 @@ from muster.model.kueue import UNCOUNTED, UsageSharing
 from muster.model.stack import PodsReady, Stack
 from muster.render.manifest import Manifest
 
-# The chart's list also takes in every pod, deployment and statefulset, those of the system included.
-FRAMEWORKS: Final = ("batch/job", "ray.io/rayjob", "ray.io/raycluster", "ray.io/rayservice")
-
-# Reconciles at a time, by kind; Kueue's own figures, and the Ray kinds as many as plain jobs.
+# Reconciles at a time, by kind; Kueue's own figures.
 _CONCURRENCY: Final = {
-    "Job.batch": 5,
-    "RayJob.ray.io": 5,
-    "RayCluster.ray.io": 5,
-    "RayService.ray.io": 5,
     "Workload.kueue.x-k8s.io": 10,
     "LocalQueue.kueue.x-k8s.io": 5,
     "Cohort.kueue.x-k8s.io": 1,
@@ -39,6 +32,7 @@ _CONCURRENT: Final = "ConcurrentAdmission"
 
 def manager_config(stack: Stack) -> Manifest:
     """The Configuration document."""
+    kinds = sorted((kind for kind in stack.work_kinds if kind.is_queued), key=lambda kind: kind.group)
     config: Manifest = {
         "apiVersion": names.KUEUE_CONFIG_API_VERSION,
         "kind": "Configuration",
@@ -47,9 +41,13 @@ def manager_config(stack: Stack) -> Manifest:
         "metrics": {"bindAddress": f":{METRICS_PORT}", "enableClusterQueueResources": True},
         "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        "controller": {"groupKindConcurrency": dict(_CONCURRENCY)},
+        # Every kind of work as many as plain jobs have by Kueue's own default.
+        "controller": {
+            "groupKindConcurrency": {f"{kind.kind}.{kind.group}": 5 for kind in kinds} | _CONCURRENCY
+        },
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": list(FRAMEWORKS)},
+        # The chart's list also takes in every pod, deployment and statefulset, those of the system included.
+        "integrations": {"frameworks": [kind.framework for kind in kinds]},
         # Within team namespaces a job without a queue label is queued too (in LocalQueue `default`), so
         # leaving the label out is no way past the queue; outside of them Kueue touches nothing that does
         # not ask for it.

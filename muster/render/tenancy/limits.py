@@ -15,11 +15,6 @@ from muster.render.manifest import Manifest, manifest
 
 # Kubernetes' names for the keys of the stack file.
 _COUNTED: Final[Mapping[str, str]] = {
-    "rayJobs": "count/rayjobs.ray.io",
-    "rayClusters": "count/rayclusters.ray.io",
-    "rayServices": "count/rayservices.ray.io",
-    "jobs": "count/jobs.batch",
-    "cronJobs": "count/cronjobs.batch",
     "pods": "count/pods",
     "configMaps": "count/configmaps",
     "secrets": "count/secrets",
@@ -39,7 +34,9 @@ def most_objects(stack: Stack) -> Mapping[str, int]:
 
 def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest]:
     most = most_objects(stack)
-    hard = {_COUNTED[word]: format_count(count) for word, count in most.items()}
+    counted = {kind.word: f"count/{kind.resource}.{kind.group}" for kind in stack.work_kinds}
+    counted |= _COUNTED
+    hard = {counted[word]: format_count(count) for word, count in most.items() if word in counted}
     hard |= dict.fromkeys(_OPEN_DOORS, "0")
     defaults = {"type": "Container", "defaultRequest": dict(DEFAULT_REQUEST), "min": dict(LEAST_REQUEST)}
     return [

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import by_group
 from muster.render.manifest import Manifest, manifest
 
 _READ: Final = ["get", "list", "watch"]
@@ -23,7 +24,7 @@ def member_role(stack: Stack) -> Manifest:
         "rbac.authorization.k8s.io/v1",
         "ClusterRole",
         names.MEMBER_ROLE,
-        rules=[*_work(), *queues, *_around()],
+        rules=[*_work(stack), *queues, *_around()],
     )
 
 
@@ -31,11 +32,8 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
     return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
 
 
-def _work() -> list[Rule]:
-    return [
-        _rule("ray.io", ["rayjobs", "rayclusters", "rayservices"], _OWN),
-        _rule("batch", ["jobs", "cronjobs"], _OWN),
-    ]
+def _work(stack: Stack) -> list[Rule]:
+    return [_rule(group, list(resources), _OWN) for group, resources in by_group(stack.work_kinds).items()]
 
 
 def _kueue() -> list[Rule]:

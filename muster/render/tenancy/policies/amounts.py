@@ -35,12 +35,19 @@ def faults() -> str:
 
 
 def too_many(when: str, most: int) -> str:
-    """Whether work has more pods at a time than `most`; with the words `job` and `cluster` of a state. A
+    """Whether work has more pods at a time than `most`, by the words `job`, `jobs` and `cluster`. A
     factor is compared first, so that no product overflows.
     """
     hosts, replicas = "group.?numOfHosts.orValue(1)", "group.?replicas.orValue(1)"
     groups = f"variables.cluster{when}.?workerGroupSpecs.orValue([])"
+    jobs, each, at_once = (
+        f"variables.jobs{when}",
+        "group.?replicas.orValue(1)",
+        "group.?template.?spec.?parallelism.orValue(1)",
+    )
     return (
+        f"{jobs}.exists(group, {each} > {most} || {at_once} > {most}) || "
+        f"{jobs}.map(group, {each} * {at_once}).sum() > {most} || "
         f"variables.job{when}.?spec.?parallelism.orValue(1) > {most} || "
         f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most}) || "
         f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}"

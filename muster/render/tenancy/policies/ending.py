@@ -9,15 +9,15 @@ refused.
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.model.work import QUEUED, WORK
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import TRUSTED, quoted
 
 # Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _KUEUE: Final = "kueue.x-k8s.io/"
 # Each of their pods would run on outside of any queue. What a CronJob has made is queued by itself.
-_OWNERS: Final = ("jobs", "rayjobs", "rayclusters", "rayservices")
+_OWNERS: Final = tuple(each.resource for each in QUEUED)
 _ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 
 
@@ -29,10 +29,7 @@ def ending(stack: Stack) -> Policy:
             " nodes with it."
         ),
         kinds=(
-            *(
-                Kinds(group=kinds.group, resources=kinds.resources, operations=_ALL_WRITES)
-                for kinds in pod_templates.KINDS
-            ),
+            *kinds_of(WORK, operations=_ALL_WRITES),
             Kinds(group="", resources=("pods",), operations=_ALL_WRITES),
             # A finalizer on one of them keeps the namespace of a team that is removed.
             Kinds(group="", resources=("configmaps", "secrets")),

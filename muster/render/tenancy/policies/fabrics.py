@@ -15,7 +15,7 @@ from muster.model.pools import Pool
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM
 
 NAME: Final = "muster-fabric"
 _KINDS: Final = tuple(
@@ -54,7 +54,7 @@ def fabrics(stack: Stack) -> Policy | None:
             "could. A warning: the job runs."
         ),
         kinds=_KINDS,
-        unless=(("made-by-kuberay", MADE_BY_KUBERAY), ("made-by-the-system", SYSTEM)),
+        unless=(("made-for-work", MADE_FOR_WORK), ("made-by-the-system", SYSTEM)),
         words=(
             pod_templates.JOB_PATH,
             ("clusterPath", pod_templates.CLUSTER_PATH),

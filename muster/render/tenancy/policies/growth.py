@@ -12,15 +12,12 @@ for ever.
 from typing import Final
 
 from muster.model import names
+from muster.model.work import QUEUED
 from muster.render.tenancy.policies import elastic, pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import owned_by_ray
 from muster.render.tenancy.policies.work import UNLESS
 
-_KINDS: Final = (
-    Kinds(group="batch", resources=("jobs",), operations=("UPDATE",)),
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)),
-)
 _PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"
 _FIX: Final = "For more, create a new ' + object.kind + ' of that size"
 # Kueue adds the gate only to what is elastic when it is created.
@@ -42,7 +39,7 @@ def growth() -> Policy:
             "Kueue counts a job when it admits it. What runs must not become larger than that before it"
             " is counted again."
         ),
-        kinds=_KINDS,
+        kinds=kinds_of(QUEUED, operations=("UPDATE",)),
         # A cluster that was made for another Ray object is not changed by a tenant at all (owners.py).
         unless=(*UNLESS, ("made-for-another", owned_by_ray("oldObject"))),
         words=(
@@ -55,7 +52,7 @@ def growth() -> Policy:
             ("grown", _grown()),
             *elastic.words(),
         ),
-        rules=(*elastic.rules(), _parallelism(), _replicas(), _resources(), elastic.becomes()),
+        rules=(*elastic.rules(), _parallelism(), _jobs(), _replicas(), _resources(), elastic.becomes()),
     )
 
 
@@ -64,7 +61,7 @@ def _ran() -> str:
     afterwards, but makes another one for each retry: one that is elastic is not stopped before that.
     """
     return (
-        "!(request.resource.resource in ['jobs', 'rayjobs'] ? oldObject.spec.?suspend : "
+        "!(request.resource.resource in ['jobs', 'jobsets', 'rayjobs'] ? oldObject.spec.?suspend : "
         "variables.clusterBefore.?suspend).orValue(false) && "
         "(request.resource.resource != 'rayjobs' || variables.elastic)"
     )
@@ -78,6 +75,16 @@ def _parallelism() -> Rule:
         message=f"'Job ' + object.metadata.name + ' is running, and the number of pods that its queue "
         f"counted is "
         f"' + string({before}) + '; keep or lower spec.parallelism and spec.completions. {_FIX}'",
+    )
+
+
+def _jobs() -> Rule:
+    """JobSet's own webhook keeps them as they are; this rule needs no process."""
+    return Rule(
+        holds="request.resource.resource != 'jobsets' || !variables.ran || "
+        "variables.jobs == variables.jobsBefore",
+        message=f"'JobSet ' + object.metadata.name + ' is running, and its queue counted its pods; leave "
+        f"spec.replicatedJobs as it is. {_FIX}'",
     )
 
 
@@ -110,7 +117,7 @@ def _resources() -> Rule:
     one are judged in elastic.py, and a running Job's template is left by the API server as it is.
     """
     return Rule(
-        holds="!variables.ran || variables.elastic || request.resource.resource == 'jobs' || "
+        holds="!variables.ran || variables.elastic || request.resource.resource in ['jobs', 'jobsets'] || "
         "variables.resized.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
         f"resources of its pods; do not change them in ' + variables.resized[0] + '. {_FIX}'",

@@ -9,15 +9,17 @@ an empty one neither the job nor its pods end.
 from typing import Final
 
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import FOR_MEMBERS, WORK, by_group
 from muster.render.tenancy.policies.pod_templates import BEFORE, JOB_PATH
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.scalers import IS_SCALER
 from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
 
 _ALL: Final = ("CREATE", "UPDATE", "DELETE")
 _CHANGES: Final = ("UPDATE", "DELETE")
 # A RayJob that a RayCronJob made is queued by itself, and its team ends it.
-_MAKERS: Final = ("RayJob", "RayCluster", "RayService")
+_MAKERS: Final = tuple(each.kind for each in WORK if each.is_queued and each.group != "batch")
+_GROUPS: Final = tuple(group for group in by_group(WORK) if group != "batch")
 
 
 def owners(stack: Stack) -> Policy:
@@ -28,8 +30,7 @@ def owners(stack: Stack) -> Policy:
             "work. Only that controller changes it."
         ),
         kinds=(
-            Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=_ALL),
-            Kinds(group="batch", resources=("jobs", "cronjobs"), operations=_ALL),
+            *kinds_of(FOR_MEMBERS, operations=_ALL),
             Kinds(group="", resources=("secrets", "services", "serviceaccounts"), operations=_CHANGES),
         ),
         unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
@@ -39,7 +40,8 @@ def owners(stack: Stack) -> Policy:
             (
                 "makers",
                 "variables.before.metadata.?ownerReferences.orValue([]).filter(owner, "
-                "owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/') && "
+                "owner.?controller.orValue(false) && "
+                f"owner.apiVersion.split('/')[0] in {quoted(_GROUPS)} && "
                 f"owner.kind in {quoted(_MAKERS)})",
             ),
         ),

@@ -6,21 +6,18 @@ A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
 from collections.abc import Sequence
 from typing import Final
 
-from muster.render.tenancy.policies.policy import Kinds
+from muster.model.work import WORK
+from muster.render.tenancy.policies.policy import kinds_of
 
-KINDS: Final = (
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),
-    Kinds(group="batch", resources=("jobs", "cronjobs")),
-)
+KINDS: Final = kinds_of(WORK)
 
 BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
 # For a CronJob a message names the field within its Job.
 JOB_PATH: Final = ("jobPath", "request.resource.resource == 'cronjobs' ? 'spec.jobTemplate.' : ''")
 # Where each of Ray's kinds has its cluster.
 CLUSTER_PATH: Final = (
-    "request.resource.resource == 'rayclusters' ? 'spec' : "
-    "request.resource.resource == 'rayjobs' ? 'spec.rayClusterSpec' : "
-    "request.resource.resource == 'rayservices' ? 'spec.rayClusterConfig' : 'spec.jobTemplate.rayClusterSpec'"
+    f"{{{', '.join(f'{each.resource!r}: {each.cluster!r}' for each in WORK if each.cluster)}}}"
+    "[?request.resource.resource].orValue('')"
 )
 _SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
 
@@ -65,13 +62,23 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
         f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
         "{'path': dyn(variables.clusterPath + '.workerGroupSpecs of ' + group.?groupName.orValue('')), "
         "'template': dyn(group.template)})",
+        f"variables.jobs{when}.filter(group, group.?template.?spec.?template.hasValue()).map(group, "
+        "{'path': dyn('spec.replicatedJobs of ' + group.?name.orValue('') + ': template.spec.template'), "
+        "'template': dyn(group.template.spec.template)})",
     )
     return [
         (f"job{when}", job(of)),
+        jobs_word(when, of),
         cluster_word(when, of),
         (f"parts{when}", " + ".join(parts)),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
     ]
+
+
+def jobs_word(when: str, of: str) -> tuple[str, str]:
+    """The groups of batch jobs of a JobSet; none of any other kind."""
+    is_set = "request.resource.resource == 'jobsets'"
+    return f"jobs{when}", f"{is_set} ? dyn({of}.spec.?replicatedJobs.orValue([])) : dyn([])"
 
 
 def _part(found: str, template: str, path: str) -> str:

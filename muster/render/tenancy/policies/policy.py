@@ -5,18 +5,20 @@ evaluates them, so that no process of ours has to run. Each reads a team's setti
 its Namespace, so there are as many policies for a thousand teams as for one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.model import names
 from muster.model.tenancy import TenancyMode
+from muster.model.work import WorkKind, by_group
 from muster.render.manifest import Manifest, manifest
 
 _API: Final = "admissionregistration.k8s.io/v1"
 _ACTIONS: Final = {TenancyMode.ENFORCE: ["Deny"], TenancyMode.WARN: ["Warn", "Audit"]}
 
 Operation = str
+_WRITES: Final = ("CREATE", "UPDATE")
 
 METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 """What clients write of an object's metadata. A patch that changes nothing is none, and the API server writes
@@ -53,7 +55,7 @@ class Kinds:
 
     group: str
     resources: tuple[str, ...]
-    operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    operations: tuple[Operation, ...] = _WRITES
 
     def rule(self) -> dict[str, Any]:
         return {
@@ -63,6 +65,16 @@ class Kinds:
             "resources": list(self.resources),
             "scope": "*",
         }
+
+
+def kinds_of(
+    work: Iterable[WorkKind], *, operations: tuple[Operation, ...] = _WRITES, part: str = ""
+) -> tuple[Kinds, ...]:
+    """Kinds of work, by API group. `part`: a subresource of each in its place, such as `/status`."""
+    return tuple(
+        Kinds(group=group, resources=tuple(f"{each}{part}" for each in resources), operations=operations)
+        for group, resources in by_group(work).items()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

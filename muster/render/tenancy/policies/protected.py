@@ -7,7 +7,8 @@ a user has the cluster's `edit` role, and for the labels and annotations of a te
 from typing import Final
 
 from muster.model import names
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.model.work import WORK
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import ADMINISTRATOR, KUBELETS, SYSTEM, TRUSTED
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
@@ -23,12 +24,7 @@ _INSTEAD: Final = {
     "endpoints": _SELECTED,
     "endpointslices": _SELECTED,
     "services": "controllers of the cluster write the status; change spec of the Service",
-    "rayjobs": _REPORTED,
-    "rayclusters": _REPORTED,
-    "rayservices": _REPORTED,
-    "raycronjobs": _REPORTED,
-    "jobs": _REPORTED,
-    "cronjobs": _REPORTED,
+    **{each.resource: _REPORTED for each in WORK},
     "pods": "their controllers, the scheduler and the nodes write them; change the job, whose queue counts "
     "it anew, and remove annotation ray.io/ippr from a Ray cluster",
     "bindings": "the scheduler binds pods; submit a job with a queue",
@@ -63,17 +59,7 @@ def protected() -> Policy:
             Kinds(group="discovery.k8s.io", resources=("endpointslices",), operations=_WRITES),
             # Kueue, KubeRay and the job controller believe what a status reports: a job that says it has
             # ended gives its quota back, and its pods go on.
-            Kinds(
-                group="ray.io",
-                resources=(
-                    "rayjobs/status",
-                    "rayclusters/status",
-                    "rayservices/status",
-                    "raycronjobs/status",
-                ),
-                operations=_WRITES,
-            ),
-            Kinds(group="batch", resources=("jobs/status", "cronjobs/status"), operations=_WRITES),
+            *kinds_of(WORK, operations=_WRITES, part="/status"),
             # A pod that binds itself passes the scheduler, and one that is resized outgrows its quota.
             Kinds(
                 group="",

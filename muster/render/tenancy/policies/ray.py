@@ -7,8 +7,9 @@ cluster, which with Kueue never starts.
 
 from muster.model import names, ray_groups, ray_scaling, ray_submission, ray_upgrades
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import RAY
 from muster.render.tenancy.policies.pod_templates import BEFORE, ray_spec
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.work import UNLESS
 
 
@@ -18,7 +19,7 @@ def ray(stack: Stack) -> Policy:
         purpose=(
             "A Ray cluster takes no more than its queue counted, and a RayJob has a cluster of its own."
         ),
-        kinds=(Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),),
+        kinds=kinds_of(RAY),
         unless=UNLESS,
         words=(
             ("cluster", f"dyn({ray_spec('object')})"),

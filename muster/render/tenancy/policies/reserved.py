@@ -12,7 +12,7 @@ from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, TRUSTED, quoted
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, TRUSTED, quoted
 
 _OURS: Final = f"{names.GROUP}/"
 # Tenants choose a pool by it, and the webhook adds it to their work (KAI).
@@ -78,7 +78,7 @@ def reserved(stack: Stack) -> Policy:
             Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),
             Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
         ),
-        unless=(*TRUSTED, ("made-by-kuberay", MADE_BY_KUBERAY)),
+        unless=(*TRUSTED, ("made-for-work", MADE_FOR_WORK)),
         words=(*words, ("taken", _taken(_RESERVED.format(kai=f" || {_KAI_WRITES}" if is_kai else "")))),
         rules=(_keys(is_kai=is_kai), _name()),
     )

@@ -11,8 +11,9 @@ from typing import Final
 from muster.model import names, ray_upgrades
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
+from muster.model.work import FOR_MEMBERS, RAY
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault
+from muster.render.tenancy.policies.policy import Policy, Rule, fault, kinds_of
 from muster.render.tenancy.policies.ray import never_counted
 from muster.render.tenancy.policies.work import UNLESS, listed, stopping
 
@@ -29,8 +30,6 @@ _LONGEST_POD_SET: Final = 63
 MOST_POD_SETS: Final = 18
 """Kueue 0.19 takes no Workload with more (v1beta2 CRD, spec.podSets)."""
 
-_RAY: Final = Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"))
-_BATCH: Final = Kinds(group="batch", resources=("jobs", "cronjobs"))
 _IS_RAY_JOB: Final = "request.resource.resource == 'rayjobs'"
 _SELECTS: Final = "{of}.spec.?clusterSelector.orValue(dyn({{}})).size() > 0"
 # A pod of its own submits in this mode, which is KubeRay's default.
@@ -59,7 +58,7 @@ def reviews(stack: Stack) -> Policy:
             "Work that could never start, or never be stopped, would wait forever. In force in every "
             "tenancy mode."
         ),
-        kinds=(_RAY,) if is_enforced else (_RAY, _BATCH),
+        kinds=kinds_of(RAY if is_enforced else FOR_MEMBERS),
         unless=(*UNLESS, ("made-for-another", _IS_MADE)),
         words=(
             *words,

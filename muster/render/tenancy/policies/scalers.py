@@ -8,7 +8,8 @@ could change the images, commands and queues of the team's other clusters.
 
 from typing import Final
 
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
+from muster.model.work import RAY
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of, same_metadata
 from muster.render.tenancy.policies.who import quoted
 
 # An account of the namespace that may change Ray clusters and may not create any. Members may do both.
@@ -29,11 +30,7 @@ def scalers() -> Policy:
             "KubeRay gives the account of a Ray cluster's autoscaler a right on every RayCluster of the"
             " namespace. It may scale only its own."
         ),
-        kinds=(
-            Kinds(
-                group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("UPDATE",)
-            ),
-        ),
+        kinds=kinds_of(RAY, operations=("UPDATE",)),
         unless=(("not-an-autoscaler", f"!({IS_SCALER})"),),
         words=(
             ("now", "dyn(object)"),

@@ -9,8 +9,9 @@ its author reads the refusal, and as Services, regardless of who writes them.
 from typing import Final
 
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import WORK
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, ray_spec
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import (
     ADMINISTRATOR,
     EVERYWHERE,
@@ -72,7 +73,7 @@ def ray_services(stack: Stack) -> Policy:
             "KubeRay makes Services as a Ray object describes them. They have no address or port "
             "outside of the cluster."
         ),
-        kinds=(Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),),
+        kinds=kinds_of(each for each in WORK if each.is_ray),
         unless=UNLESS,
         words=(
             *words,

@@ -10,10 +10,11 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
+from muster.model.work import WORK, by_group
 from muster.render.tenancy.limits import most_objects
 from muster.render.tenancy.policies import amounts, pod_templates
 from muster.render.tenancy.policies.policy import METADATA, Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import TRUSTED
+from muster.render.tenancy.policies.who import TRUSTED, quoted
 
 _KINDS: Final = (
     *pod_templates.KINDS,
@@ -52,7 +53,8 @@ def sizes(stack: Stack) -> Policy:
                 holds="!variables.tooMany || variables.tooManyBefore",
                 message="object.kind + ' ' + object.metadata.name + ' has more than the "
                 f"{pods} pods that its namespace holds; lower ' + (request.resource.group == 'batch' ? "
-                "variables.jobPath + 'spec.parallelism' : 'replicas and numOfHosts of its worker groups')",
+                "variables.jobPath + 'spec.parallelism' : request.resource.group == 'ray.io' ? "
+                "'replicas and numOfHosts of its worker groups' : 'replicas and parallelism of its jobs')",
             ),
             Rule(
                 holds=f"variables.bytes <= variables.most * {KIB} || "
@@ -68,9 +70,10 @@ def sizes(stack: Stack) -> Policy:
 
 def _pods_words(when: str, of: str, most: int) -> tuple[tuple[str, str], ...]:
     """ConfigMaps and Secrets have no pods."""
-    is_work = "request.resource.group in ['batch', 'ray.io']"
+    is_work = f"request.resource.group in {quoted(tuple(by_group(WORK)))}"
     return (
         (f"job{when}", pod_templates.job(of)),
+        pod_templates.jobs_word(when, of),
         pod_templates.cluster_word(when, of),
         (f"tooMany{when}", f"{is_work} && ({amounts.too_many(when, most)})"),
     )

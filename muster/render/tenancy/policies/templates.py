@@ -18,7 +18,11 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 # The API server computes it from the class, and refuses a pod that names another one.
 _PREEMPTING: Final = "PreemptLowerPriority"
 # Controllers run the work that names them, or none.
-_CONTROLLERS: Final = ("kubernetes.io/job-controller", "ray.io/kuberay-operator")
+_CONTROLLERS: Final = (
+    "kubernetes.io/job-controller",
+    "ray.io/kuberay-operator",
+    "jobset.sigs.k8s.io/jobset-controller",
+)
 _SUBMITTER: Final = "'spec.submitterPodTemplate, which is needed here'"
 _SIDECAR: Final = "'the container of submissionMode SidecarMode, which has no securityContext: use HTTPMode'"
 
@@ -164,7 +168,8 @@ def _stuck(stack: Stack) -> str:
 
 def _managers(when: str) -> str:
     return (
-        f"[variables.job{when}.?spec.?managedBy, variables.cluster{when}.?managedBy]"
+        f"([variables.job{when}.?spec.?managedBy, variables.cluster{when}.?managedBy] + "
+        f"variables.jobs{when}.map(group, group.?template.?spec.?managedBy))"
         ".filter(each, each.hasValue()).map(each, each.value())"
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model import names
+from muster.model.work import RAY, WORK, Work
 
 # Kueue, KubeRay, KAI, Muster's controller, and those of the cluster have their accounts in these namespaces,
 # in which tenants have no rights.
@@ -11,6 +12,7 @@ _SYSTEM: Final = (
     "kube-system",
     names.KUEUE_NAMESPACE,
     names.RAY_NAMESPACE,
+    names.JOBSET_NAMESPACE,
     names.KAI_NAMESPACE,
     names.SYSTEM_NAMESPACE,
 )
@@ -64,18 +66,27 @@ TRUSTED: Final = (
 KUBELETS: Final = ("a-kubelet", NODES)
 
 
-def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
-    """Whether KubeRay made it for a Ray object, of one of these kinds where any are named."""
+def owned(of: str, *, by: str, kinds: Sequence[str] = ()) -> str:
+    """Whether an object of the API group `by` controls it, of one of these kinds where any are named."""
     named = f" && owner.kind in {quoted(kinds)}" if kinds else ""
     return (
         f"{of}.metadata.?ownerReferences.orValue([]).exists(owner, "
-        f"owner.?controller.orValue(false) && owner.apiVersion.startsWith('ray.io/'){named})"
+        f"owner.?controller.orValue(false) && owner.apiVersion.startsWith('{by}'){named})"
     )
 
 
-# A RayCluster or submitter Job that KubeRay makes for an object that was checked; its owner counts.
-MADE_BY_KUBERAY: Final = (
-    f"{KUBERAY} && {owned_by_ray('object', kinds=('RayJob', 'RayService', 'RayCluster'))}"
+def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
+    """Whether KubeRay made it for a Ray object."""
+    return owned(of, by="ray.io/", kinds=kinds)
+
+
+_JOBSET: Final = next(each for each in WORK if each.family is Work.JOBSET)
+# A RayCluster or submitter Job that KubeRay makes for an object that was checked, or a Job of a JobSet; its
+# owner counts.
+MADE_FOR_WORK: Final = (
+    f"({KUBERAY} && {owned_by_ray('object', kinds=tuple(each.kind for each in RAY))}) || "
+    f"({accounts_of(names.JOBSET_NAMESPACE)} && "
+    f"{owned('object', by=f'{_JOBSET.group}/', kinds=(_JOBSET.kind,))})"
 )
 # KubeRay, which on a cluster that had one may have its account in another namespace.
 BY_KUBERAY: Final = f"{KUBERAY} || (request.operation == 'CREATE' && {owned_by_ray('object')})"

@@ -11,9 +11,10 @@ from typing import Final
 from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import FOR_MEMBERS
 from muster.render.tenancy.policies import gpus, pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_BY_KUBERAY, SYSTEM, quoted
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
+from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_FOR_WORK, SYSTEM, quoted
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 
@@ -28,13 +29,8 @@ _CONSUMING: Final = (
 # KAI accepts a group that a pod names itself without checking a queue.
 _GROUPING: Final = ("kai.scheduler/skip-podgrouper", "pod-group-name")
 
-_KINDS: Final = (
-    Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices")),
-    Kinds(group="batch", resources=("jobs", "cronjobs")),
-)
-
 UNLESS: Final = (
-    ("made-by-kuberay", MADE_BY_KUBERAY),
+    ("made-for-work", MADE_FOR_WORK),
     ("changed-by-the-system", f"request.operation == 'UPDATE' && {SYSTEM}"),
 )
 
@@ -43,10 +39,10 @@ def work(stack: Stack) -> Policy:
     return Policy(
         name="muster-work",
         purpose="Work uses a queue and a priority of its team, cannot admit itself, and can be stopped.",
-        kinds=_KINDS,
+        kinds=kinds_of(FOR_MEMBERS),
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), stopping()),
+        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), _claims(), stopping()),
     )
 
 
@@ -230,6 +226,16 @@ def _starting() -> tuple[Rule, ...]:
             holds=f"request.resource.resource == 'cronjobs' || !{before} || {now} || {ADMINISTRATOR}",
             message="'queued work starts when its queue admits it; leave spec.suspend as it is'",
         ),
+    )
+
+
+def _claims() -> Rule:
+    """JobSet's controller creates them, by no rule of the team's volumes (JobSet 0.12.0, jobset_types.go)."""
+    return Rule(
+        holds="request.resource.resource != 'jobsets' || "
+        "object.spec.?volumeClaimPolicies.orValue([]).size() == 0",
+        message="'volumes of a team come from the stack; remove spec.volumeClaimPolicies, and mount a "
+        "claim of the team'",
     )
 
 

@@ -1,0 +1,160 @@
+"""JobSets with their real controller and Kueue: a gang of a driver and two shapes, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from muster.config import load
+from muster.local.envtest import ControlPlane
+from muster.local.envtest.process import Process, free_port
+from muster.model import names
+from tests import built
+from tests.integration.kueue_api.conftest import world_of
+from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.works import plain, with_gpu
+from tests.integration.kueue_api.world import JOBS, PODS, REQUESTS, STACK, TEAM, World, is_outside
+from tests.waiting import PATIENCE, eventually
+
+Object = dict[str, Any]
+
+SETS: Final = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{TEAM}/jobsets"
+_DRIVER, _L4, _H100 = "driver", "l4-workers", "h100-workers"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A plane whose stack serves JobSets."""
+    programs = built.programs(("jobset",), ("jobset-config",))
+    stack = tmp_path_factory.mktemp("stack") / "Pulumi.sets.yaml"
+    written = yaml.safe_load(STACK.read_text())
+    written["config"]["muster:work"] = ["ray", "job", "jobset"]
+    stack.write_text(yaml.safe_dump(written))
+    with world_of(load(stack), tmp_path_factory.mktemp("sets")) as world:
+        world.plane.define(programs.kinds("jobset-config", below="crd/bases"))
+        world.begin()
+        with _controller(world.plane, programs.program("jobset")):
+            yield world
+
+
+@contextmanager
+def _controller(plane: ControlPlane, program: str) -> Iterator[None]:
+    """JobSet's own, without its webhooks: `_gang` sets what they would fill in."""
+    health, port = free_port(), free_port()
+    config = plane.folder / "jobset.yaml"
+    settings = {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(plane.folder / "kueue/certificates")},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+    }
+    config.write_text(yaml.safe_dump(settings))
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    argv = [program, f"--config={config}"]
+    process = Process("jobset", argv, log=plane.folder / "jobset.log", environment=environment)
+    process.start()
+    try:
+        process.await_(lambda: _is_ready(health), seconds=PATIENCE)
+        yield
+    finally:
+        process.kill()
+
+
+def _is_ready(port: int) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        return bool(answer.status == 200)
+
+
+def _gang(name: str) -> Object:
+    """A driver without a GPU, and two and three workers of two shapes."""
+    shapes = ((_DRIVER, plain(), 1), (_L4, with_gpu("l4"), 2), (_H100, with_gpu("h100"), 3))
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": name,
+            "namespace": TEAM,
+            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
+        },
+        "spec": {
+            "suspend": True,
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "successPolicy": {"operator": "All"},
+            "failurePolicy": {"maxRestarts": 2},
+            "replicatedJobs": [_job(*shape) for shape in shapes],
+        },
+    }
+
+
+def _job(name: str, spec: Object, count: int) -> Object:
+    job = {"parallelism": count, "completions": count, "completionMode": "Indexed", "backoffLimit": 0}
+    template = {"spec": {"restartPolicy": "Never", **spec}}
+    return {"name": name, "replicas": 1, "template": {"spec": {**job, "template": template}}}
+
+
+@pytest.fixture
+def world(sets: World) -> Iterator[World]:
+    yield sets
+    for item in sets.items(SETS):
+        sets.delete(f"{SETS}/{item['metadata']['name']}")
+    eventually("no JobSet is left", lambda: not sets.items(SETS))
+    sets.clear()
+
+
+def _is_suspended(world: World, name: str) -> bool:
+    return bool(world.plane.call("GET", f"{SETS}/{name}")["spec"].get("suspend"))
+
+
+def test_a_gang_of_two_shapes_asks_for_both_and_starts_when_both_are_there(world: World) -> None:
+    with world.manager():
+        apply(world.plane, _gang("train"))
+        (first,) = eventually("the scarcer shape is asked for", partial(world.asked, "train"))
+        world.provision(first)
+        (second,) = eventually("the other one is asked for", partial(world.asked, "train", first))
+        assert [_count(first), _count(second)] == [3, 2]
+        assert _is_suspended(world, "train")
+        world.provision(second)
+        world.wait_until_runs("train")
+        eventually("its Jobs run", lambda: _at_work(world) == [1, 2, 3])
+
+
+def test_a_gang_with_half_of_its_nodes_starts_no_pod_and_gives_them_back(world: World) -> None:
+    with world.manager():
+        apply(world.plane, _gang("half"))
+        (first,) = eventually("the scarcer shape is asked for", partial(world.asked, "half"))
+        world.provision(first)
+        (second,) = eventually("the other one is asked for", partial(world.asked, "half", first))
+        world.answer(second, "Failed")
+        eventually("it waits outside of the quota", lambda: is_outside(world.workload("half")))
+        eventually("both requests are gone", lambda: not {*_names(first, second)} & {*_left(world)})
+        assert _is_suspended(world, "half")
+        assert _at_work(world) == []
+        assert world.items(PODS) == []
+
+
+def _at_work(world: World) -> list[int]:
+    jobs = (each["spec"] for each in world.items(JOBS))
+    return sorted(job["parallelism"] for job in jobs if not job.get("suspend"))
+
+
+def _names(*items: Object) -> list[str]:
+    return [each["metadata"]["name"] for each in items]
+
+
+def _left(world: World) -> list[str]:
+    return _names(*world.items(REQUESTS))
+
+
+def _count(request: Object) -> int:
+    return sum(each["count"] for each in request["spec"]["podSets"])
