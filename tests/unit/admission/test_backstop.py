@@ -52,7 +52,7 @@ FOREIGN: Final = "team-b"
 LONGEST: Final = PATIENCE + max(GRACES) + KEPT + SPARED + 4 * PERIOD
 _API: Final = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2", "ReplicaSet": "apps/v1"}
 _OUR_KINDS: Final = ("job", "rayjob", "cluster", "elastic", "placeholder", "deployment", "bare")
-_FOREIGN_KINDS: Final = ("jobset", "pods")
+_FOREIGN_KINDS: Final = ("jobset", "trainjob", "pods")
 
 
 @dataclass(slots=True, eq=False)
@@ -213,6 +213,7 @@ class Plane:
             "cluster": ["RayCluster"],
             "elastic": ["RayCluster"],
             "jobset": ["Job", "JobSet"],
+            "trainjob": ["Job", "JobSet", "TrainJob"],
             "deployment": ["ReplicaSet"],
         }.get(kind, [])
         work.chain = [self._reference(each, namespace) for each in uppers]
@@ -377,19 +378,10 @@ class Plane:
 
     def is_spared(self, work: Work) -> bool:
         """Whose work it is cannot be known where other kinds have quota."""
-        tops = [*(each.kind for each in work.chain), ""]
-        foreign = any(w.kind in _FOREIGN_KINDS and w.lost is None for w in self.works)
-        return (
-            work.namespace == FOREIGN
-            and foreign
-            and tops[-2 if work.chain else -1]
-            not in (
-                "Job",
-                "RayCluster",
-                "RayJob",
-                "RayService",
-            )
-        )
+        foreign = any(each.kind in _FOREIGN_KINDS and each.lost is None for each in self.works)
+        top = next((each.kind for each in reversed(work.chain[:2])), "Pod")
+        is_ours = top in ("Job", "RayCluster", "RayJob", "RayService")
+        return work.namespace == FOREIGN and foreign and not is_ours
 
 
 def _pod(
