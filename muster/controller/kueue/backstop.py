@@ -24,7 +24,7 @@ from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import Pod, PodSpec, Reported
 from muster.controller.kube import decoding
 from muster.controller.kube.client import Client, Selection
-from muster.controller.kube.errors import Conflict, KubeError, NotFound
+from muster.controller.kube.errors import ApiError, KubeError, NotFound
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource, T
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.runtime.events import EventRecorder, Reference
@@ -79,6 +79,8 @@ class Standing(Enum):
     FINISHED = "finished"
     """Its quota went back because it has finished: KubeRay keeps its cluster for a while."""
     NOTHING = "nothing"
+    UNQUEUED = "unqueued"
+    """Nothing, and no Workload is known for it."""
 
 
 Workloads = Mapping[str, Sequence[Workload | Reported]]
@@ -98,7 +100,7 @@ def standing(chain: Iterable[str], workloads: Workloads) -> Standing:
                 return Standing.QUOTA
             is_over = all(each.status.holds("Finished") for each in found)
             return Standing.FINISHED if is_over else Standing.NOTHING
-    return Standing.NOTHING
+    return Standing.UNQUEUED
 
 
 def has_quota(workload: Workload | Reported) -> bool:
@@ -199,7 +201,7 @@ class Backstop:
         for namespace, found in due.items():
             try:
                 left += await self._end(namespace, found[:MOST]) + len(found[MOST:])
-            except KubeError as error:
+            except (KubeError, msgspec.MsgspecError) as error:
                 left += len(found)
                 self._log.warning("pods without quota stay", namespace=namespace, error=str(error))
         self._metrics.pods_without_quota.set(left)
@@ -257,7 +259,8 @@ class Backstop:
         for pod in pods:
             found = standing(chains[pod.metadata.uid], workloads)
             kind = next((each.kind for each in reversed(owners[pod.metadata.uid]) if each), "Pod")
-            if found is Standing.QUOTA or (is_foreign and kind not in _QUEUED):
+            is_unknown = found is Standing.UNQUEUED and kind not in _QUEUED
+            if found is Standing.QUOTA or (is_foreign and is_unknown):
                 self._groups[_group_of(pod)].spared_until = self._clock() + SPARED
             else:
                 left += not await self._delete(pod, found)
@@ -305,7 +308,8 @@ class Backstop:
             await self._client.delete(LIVE_POD, pod.key, uid=meta.uid, resource_version=meta.resource_version)
         except NotFound:
             return True
-        except Conflict:
+        except ApiError as error:  # A conflict, or a webhook: other pods of the namespace go on.
+            self._log.warning("pods without quota stay", pod=str(pod.key), error=str(error))
             return False
         self._report(live, without)
         return True

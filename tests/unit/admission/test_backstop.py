@@ -381,7 +381,14 @@ class Plane:
         foreign = any(each.kind in _FOREIGN_KINDS and each.lost is None for each in self.works)
         top = next((each.kind for each in reversed(work.chain[:2])), "Pod")
         is_ours = top in ("Job", "RayCluster", "RayJob", "RayService")
-        return work.namespace == FOREIGN and foreign and not is_ours
+        uids = {*(each.uid for each in work.chain[:2]), *(f"uid-{name}" for name in work.pods)}
+        is_queued = any(
+            owner.uid in uids
+            for (kind, _), each in self.objects.items()
+            if kind == "Workload"
+            for owner in each.metadata.owner_references
+        )
+        return work.namespace == FOREIGN and foreign and not is_ours and not is_queued
 
 
 def _pod(
