@@ -48,11 +48,12 @@ def test_pods_that_outlive_their_quota_go_and_those_with_quota_stay(world: World
 
 
 def test_the_account_deletes_no_other_pods(world: World) -> None:
-    for name, spec in (("plain", plain()), ("with-gpu", with_gpu("l4"))):
+    for name, spec in (("plain", plain()), ("waits", with_gpu("l4")), ("runs", with_gpu("l4"))):
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TEAM}}
-        apply(world.plane, body | {"spec": spec})
+        node = {"nodeName": "cpu-0"} if name != "waits" else {}
+        apply(world.plane, body | {"spec": spec | node | {"terminationGracePeriodSeconds": 0}})
         code = attack(world.plane, "DELETE", f"{PODS}/{name}", {}, account=gang_authority.MANAGER)
-        assert code == (200 if name == "with-gpu" else 403), name
+        assert code == (200 if name == "runs" else 403), name
         world.delete(f"{PODS}/{name}")
 
 

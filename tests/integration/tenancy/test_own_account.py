@@ -290,7 +290,7 @@ def test_of_running_pods_it_deletes_those_of_teams_that_have_devices(
     answer = world.controllers["ours"].delete(body)
     assert answer.is_allowed is is_allowed, answer.message
     if not is_allowed:
-        assert "and pods with devices, in namespaces of teams" in answer.message
+        assert "and pods with devices on nodes, in namespaces of teams" in answer.message
 
 
 # Ray clusters

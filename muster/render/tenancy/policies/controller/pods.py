@@ -121,7 +121,8 @@ def _delete(stack: Stack) -> Rule:
     ray = f"{_UNBOUND} && {ray}"
     if stack.deletes_without_quota:
         # Whether their work has quota no policy can see: the manager reads it before each deletion.
-        ray, what = f"({ray} || {MANAGER} && ({gpus.asked('oldObject')}))", f"{what}, and pods with devices"
+        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({gpus.asked('oldObject')}))"
+        what = f"{what}, and pods with devices on nodes"
     return Rule(
         holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {ray})",
         message=f"'of pods this account deletes {what}, in namespaces of teams'",
