@@ -20,7 +20,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.metrics import GangMetrics
-from muster.controller.gangs.objects import POD, Condition, Container, PodStatus, ResourceNeeds
+from muster.controller.gangs.objects import (
+    POD,
+    Condition,
+    Container,
+    PodStatus,
+    Quantities,
+    ResourceNeeds,
+)
 from muster.controller.kube.client import Client, ListMeta, RawPage, Selection
 from muster.controller.kube.errors import Conflict, NotFound, Status, TransportError
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource
@@ -95,7 +102,7 @@ class Plane:
         )
         for cache in (self.caches.pods, self.caches.workloads, self.caches.namespaces, self.caches.clusters):
             cache.relisted("start", 0)
-        self.of = {
+        self.of: dict[str, Any] = {
             "Pod": self.caches.pods,
             "Workload": self.caches.workloads,
             "RayCluster": self.caches.clusters,
@@ -394,7 +401,7 @@ class Plane:
 def _pod(
     name: str, namespace: str, owners: tuple[OwnerReference, ...], *, grace: int = 0, gpus: str = "1"
 ) -> LivePod:
-    limits = {GPU_RESOURCE: gpus} if gpus else {}
+    limits: Quantities = {GPU_RESOURCE: gpus} if gpus else {}
     container = Container(resources=ResourceNeeds(limits=limits))
     spec = LivePodSpec(node_name="n", containers=(container,), termination_grace_period_seconds=grace)
     meta = ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", owner_references=owners)
