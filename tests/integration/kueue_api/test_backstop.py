@@ -131,9 +131,14 @@ def _is_given_away(world: World) -> frozenset[str]:
 
 
 def _is_detached(world: World) -> frozenset[str]:
-    """The cluster of a RayJob has an owner no more, and is invalid."""
+    """The cluster of a RayJob has an owner no more, and is invalid. Kueue queues it by itself, beside the
+    RayJob's own quota, and it gets none.
+    """
+    cluster = _cluster_of(world, "detached")
     change: Object = {"metadata": {"ownerReferences": None}, "spec": _INVALID}
-    _patch(world, f"{CLUSTERS}/{_cluster_of(world, 'detached')}", change)
+    _patch(world, f"{CLUSTERS}/{cluster}", change)
+    eventually("Kueue queues it by itself", partial(world.workload, cluster))
+    _evict(world, cluster)
     return _pods(world, "detached")
 
 
