@@ -18,7 +18,7 @@ from muster.model import names
 from muster.model.stack import Scheduler
 
 PROGRAM = names.PROGRAM
-MANAGER = f"{PROGRAM}-manager"
+MANAGER = names.MANAGER
 WEBHOOKS = f"{PROGRAM}-webhooks"
 CERTIFICATES = names.CERTIFICATES
 
@@ -33,11 +33,15 @@ def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str]
     return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
 
 
-def manager_cluster_rules(scheduler: Scheduler, *, holds: bool = False) -> list[Rule]:
+def manager_cluster_rules(
+    scheduler: Scheduler, *, holds: bool = False, deletes_without_quota: bool = False
+) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
-    `onStaggered: hold` it makes pods that keep nodes. A policy keeps it to those.
+    `onStaggered: hold` it makes pods that keep nodes. `deletes_without_quota`: it deletes a team's pods with
+    devices whose work has no quota. A policy keeps it to those.
     """
     return [
+        *(_backstop_rules() if deletes_without_quota else []),
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
@@ -60,6 +64,18 @@ def _kueue_rules() -> list[Rule]:
         # A pod of one that was born with such a claim, behind Kueue's gate for ever, is created again; and
         # placeholders go. An admission policy keeps it to these.
         _rule("", ["pods"], ["delete"]),
+    ]
+
+
+def _backstop_rules() -> list[Rule]:
+    """Which namespaces are teams', and whose a pod is: it is read again before it is deleted. `_kueue_rules`
+    has the deletion.
+    """
+    return [
+        _rule("", ["namespaces"], _FOLLOW),
+        _rule("ray.io", ["rayclusters"], _FOLLOW),
+        _rule("batch", ["jobs"], ["get"]),
+        _rule("", ["pods"], ["get"]),
     ]
 
 

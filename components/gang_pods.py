@@ -10,6 +10,7 @@ from muster.components.sizing import Size, Sizing
 from muster.model import names
 from muster.model.observability import Observability
 from muster.model.priorities import HIGHEST
+from muster.model.stack import Stack
 from muster.render.manifest import Manifest, manifest
 from muster.render.observability import annotations
 from muster.render.restricted import restricted_container
@@ -57,10 +58,9 @@ def placeholder_priority() -> Manifest:
     )
 
 
-def manager(
-    image: pulumi.Input[str], sizing: Sizing, watched: Observability, *, reads_events: bool = False
-) -> dict[str, Any]:
+def manager(image: pulumi.Input[str], sizing: Sizing, stack: Stack) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
+    kept = stack.tenancy.termination_grace
     return _deployment(
         MANAGER,
         [
@@ -68,14 +68,15 @@ def manager(
             f"--health-port={HEALTH_PORT}",
             f"--lease-name={PROGRAM}",
             f"--deployment={MANAGER}",
-            *(["--read-events"] if reads_events else []),
+            *(["--read-events"] if stack.placeholder_pools else []),
+            *([f"--delete-without-quota={kept}"] if stack.deletes_without_quota else []),
         ],
         image=image,
         size=sizing.manager,
         replicas=sizing.manager_replicas,
         seconds_to_end=60,
         sizing=sizing,
-        watched=watched,
+        watched=stack.observability,
     )
 
 

@@ -86,6 +86,16 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         help="say why placeholders have no node, by the Events of autoscalers [MUSTER_READ_EVENTS]",
     )
 
+    command.add_argument(
+        "--delete-without-quota",
+        type=int,
+        metavar="SECONDS",
+        default=environment.get("MUSTER_DELETE_WITHOUT_QUOTA"),
+        help="with Kueue: delete pods with devices in namespaces of teams that have had no quota for a "
+        "minute and their own grace period, and this much longer where their job has finished; unset: "
+        "never [MUSTER_DELETE_WITHOUT_QUOTA]",
+    )
+
 
 def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     command.add_argument(

@@ -96,4 +96,5 @@ class Process:
             traces=self.traces,
             removal=removal,
             reads_events=getattr(self.settings, "read_events", False),
+            deletes_without_quota=getattr(self.settings, "delete_without_quota", None),
         )

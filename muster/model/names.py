@@ -48,6 +48,7 @@ OWN_PREFIX: Final = "muster-"
 SYSTEM_NAMESPACE: Final = "muster-system"
 # The controller's Lease and webhook configurations have this name; what else it has begins with it.
 PROGRAM: Final = "gang-admission"
+MANAGER: Final = f"{PROGRAM}-manager"
 # The Secret that keeps the webhooks' certificates.
 CERTIFICATES: Final = f"{PROGRAM}-certificates"
 # The PriorityClass of the controller's own pods, in every stack.
@@ -94,6 +95,8 @@ DEVICES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 DEVICE_RESOURCES: Final = tuple(DEVICES)
+# Whole GPUs, MIG slices and shared ones of a vendor; all of Neuron's units; TPUs.
+DEVICE_PREFIXES: Final = ("nvidia.com/", "amd.com/", "aws.amazon.com/neuron", TPU_RESOURCE)
 GPU_TAINT_KEY: Final = GPU_RESOURCE
 TPU_TAINT_KEY: Final = TPU_RESOURCE
 # GKE labels TPU nodes with both, and its autoscaler reads them from the pods' node selectors.
@@ -180,6 +183,8 @@ KAI_PRIORITY_LABEL: Final = "priorityClassName"
 
 # Ray's labels: the cluster of a pod, and the priority of a Ray object (read by KAI's grouper).
 RAY_CLUSTER_LABEL: Final = "ray.io/cluster"
+# On what KubeRay makes for a RayJob or a RayService: its kind (ray-operator/controllers/ray/utils of 1.6.2).
+KUBERAY_ORIGIN_LABEL: Final = "ray.io/originated-from-crd"
 RAY_PRIORITY_LABEL: Final = "ray.io/priority-class-name"
 
 # Kueue's names: the annotation of elastic jobs, and the gate of their pods; the prefix of a job's

@@ -24,7 +24,7 @@ from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.recording import RecordingSettings
-from muster.model.tenancy import Tenancy
+from muster.model.tenancy import Tenancy, TenancyMode
 from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 
 
@@ -185,6 +185,14 @@ class Stack:
         """Those whose capacity a gang gets whole, from Muster's check, before it starts."""
         asked = {pool.name for pool in (*self.queued_pools, *self.placeholder_pools)}
         return tuple(pool for pool in self.pools if pool.name in asked)
+
+    @property
+    def deletes_without_quota(self) -> bool:
+        """Whether the controller deletes a team's pods with devices that outlive their quota: where tenants
+        are held to their queues at all, and Kueue counts Workloads in place of pods.
+        """
+        is_ours = self.gang_admission.mode is GangMode.MUSTER and self.scheduler is Scheduler.KUEUE
+        return is_ours and self.tenancy.mode is TenancyMode.ENFORCE
 
     @property
     def managed_resources(self) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
     longest = int((policy.queue_timeout + policy.provision_timeout).total_seconds()) + _SLACK_SECONDS
     oldest = ours("muster_gang_oldest_timestamp_seconds", 'state="provisioning"')
     unused = ours("muster_gang_unused_quota_timestamp_seconds")
+    deleted = ours("muster_gang_pods_without_quota_deleted_total")
+    outlived = ours("muster_gang_pods_without_quota")
     errors = ours("controller_runtime_reconcile_total", 'result="error"')
     answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
     reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
@@ -131,6 +133,19 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             "on a node. The leader's log line `quota without a pod` names it. Look at its job and"
             " RayCluster with `kubectl describe`: it may have failed without reaching an end, or "
             "been stopped outside Kueue. Deleting the job releases the quota",
+        ),
+        Alert(
+            name="MusterPodsWithoutQuota",
+            severity="warning",
+            expr=f"sum(increase({deleted}[15m])) > 0 or max({outlived}) > 0",
+            lasting="0m",
+            summary="Pods in a team's namespace ran with devices and without quota.",
+            action="The controller deletes such pods a minute after their grace period: an Event "
+            "`PodWithoutQuota` is on their owner, and the leader's log lines `deleted a pod without quota` "
+            "name it. Delete the owner, and find out how its pods outlived their quota: an object that "
+            "KubeRay takes for invalid, another owner, Kueue or KubeRay that does not run. If "
+            "`muster_gang_pods_without_quota` stays above 0, the log line `pods without quota stay` has "
+            "the reason why they were not deleted",
         ),
         Alert(
             name="MusterWatchIsDeaf",

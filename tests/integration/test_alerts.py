@@ -140,6 +140,16 @@ CASES: Final = (
         labels={"pool": "h100"},
         summary="The cloud has provided no capacity of pool h100 for an hour.",
     ),
+    *(
+        Case(
+            alert="MusterPodsWithoutQuota",
+            series={"muster_gang_pods_without_quota_deleted_total": "0x40", metric: "0x10 1x10"},
+            quiet=10,
+            fires=11,
+            summary="Pods in a team's namespace ran with devices and without quota.",
+        )
+        for metric in ("muster_gang_pods_without_quota_deleted_total", "muster_gang_pods_without_quota")
+    ),
     Case(
         alert="MusterGangRefused",
         series={"muster_gang_refusals_total": "0x10 1x10"},

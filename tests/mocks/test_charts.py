@@ -63,10 +63,10 @@ def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
 
 def pod_specs(stack: Stack) -> dict[str, Mapping[str, Any]]:
     """Our own pods."""
-    size, watched = sizing_of(stack), stack.observability
+    size = sizing_of(stack)
     made = {
-        "manager": gang_pods.manager(IMAGE, size, watched),
-        "webhooks": gang_pods.webhooks(IMAGE, size, watched),
+        "manager": gang_pods.manager(IMAGE, size, stack),
+        "webhooks": gang_pods.webhooks(IMAGE, size, stack.observability),
     }
     return {name: deployment["template"]["spec"] for name, deployment in made.items()}
 

@@ -8,9 +8,11 @@ from muster.components.gang_authority import manager_cluster_rules, taint_rules
 from muster.config import load
 from muster.model.capacity import Gangs
 from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import TenancyMode
 from tests.integration.accounts import registered
 
 _KARPENTER: Final = Path("tests/karpenter/stack.yaml")
+_STACK: Final = load(Path("tests/integration/kueue_api/stack.yaml"))
 
 
 def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
@@ -35,6 +37,27 @@ def test_pods_are_made_only_where_nodes_are_held() -> None:
     rules: list[dict[str, Any]] = manager_cluster_rules(Scheduler.KUEUE, holds=True)
     verbs = {verb for rule in rules if "pods" in rule["resources"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch", "create", "delete"}
+
+
+def test_pods_are_read_again_only_where_those_without_quota_are_deleted() -> None:
+    stacks = {mode: replace(_STACK, tenancy=replace(_STACK.tenancy, mode=mode)) for mode in TenancyMode}
+    reads = {mode: _manager_reads(stack) for mode, stack in stacks.items()}
+    assert [mode for mode, found in reads.items() if found] == [TenancyMode.ENFORCE]
+
+
+def _manager_reads(stack: Stack) -> bool:
+    """Whether the stack's manager may read one pod, and is told to."""
+    items = registered(stack)
+    (role,) = (
+        each for each in items if each["kind"] == "ClusterRole" and "manager" in each["metadata"]["name"]
+    )
+    (program,) = (
+        each for each in items if each["kind"] == "Deployment" and "manager" in each["metadata"]["name"]
+    )
+    may = any("pods" in rule["resources"] and "get" in rule["verbs"] for rule in role["rules"])
+    arguments = program["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert may is any(each.startswith("--delete-without-quota=") for each in arguments)
+    return may
 
 
 def test_neither_scheduler_gives_rights_on_the_other_ones_kinds() -> None:

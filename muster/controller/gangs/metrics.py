@@ -70,6 +70,17 @@ class GangMetrics:
             "KAI, where only pods hold quota",
             registry=registry,
         )
+        self.pods_without_quota = Gauge(
+            "muster_gang_pods_without_quota",
+            "Pods with devices in namespaces of teams that have had no quota for longer than they may, and "
+            "that could not be deleted at the last look. Always 0 with KAI, where only pods hold quota",
+            registry=registry,
+        )
+        self.deleted_without_quota = Counter(
+            "muster_gang_pods_without_quota_deleted",
+            "Pods with devices that the controller deleted because their work had no quota",
+            registry=registry,
+        )
         self.phase_seconds = Histogram(
             "muster_gang_phase_seconds",
             "How long gangs were in the state that they have left, by the API's timestamps",

@@ -37,6 +37,14 @@ from muster.controller.gangs.setup import (
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key
+from muster.controller.kueue.backstop import (
+    BY_KUBERAY,
+    MADE_CLUSTER,
+    OF_TEAMS,
+    TEAM_NAMESPACE,
+    Backstop,
+    Caches,
+)
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
@@ -130,6 +138,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     )
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
+    _delete_without_quota(manager, view, metrics)
     watch(controller, gangs, view)
     waiting = partial(_waiting, view)
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
@@ -176,6 +185,27 @@ def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> N
         clock=utc_now,
     )
     manager.service("idle quota", monitor.run)
+
+
+def _delete_without_quota(manager: Manager, view: View, metrics: GangMetrics) -> None:
+    """No start waits for its caches: gangs start without them."""
+    if manager.deletes_without_quota is None:
+        return
+    caches = Caches(
+        pods=view.pods,
+        workloads=view.workloads,
+        namespaces=manager.informer(TEAM_NAMESPACE, selection=OF_TEAMS, is_needed=False),
+        clusters=manager.informer(MADE_CLUSTER, selection=BY_KUBERAY, is_needed=False),
+    )
+    backstop = Backstop(
+        manager.client,
+        caches,
+        kept=manager.deletes_without_quota,
+        events=manager.events,
+        metrics=metrics,
+        leads=manager.leads,
+    )
+    manager.service("backstop", backstop.run)
 
 
 def _checks(manager: Manager, inputs: _Inputs) -> None:

@@ -63,9 +63,14 @@ class Manager:
         traces: Traces = NO_TRACES,
         removal: Removal | None = None,
         reads_events: bool = False,
+        deletes_without_quota: int | None = None,
     ) -> None:
-        """`reads_events`: whether its account may read what autoscalers say about our placeholders."""
+        """`reads_events`: whether its account may read what autoscalers say about our placeholders.
+        `deletes_without_quota`: seconds that a finished job may keep its pods for, where those without quota
+        are deleted.
+        """
         self.traces, self.reads_events = traces, reads_events
+        self.deletes_without_quota = deletes_without_quota
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client

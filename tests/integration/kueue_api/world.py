@@ -148,7 +148,7 @@ class World:
             self.delete(path_of(configuration))
 
     @contextmanager
-    def kuberay(self) -> Iterator[None]:
+    def kuberay(self) -> Iterator[Process]:
         """The real KubeRay: it makes the pods of Ray clusters, which nobody here runs."""
         health = free_port()
         argv = [self.programs.program("kuberay"), "--metrics-addr=0", "--enable-leader-election=false"]
@@ -159,7 +159,7 @@ class World:
         process.start()
         try:
             process.await_(lambda: _is_ready(health), seconds=PATIENCE)
-            yield
+            yield process
         finally:
             process.kill()
 

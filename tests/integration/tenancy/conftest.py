@@ -186,8 +186,11 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     doors = {"apiGroups": [""], "resources": ["services", "services/status", "endpoints"], "verbs": ["*"]}
     kept = {"apiGroups": [""], "resources": ["secrets", "serviceaccounts"], "verbs": ["*"]}
     objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors, kept])]
+    is_kueue = scheduler is Scheduler.KUEUE
     ours = {
-        "ours": gang_authority.manager_cluster_rules(scheduler, holds=scheduler is Scheduler.KUEUE),
+        "ours": gang_authority.manager_cluster_rules(
+            scheduler, holds=is_kueue, deletes_without_quota=is_kueue
+        ),
         "webhooks": gang_authority.webhook_cluster_rules(),
     }
     inside = {"ours": gang_authority.manager_rules(), "webhooks": gang_authority.webhook_rules()}

@@ -34,7 +34,8 @@ and as a tenant with far too many rights, and one of them changes an ordinary ob
 patch.
 
 The policies are ValidatingAdmissionPolicies. They are in force with `tenancy.mode: enforce`, the default,
-also while Muster's webhooks are down. What is not promised is in
+also while Muster's webhooks are down. With Kueue the controller also deletes pods with devices that have had
+no quota for a minute and their grace period, however they came to run. What is not promised is in
 [known issues](known-issues.md#tenants-and-security).
 """
 _SCHEDULERS: Final = {Scheduler.KUEUE: "Kueue", Scheduler.KAI: "KAI"}

@@ -261,7 +261,7 @@ def test_its_placeholders_only_wait(world: World, spec: Object) -> None:
 def test_of_others_pods_it_deletes_those_of_elastic_gangs_that_were_never_let_start(world: World) -> None:
     ours, worker = world.controllers["ours"], owner("RayCluster", "ray.io/v1")
     gates = [{"name": ELASTIC_JOB}]
-    born = annotated(pod(owner=worker, schedulingGates=gates), CONSUME_ANNOTATION, "muster-old")
+    born = annotated(pod(0, owner=worker, schedulingGates=gates), CONSUME_ANNOTATION, "muster-old")
     kept = {
         "other-gate": changed(born, "spec", "schedulingGates", value=[{"name": "other/gate"}]),
         "no-claim": changed(born, "metadata", "annotations", value=None),
@@ -274,6 +274,23 @@ def test_of_others_pods_it_deletes_those_of_elastic_gangs_that_were_never_let_st
         assert answer.is_allowed is (name == "born-gated"), answer.message
         if name != "born-gated":
             assert "never let start" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "namespace", "is_allowed"),
+    [(1, "team-a", True), (0, "team-a", False), (1, "kube-system", False)],
+)
+def test_of_running_pods_it_deletes_those_of_teams_that_have_devices(
+    world: World, gpus: int, namespace: str, is_allowed: bool
+) -> None:
+    body = named(pod(gpus, owner=owner("RayCluster", "ray.io/v1"), nodeName="gpu-0"), f"runs-{gpus}")
+    body = changed(body, "metadata", "namespace", value=namespace)
+    creator = world.controllers["kuberay"] if namespace == "team-a" else world.admin
+    assert creator.create(body, dry_run=False).code in (201, 409)
+    answer = world.controllers["ours"].delete(body)
+    assert answer.is_allowed is is_allowed, answer.message
+    if not is_allowed:
+        assert "and pods with devices on nodes, in namespaces of teams" in answer.message
 
 
 # Ray clusters

@@ -9,24 +9,22 @@ from muster.model import names
 from muster.model.stack import Stack
 from muster.render.tenancy.policies.who import quoted
 
-# Whole GPUs, MIG slices and shared ones of a vendor; all of Neuron's units; TPUs.
-_VENDORS: Final = ("nvidia.com/", "amd.com/", "aws.amazon.com/neuron")
-_TPU: Final = names.TPU_RESOURCE
 _PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 
-WAYS: Final = f"resources of {', '.join(_VENDORS)}, {_TPU}, resourceClaims, annotations {', '.join(_PARTS)}"
+WAYS: Final = (
+    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, annotations {', '.join(_PARTS)}"
+)
 
 
 def asked(of: str) -> str:
     """Whether a pod or a template requests any of a vendor's resources, TPUs, a device claimed by name, or a
     part of a GPU as KAI counts it.
     """
-    is_vendors = " || ".join(f"name.startsWith('{vendor}')" for vendor in _VENDORS)
+    is_device = " || ".join(f"name.startsWith('{prefix}')" for prefix in names.DEVICE_PREFIXES)
     resources = (
         f"({of}.spec.containers + {of}.spec.?initContainers.orValue([])).exists(container, "
         "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
-        "amounts.hasValue() && amounts.value().exists(name, "
-        f"{is_vendors} || name == '{_TPU}')))"
+        f"amounts.hasValue() && amounts.value().exists(name, {is_device})))"
     )
     claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
     part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(_PARTS)})"

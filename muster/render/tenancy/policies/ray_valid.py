@@ -11,6 +11,7 @@ What CEL cannot read, the runtime environment, stays as it was created. KAI evic
 
 from typing import Final
 
+from muster.model import names
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault
 from muster.render.tenancy.policies.who import quoted
@@ -19,7 +20,7 @@ from muster.render.tenancy.policies.work import UNLESS
 _FT_ANNOTATION: Final = "ray.io/ft-enabled"
 _STORAGE_ANNOTATION: Final = "ray.io/external-storage-namespace"
 _TIMEOUT_ANNOTATION: Final = "ray.io/initializing-timeout"
-_ORIGIN_LABEL: Final = "ray.io/originated-from-crd"
+_ORIGIN_LABEL: Final = names.KUBERAY_ORIGIN_LABEL
 _V2_VARIABLE: Final = "RAY_enable_autoscaler_v2"
 # Of a group, what rayStartParams and resources both say.
 _AMOUNTS: Final = ("num-cpus", "num-gpus", "memory", "resources")

@@ -34,6 +34,9 @@ SYSTEM: Final = accounts_of(*_SYSTEM)
 NODES: Final = "request.userInfo.groups.exists(group, group == 'system:nodes')"
 KUBERAY: Final = accounts_of(names.RAY_NAMESPACE)
 OURS: Final = accounts_of(names.SYSTEM_NAMESPACE)
+MANAGER: Final = (
+    f"request.userInfo.username == 'system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.MANAGER}'"
+)
 RECORDER: Final = (
     f"request.userInfo.username == 'system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.RECORDER}'"
 )

@@ -9,9 +9,10 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
+from muster.render.tenancy.policies import gpus
 from muster.render.tenancy.policies.controller.fence import fence
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but, same_metadata
-from muster.render.tenancy.policies.who import owned_by_ray, quoted
+from muster.render.tenancy.policies.who import MANAGER, owned_by_ray, quoted
 
 _GATE: Final = f"gate.name == '{names.GANG_GATE}'"
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
@@ -117,8 +118,13 @@ def _delete(stack: Stack) -> Rule:
         own = f"({_own('oldObject')}) || {_OF_A_SET.format(of='oldObject')}"
         ray = f"{ray} && {_NEVER_STARTED}"
         what = "its placeholders, and pods of elastic gangs that were never let start"
+    ray = f"{_UNBOUND} && {ray}"
+    if stack.deletes_without_quota:
+        # Whether their work has quota no policy can see: the manager reads it before each deletion.
+        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({gpus.asked('oldObject')}))"
+        what = f"{what}, and pods with devices on nodes"
     return Rule(
-        holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {_UNBOUND} && {ray})",
+        holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {ray})",
         message=f"'of pods this account deletes {what}, in namespaces of teams'",
     )
 
