@@ -14,12 +14,14 @@ from muster.controller.gangs.objects import PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.kube.resource import OwnerReference
+from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
-from tests.unit.admission.gang_world import pod_spec, replace
+from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
 from tests.unit.gangs.paper import flavor_policy, with_condition
+from tests.unit.gangs.placed_paper import HARMS, Harm
 
 RARELY = dataclasses.replace(
     PLACED, retry=RetryPolicy(base=timedelta(hours=2), max=timedelta(hours=2), deadline=timedelta(days=3))
@@ -81,6 +83,38 @@ def test_a_node_that_is_lost_in_between_is_asked_for_again_within_the_deadline()
     for _ in range(10):
         tick(world)
     assert not world.workloads["a"].spec.active, "the deadline has not moved"
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_node_that_no_pod_of_the_gang_can_enter_any_more_does_not_count(harm: Harm) -> None:
+    """The scheduler looked at it when it bound the placeholder, minutes ago."""
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 3)})
+    for _ in range(3):
+        tick(world)
+    sick = sorted(world.nodes)[0]
+    harm(world, sick)
+    world.stock["l4"] = 3
+    world.cloud()
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert sick not in {pod.spec.node_name for pod in world.placeholders.values()}, "it is asked for again"
+    world.stock["l4"] = 4
+    for _ in range(30):
+        tick(world)
+    assert world.ended == ["a"]
+
+
+def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 2)})
+    for part in (world.kueue, world.settle, world.cloud):
+        part()
+    silent = sorted(world.nodes)[0]
+    world.taint(silent, "node.kubernetes.io/not-ready")
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert silent in {pod.spec.node_name for pod in world.placeholders.values()}
 
 
 def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:

@@ -22,6 +22,7 @@ from muster.controller.kai.shutdown import shutdown_actions
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import HELD_TAINT_KEY, PLACED_ANNOTATION, UNDISTURBED
 from tests.unit.gangs.paper import Crash
+from tests.unit.gangs.placed_paper import HARMS, Harm
 from tests.unit.kai.kai_world import POLICY, Group, queue, replace
 from tests.unit.kai.placed_kai_world import PLACED, PlacedWorld, view_of
 
@@ -84,6 +85,21 @@ def test_a_gang_waits_behind_its_gate_for_the_last_node_and_runs_on_what_was_kep
     here.end("a")
     here.settle()
     assert not here.templates
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_no_gate_goes_for_a_node_that_no_pod_of_the_gang_can_enter_any_more(harm: Harm) -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 3)
+    harm(here, sorted(here.nodes)[0])
+    here.stock["l4"] = 3
+    here.cloud()
+    here.settle()
+    assert here.gated("a") == 3
+    here.stock["l4"] = 4
+    run(here, 5)
+    assert here.running("a") == 3
 
 
 def test_with_stock_for_a_part_no_gate_goes_and_everything_is_given_back_at_the_deadline() -> None:
