@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.objects import PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
@@ -115,6 +116,28 @@ def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
     world.settle()
     assert entry_state(world, "a") is State.PENDING
     assert silent in {pod.spec.node_name for pod in world.placeholders.values()}
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "words"),
+    [(881, 8, "needs 9 nodes"), (5001, 0, "5000 at most"), (880, 8, ""), (5000, 0, "")],
+)
+def test_a_gang_of_more_pods_than_can_ever_stand_is_refused(count: int, nodes: int, words: str) -> None:
+    """Pods that ask for next to nothing: by size the pool has room for all of them."""
+    l4 = dataclasses.replace(PLACED.flavors[0], max_nodes=nodes, per_node={"cpu": "64"})
+    world = world_of(dataclasses.replace(PLACED, flavors=(l4,)), l4=9)
+    world.submit("a", {"main": ("l4", count)})
+    (main,) = world.workloads["a"].spec.pod_sets
+    tiny = replace(main, template=replace(main.template, spec=PodSpec()))
+    world.workloads["a"] = replace(
+        world.workloads["a"], spec=replace(world.workloads["a"].spec, pod_sets=(tiny,))
+    )
+    world.kueue()
+    decision = world.decided("a")
+    makes = any(isinstance(each, CreateSet) for each in decision.actions)
+    refusals = [each.message for each in decision.actions if isinstance(each, EmitEvent)]
+    assert makes is not bool(words)
+    assert not words or words in refusals[0]
 
 
 def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:
