@@ -48,6 +48,8 @@ HANDOVER: Final = timedelta(minutes=10)
 
 _LEAVING: Final = frozenset({"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
 """Taints of nodes that their autoscaler takes away."""
+_SHORTEST_PAUSE: Final = timedelta(seconds=1)
+_LONGEST_PAUSE: Final = timedelta(minutes=2)
 SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints of nodes whose kubelet does not report: they may come back, and placeholders tolerate them for a
 while (placeholder_pods.py).
@@ -58,6 +60,8 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     """One request of a gang. `pods`: those that have not ended."""
 
     pods: tuple[Placeholder, ...] = ()
+    ended: tuple[Placeholder, ...] = ()
+    """Those that have: their node was drained, or its kubelet has rejected them."""
     held_as: str = ""
     """The value of the taint on its nodes: its name, or that of all sets of an elastic job."""
     bound: int = 0
@@ -75,9 +79,31 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     def count(self) -> int:
         return sum(pod_set.count for pod_set in self.spec.pod_sets)
 
+    progressed_at: datetime | None = None
+    """When the last of the nodes on which it stands came, or it was asked for."""
+
+    def again_at(self, ended: Placeholder) -> datetime | None:
+        """When one that has ended is made again. The scheduler would bind it to the same node, whose kubelet
+        may reject it again: so each place is tried after 1, 2, 4 ... seconds. How old the set was when the
+        last one was made is the pause, which no object has to keep.
+        """
+        made, asked = ended.metadata.creation_timestamp, self.metadata.creation_timestamp
+        if made is None or asked is None:
+            return None
+        return made + min(max(made - asked, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+
+    def resting(self, now: datetime) -> tuple[Placeholder, ...]:
+        """Those whose places are not tried again yet."""
+        return tuple(each for each in self.ended if (at := self.again_at(each)) and at > now)
+
+    def lacks_pods(self, now: datetime) -> bool:
+        return len(self.pods) + len(self.resting(now)) < self.count
+
     @property
-    def lacks_pods(self) -> bool:
-        return len(self.pods) < self.count
+    def waits_for(self) -> str:
+        """Why pods of it have no node; empty where that is not known."""
+        waiting = self.status.condition("Provisioned")
+        return waiting.message if waiting and waiting.status == "False" else ""
 
     @property
     def shares_taint(self) -> bool:
@@ -125,7 +151,7 @@ def sets_of(
     )
     pods: dict[str, list[Placeholder]] = {}
     for pod in placeholders:
-        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not _is_over(pod):
+        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not pod.metadata.deletion_timestamp:
             pods.setdefault(request_of_placeholder(pod.metadata.name), []).append(pod)
     for name, group in groupby(asked, key=lambda each: request_of_template(each.metadata.name)):
         written = tuple(group)
@@ -144,7 +170,9 @@ def _set(
     places: Mapping[str, "_Place"],
     why: Callable[[Iterable[Placeholder]], str],
 ) -> PlaceholderSet:
-    first, held, taint = templates[0].metadata, tuple(pods), held_as(templates[0])
+    first, taint, listed = templates[0].metadata, held_as(templates[0]), tuple(pods)
+    held = tuple(pod for pod in listed if not pod.status.has_ended)
+    ended = tuple(pod for pod in listed if pod.status.has_ended)
     placed = [(pod, place) for pod in held if (place := places.get(pod.spec.node_name))]
     standing = [pod for pod, place in placed if place.admits(pod) and is_usable(place.node)]
     is_whole = len(standing) >= sum(counts)
@@ -156,7 +184,7 @@ def _set(
         since = max((_bound_since(pod, places) or asked_at for pod in standing), key=_order)
         whole = Condition(type="Provisioned", status="True", reason="Bound", last_transition_time=since)
         conditions.append(whole)
-    elif words := why(pod for pod in held if not pod.spec.node_name):
+    elif words := _ending(ended) or why(pod for pod in held if not pod.spec.node_name):
         conditions.append(Condition(type="Provisioned", status="False", reason="Waiting", message=words))
     return PlaceholderSet(
         metadata=ObjectMeta(
@@ -176,9 +204,11 @@ def _set(
         ),
         status=ProvisioningRequestStatus(conditions=tuple(conditions)),
         pods=held,
+        ended=ended,
         held_as=taint,
         bound=sum(1 for pod in held if pod.spec.node_name),
         standing=len(standing),
+        progressed_at=max((asked_at, *(_bound_since(pod, places) for pod in standing)), key=_order),
         untainted=untainted,
         lost=tuple(pod for pod, place in placed if not place.admits(pod, is_back=True)),
         kept=tuple(_kept(template) for template in templates),
@@ -216,7 +246,7 @@ def _places(
     kinds: dict[int, Amounts] = {}
     taken: dict[str, dict[str, Fraction]] = {}
     for pod in pods:
-        if name := pod.spec.node_name:
+        if (name := pod.spec.node_name) and not pod.status.has_ended:
             kind = number_of_placeholder(pod.metadata.name)
             if kind not in kinds:  # The pods of one PodSet are alike.
                 kinds[kind] = amounts_once(pod.spec)
@@ -251,8 +281,10 @@ def _facts(node: Node) -> tuple[object, ...]:
     return is_usable(node), is_leaving(node), node.spec.taints, node.status.allocatable
 
 
-def _is_over(pod: Placeholder) -> bool:
-    return pod.status.has_ended or pod.metadata.deletion_timestamp is not None
+def _ending(ended: Iterable[Placeholder]) -> str:
+    """What became of those that have ended."""
+    reasons = sorted({pod.status.reason for pod in ended if pod.status.reason})
+    return f"a placeholder was rejected or ended on its node: {', '.join(reasons)}" if reasons else ""
 
 
 def _bound_since(pod: Placeholder, places: Mapping[str, _Place]) -> datetime | None:

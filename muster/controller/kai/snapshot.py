@@ -232,7 +232,7 @@ class BatchSnapshot(Attempt):
 
     def turn_position(self) -> TurnPosition | None:
         since = self.batch.leader.metadata.creation_timestamp
-        return self._turn_position(uid=self.batch.attempt, since=since)
+        return self._turn_position(uid=self.batch.attempt, since=since, priority=self.priority)
 
     def in_line(self) -> "BatchSnapshot":
         """The same, where it is known whether its turn has come."""
