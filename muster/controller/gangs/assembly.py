@@ -377,9 +377,7 @@ def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
     """Release the requests of these pools, keep the quota, and wait for the turn: no failure, so no note and
     no backoff.
     """
-    specs = [
-        spec for spec in attempt.gang.request_specs if spec.pool in attempt.surroundings.must_give_way
-    ]
+    specs = [spec for spec in attempt.gang.request_specs if spec.pool in attempt.surroundings.must_give_way]
     names = {attempt.request_name(spec) for spec in specs}
     released = deletions(
         (each for each in attempt.requests if each.metadata.name in names),
