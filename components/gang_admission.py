@@ -117,6 +117,7 @@ class GangAdmission(Component):
         space, manager = names.PLACEHOLDER_NAMESPACE, f"muster-{authority.MANAGER}"
         namespace = self._object(manifest("v1", "Namespace", space, labels=_RESTRICTED))
         return [
+            self._object(pods.placeholder_quota(), after=[namespace]),
             self._object(pods.placeholder_priority()),
             # Not the manager's name: its Role in its own namespace is a resource of that name already.
             self._grant(space, authority.placeholder_rules(), namespace=space, after=[namespace]),

@@ -81,10 +81,11 @@ def _backstop_rules() -> list[Rule]:
 
 def _kai_rules() -> list[Rule]:
     """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
-    that KubeRay creates it again behind the gate; and placeholders go. An admission policy keeps it to these.
+    that KubeRay creates it again behind the gate, its history is kept on its cluster meanwhile; and
+    placeholders go. Admission policies keep it to these.
     """
     return [
-        _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW]),
+        _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW, "patch"]),
         _rule("scheduling.run.ai", ["queues"], _FOLLOW),
         _rule("scheduling.k8s.io", ["priorityclasses"], _FOLLOW),
         _rule("", ["pods"], ["get", "patch", "delete"]),

@@ -10,7 +10,9 @@ from muster.components.sizing import Size, Sizing
 from muster.model import names
 from muster.model.observability import Observability
 from muster.model.priorities import HIGHEST
+from muster.model.quantities import format_count
 from muster.model.stack import Stack
+from muster.model.tenancy import MOST_OBJECTS
 from muster.render.manifest import Manifest, manifest
 from muster.render.observability import annotations
 from muster.render.restricted import restricted_container
@@ -55,6 +57,19 @@ def placeholder_priority() -> Manifest:
         value=HIGHEST,
         preemptionPolicy="Never",
         description="Muster's placeholders: they keep nodes for a gang that is not complete yet.",
+    )
+
+
+def placeholder_quota() -> Manifest:
+    """What all gangs together may have: room for the two largest, and a bound to what the control plane
+    holds.
+    """
+    return manifest(
+        "v1",
+        "ResourceQuota",
+        "placeholders",
+        namespace=names.PLACEHOLDER_NAMESPACE,
+        spec={"hard": {"count/pods": format_count(2 * MOST_OBJECTS["pods"])}},
     )
 
 

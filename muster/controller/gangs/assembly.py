@@ -23,6 +23,7 @@ from muster.controller.gangs.actions import (
     deletions,
 )
 from muster.controller.gangs.attempt import Attempt
+from muster.controller.gangs.autoscaler_words import OUT_OF_STOCK
 from muster.controller.gangs.capacity_claims import (
     PodClaim,
     capacity_claims_of,
@@ -30,14 +31,26 @@ from muster.controller.gangs.capacity_claims import (
     pod_claims,
     unpinned_demand,
 )
-from muster.controller.gangs.deadlines import Deadline, booking_end, deadline, place_deadline
+from muster.controller.gangs.deadlines import (
+    Deadline,
+    booking_end,
+    deadline,
+    place_deadline,
+    stall_after,
+    stalls_at,
+)
 from muster.controller.gangs.ending import format_ending
-from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, template_name
+from muster.controller.gangs.identity import (
+    ATTEMPT,
+    request_of_placeholder,
+    request_of_template,
+    template_name,
+)
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_capacity, format_nodes, format_request, format_turn
-from muster.controller.gangs.reasons import Loss, Outcome, loss
+from muster.controller.gangs.reasons import STALLED, Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import verify
@@ -137,15 +150,45 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         return _release_early(attempt, early, limit)
     step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, policy, limit))
     limit = step.limit if isinstance(step, Wait) else limit
-    if limit.at <= attempt.now and not isinstance(step, Ready):
-        why = step.status if isinstance(step, Wait) else ""
-        return replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
+    stall = stalls_at(attempt.current.values(), policy, now=attempt.now)
+    if not isinstance(step, Ready) and (failed_now := _out_of_time(attempt, policy, step, limit, stall)):
+        return failed_now
     if not isinstance(step, Wait):
         return step
     if holds := placeholders.due(attempt, policy):
         return _hold_nodes(holds, limit)
-    looks = (step.requeue_at, placeholders.next_due(attempt, policy))
+    looks = (
+        step.requeue_at,
+        placeholders.next_due(attempt, policy),
+        stall[0] if stall else None,
+        *(each.again_at(pod) for each in _sets(attempt) for pod in each.resting(attempt.now)),
+    )
     return replace(step, requeue_at=min((each for each in looks if each), default=None))
+
+
+def _out_of_time(
+    attempt: Attempt,
+    policy: GangPolicy,
+    step: Step,
+    limit: Deadline,
+    stall: tuple[datetime, PlaceholderSet] | None,
+) -> AttemptFailed | None:
+    why = step.status if isinstance(step, Wait) else ""
+    if limit.at <= attempt.now:
+        failed = replace(deadline_exceeded(limit, why), exhausted=_short_pool(attempt, step))
+    elif stall and stall[0] <= attempt.now:
+        failure = f"{STALLED} in {format_duration(stall_after(policy))}"
+        failed = AttemptFailed(
+            failure=f"{failure}: {why}" if why else failure, exhausted=_pool_of(attempt, stall[1])
+        )
+    else:
+        return None
+    is_sold_out = any(each.waits_for == OUT_OF_STOCK for each in _sets(attempt))
+    return replace(failed, failure=f"{OUT_OF_STOCK}: {failed.failure}") if is_sold_out else failed
+
+
+def _sets(attempt: Attempt) -> Iterator[PlaceholderSet]:
+    return (each for each in attempt.current.values() if isinstance(each, PlaceholderSet))
 
 
 def _name_ending(attempt: Attempt, step: Step) -> Step:
@@ -160,7 +203,11 @@ def _name_ending(attempt: Attempt, step: Step) -> Step:
 def _exhausted_pool(attempt: Attempt, failed: Loss) -> str:
     if failed.outcome is not Outcome.NEXT_FLAVOR:
         return ""
-    name = failed.request.metadata.name
+    return _pool_of(attempt, failed.request)
+
+
+def _pool_of(attempt: Attempt, request: ProvisioningRequest) -> str:
+    name = request.metadata.name
     return next((spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) == name), "")
 
 
@@ -182,13 +229,15 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
     kept = {request.metadata.name for request in attempt.current.values()}
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
-    # One that was evicted, or is out of time, lends its name to the next when it is deleted.
+    # One that has ended lends its name to the next when it is deleted, and keeps it for a pause.
+    resting = {pod.metadata.name for each in _sets(attempt) for pod in each.resting(attempt.now)}
     stray = [
         item
         for item in attempt.placeholders
-        if request_of_placeholder(item.metadata.name) not in kept or item.status.has_ended
+        if request_of_placeholder(item.metadata.name) not in kept
+        or (item.status.has_ended and item.metadata.name not in resting)
     ]
-    lost = [pod for each in attempt.current.values() if isinstance(each, PlaceholderSet) for pod in each.lost]
+    lost = [pod for each in _sets(attempt) for pod in each.lost]
     return deletions(requests, outdated, (*stray, *lost))
 
 
@@ -206,8 +255,10 @@ def _provision(attempt: Attempt, policy: GangPolicy, limit: Deadline) -> Step:
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
         if request is None:
+            if spec.flavor.by_placeholders and attempt.awaits_queue:
+                break
             return _create_next(attempt, policy, spec, limit)
-        if isinstance(request, PlaceholderSet) and request.lacks_pods:
+        if isinstance(request, PlaceholderSet) and request.lacks_pods(attempt.now):
             return CreateNext(actions=(_create_request(attempt, policy, spec),), limit=limit)
         if not (request.status.holds("Accepted") or request.status.holds("Provisioned")):
             return Wait(status=f"asked for {format_request(spec)}", limit=limit)
@@ -323,10 +374,19 @@ def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit
 
 
 def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
-    """Release the requests, keep the quota, and wait for the turn: no failure, so no note and no backoff."""
+    """Release the requests of these pools, keep the quota, and wait for the turn: no failure, so no note and
+    no backoff.
+    """
+    specs = [spec for spec in attempt.gang.request_specs if spec.pool in attempt.surroundings.must_give_way]
+    names = {attempt.request_name(spec) for spec in specs}
+    released = deletions(
+        (each for each in attempt.requests if each.metadata.name in names),
+        (each for each in attempt.templates if request_of_template(each.metadata.name) in names),
+        (each for each in attempt.placeholders if request_of_placeholder(each.metadata.name) in names),
+    )
     outdated = delete_outdated(attempt)
-    asked = tuple(action for action in delete_all(attempt) if action not in outdated)
-    return replace(_await_turn(attempt, attempt.gang.request_specs[0], limit), releases=asked)
+    releases = tuple(action for action in released if action not in outdated)
+    return replace(_await_turn(attempt, specs[0], limit), releases=releases)
 
 
 def _await_turn(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Wait:

@@ -90,6 +90,13 @@ class Attempt(ABC):
         )
 
     @property
+    def awaits_queue(self) -> bool:
+        """A cloud has yet to provision what it has queued. The nodes of placeholders come in minutes, and
+        would be paid for meanwhile.
+        """
+        return self.late is not None and not self.late.flavor.by_placeholders
+
+    @property
     def early(self) -> tuple[ProvisioningRequest, ...]:
         """Provisioned requests after a late one: their booking ends while the late one is waited for."""
         if self.late is None:
@@ -152,8 +159,11 @@ class Attempt(ABC):
         if since is None or not self.gang.takes_turns:
             return None
         unasked = [spec for spec in specs if spec.shape not in current]
+        # It requests nothing before what is late is Provisioned, so it delays no other gang.
         if self.is_in_turn and self.late is not None:
-            unasked = []  # It requests nothing before that is Provisioned, so it delays no other gang.
+            unasked = []
+        elif self.awaits_queue:
+            unasked = [spec for spec in unasked if not spec.flavor.by_placeholders]
         asked = [(spec.pool, current[spec.shape]) for spec in specs if spec.shape in current]
         held = {pool for pool, request in asked if _keeps_nodes(request)}
         waits = [
@@ -169,6 +179,7 @@ class Attempt(ABC):
             unaccepted=frozenset(unaccepted.union(spec.pool for spec in unasked)),
             held=frozenset(held),
             short=frozenset(pool for pool, is_accepted in waits if is_accepted),
+            by_pods=frozenset(pool for pool, request in asked if isinstance(request, PlaceholderSet)),
             next_pool=unasked[0].pool if unasked else "",
         )
 

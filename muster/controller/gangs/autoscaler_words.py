@@ -45,11 +45,13 @@ OF_PLACEHOLDERS: Final = Selection(
 OF_CLAIMS: Final = Selection(namespace="default", fields="involvedObject.kind=NodeClaim")
 """Events about what has no namespace are in this one."""
 
+OUT_OF_STOCK: Final = "out of stock"
+BOOTING: Final = "nodes are booting"
 _NOMINATED: Final = re.compile(r"nodeclaim/([a-z0-9.-]+)")
 _RULES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
-        (r"InsufficientCapacity|in backoff after failed|out.?of.?(resource|stock)|exhausted", "out of stock"),
+        (r"InsufficientCapacity|in backoff after failed|out.?of.?(resource|stock)|exhausted", OUT_OF_STOCK),
         (
             r"exceed limits for nodepool|limit (exceeded|reached)|max node group size|max total nodes",
             "at its limit",
@@ -60,7 +62,7 @@ _RULES: Final = tuple(
             "no machine of the pool fits, or none is on offer now",
         ),
         (r"NotTriggerScaleUp", "no node group grows for them"),
-        (r"Nominated|TriggeredScaleUp", "nodes are booting"),
+        (r"Nominated|TriggeredScaleUp", BOOTING),
     )
 )
 """The gravest first. Karpenter leaves out what the cloud refused lately, and then writes only why its other

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import Gang
@@ -85,6 +86,33 @@ def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) 
     existing node: as long as it could wait for that with its nodes booked.
     """
     return _at(min(quota_since, now), _usable(policy), "bookingWindow")
+
+
+def stall_after(policy: GangPolicy) -> timedelta:
+    """How long a gang keeps the nodes of placeholders that it cannot use while no further one comes: they are
+    paid for. A sixth of the time in which all of them must come: five minutes of the default.
+    """
+    return policy.provision_timeout / 6
+
+
+def stalls_at(
+    requests: Iterable[ProvisioningRequest], policy: GangPolicy, *, now: datetime
+) -> tuple[datetime, PlaceholderSet] | None:
+    """When nothing came for so long, and for which set. While nodes boot none has stalled. A gang without any
+    node costs nothing: it waits, unless its pool is out of stock, and then it fails as a ProvisioningRequest
+    does.
+    """
+    listed = tuple(requests)
+    sets = [each for each in listed if isinstance(each, PlaceholderSet)]
+    keeps = len(sets) < len(listed) or any(each.bound for each in sets)
+    short = (each for each in sets if not each.is_bound and each.waits_for != BOOTING)
+    moments = (
+        (_past(each.progressed_at, now) or now, each)
+        for each in short
+        if keeps or each.waits_for == OUT_OF_STOCK
+    )
+    first = min(moments, key=lambda found: found[0], default=None)
+    return (first[0] + stall_after(policy), first[1]) if first else None
 
 
 def ready_deadline(

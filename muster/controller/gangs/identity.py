@@ -56,6 +56,12 @@ def request_of_placeholder(name: str) -> str:
     return name.rpartition("-hold-")[0].rpartition("-")[0]
 
 
+def number_of_placeholder(name: str) -> int:
+    """Which PodSet of its request a placeholder of this name stands for."""
+    number = name.rpartition("-hold-")[0].rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 def promised_by(annotations: Mapping[str, str]) -> str:
     """The name of the request that a pod with these consumes; empty where it consumes none."""
     return annotations.get(CONSUME_ANNOTATION, "") or annotations.get(PLACED_ANNOTATION, "")

@@ -17,9 +17,20 @@ from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import DEVICE_RESOURCES, JOB_PARAMETER_PREFIX, TPU_RESOURCE
 from muster.model.plural import many
 from muster.model.pods import Amounts, describe, figure
+from muster.model.tenancy import MOST_OBJECTS
 
 LONGEST_PARAMETER: Final = 255
 """Characters in a value of spec.parameters (kubernetes/autoscaler, provisioningrequest/v1/types.go)."""
+
+MOST_PLACEHOLDERS: Final = MOST_OBJECTS["pods"]
+"""Of one gang: as many pods as a team may have. Ours are in no quota of the team's, and kube-scheduler
+compares each of them with all others.
+"""
+
+PODS_PER_NODE: Final = Fraction(110)
+"""Where the policy does not say: the kubelet's default, and what Kubernetes is tested with.
+Source: https://kubernetes.io/docs/setup/best-practices/cluster-large, read 2026-11-27
+"""
 
 
 def unsatisfiable_reason(gang: Gang) -> str | None:
@@ -39,6 +50,8 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
             return per_pool("the gang", needed[spec.pool], [spec.flavor])
         if reason := not_by_placeholders(spec):
             return reason
+        if spec.flavor.by_placeholders and spec.count > MOST_PLACEHOLDERS:
+            return too_many_pods("the gang", spec.count, [spec.flavor])
     return None
 
 
@@ -110,7 +123,8 @@ def fewest_nodes(pieces: Sequence[tuple[int, Amounts]], flavor: FlavorPolicy) ->
         _sharing([(count, amounts.get(name, Fraction(0))) for count, amounts in pieces], size)
         for name, size in flavor.node.items()
     ]
-    return max((*shared, *alone), default=0)
+    by_count = ceil(sum(count for count, _ in pieces) / _pods_per_node(flavor))
+    return max((by_count, *shared, *alone), default=0)
 
 
 def _sharing(sizes: Sequence[tuple[int, Fraction]], node: Fraction) -> int:
@@ -120,9 +134,13 @@ def _sharing(sizes: Sequence[tuple[int, Fraction]], node: Fraction) -> int:
 
 
 def nodes_needed(count: int, amounts: Amounts, flavor: FlavorPolicy) -> int:
-    """The fewest nodes that hold so many pods; unknown, so none, where a pod asks for nothing known."""
+    """The fewest nodes that hold so many pods. One that asks for nothing known takes a place all the same."""
     held = [int(size // amounts[name]) for name, size in flavor.node.items() if amounts.get(name)]
-    return ceil(count / max(1, min(held))) if held else 0
+    return ceil(count / max(1, min((*held, int(_pods_per_node(flavor))))))
+
+
+def _pods_per_node(flavor: FlavorPolicy) -> Fraction:
+    return flavor.node.get("pods", PODS_PER_NODE)
 
 
 def too_large(amounts: Amounts, flavor: FlavorPolicy) -> Amounts:
@@ -182,6 +200,14 @@ def parameter_too_long(name: str, value: str) -> str:
     return (
         f"annotation {JOB_PARAMETER_PREFIX}{name} has {len(value)} characters, and a ProvisioningRequest "
         f"takes {LONGEST_PARAMETER}; shorten it"
+    )
+
+
+def too_many_pods(name: str, count: int, flavors: Sequence[FlavorPolicy]) -> str:
+    pools = ", ".join(flavor.name for flavor in flavors)
+    return (
+        f"{name} has {count} pods, and a gang of pool {pools} gets its nodes by placeholders, "
+        f"{MOST_PLACEHOLDERS} at most; ask for fewer and larger pods"
     )
 
 

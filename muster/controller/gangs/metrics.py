@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from muster.controller.gangs.reasons import RULES
+from muster.controller.gangs.reasons import RULES, STALLED
 from muster.controller.kube.resource import Key
 
 
@@ -90,7 +90,8 @@ class GangMetrics:
         )
         self.retries = Counter(
             "muster_gang_retries",
-            "Attempts that ended in a release: `out_of_stock`, `provisionTimeout_passed`, ...; "
+            "Attempts that ended in a release: `out_of_stock`, `no_node_came`, "
+            "`provisionTimeout_passed`, ...; "
             "where the API server did not create a request: `denied_by_a_policy`, "
             "`namespace_quota_exhausted`, `creation_forbidden`, `name_taken`, "
             "`changed_by_a_webhook`",
@@ -150,6 +151,8 @@ def reason_of(failure: str) -> str:
     for rule in RULES:
         if failure.startswith(rule.summary):
             return slug(rule.summary)
+    if failure.startswith(STALLED):
+        return slug(STALLED)
     return next((f"{clock}_passed" for clock in _DEADLINES if failure.startswith(clock)), OTHER)
 
 

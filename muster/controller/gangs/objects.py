@@ -214,6 +214,8 @@ class PodTemplate(Object, frozen=True):
 
 
 class PlaceholderStatus(PodStatus, frozen=True):
+    reason: str = ""
+    """Why it has ended, such as `TopologyAffinityError`."""
     conditions: tuple[Condition, ...] = ()
 
 

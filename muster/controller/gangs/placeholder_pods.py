@@ -10,7 +10,7 @@ from typing import Any, Final
 from muster.controller.gangs.actions import CreateSet
 from muster.controller.gangs.capacity_claims import pinned_demand
 from muster.controller.gangs.owner import Owner
-from muster.controller.gangs.placeholder_sets import toleration_of
+from muster.controller.gangs.placeholder_sets import SILENT, toleration_of
 from muster.controller.gangs.placeholders import named, waiting_spec
 from muster.model.names import (
     OWNER_NAMESPACE_ANNOTATION,
@@ -22,7 +22,6 @@ from muster.model.names import (
 
 _GONE_AFTER: Final = 60
 """Seconds that a placeholder stays on a node of which nothing is heard: then it is asked for again."""
-_ABSENT: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def pods(owner: Owner, action: CreateSet) -> Iterator[dict[str, Any]]:
@@ -41,10 +40,10 @@ def _pod(owner: Owner, action: CreateSet, *, name: str, index: int) -> dict[str,
     spec["priorityClassName"] = PLACEHOLDER_PRIORITY_CLASS
     # Those that the API server gives to every pod would come first, and the first alone counts.
     spec["tolerations"] = [
-        *(each for each in spec["tolerations"] if each.get("key") not in _ABSENT),
+        *(each for each in spec["tolerations"] if each.get("key") not in SILENT),
         *(
             {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GONE_AFTER}
-            for key in _ABSENT
+            for key in sorted(SILENT)
         ),
     ]
     spec.setdefault("affinity", {})["podAntiAffinity"] = _apart(held)

@@ -7,11 +7,19 @@ reads the caches, placeholder_pods.py writes the pods.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fractions import Fraction
 from itertools import groupby
 from typing import Final
 
-from muster.controller.gangs.identity import place_of_template, request_of_placeholder, request_of_template
+from muster.controller.gangs.demand import amounts_once
+from muster.controller.gangs.identity import (
+    number_of_placeholder,
+    place_of_template,
+    request_of_placeholder,
+    request_of_template,
+)
 from muster.controller.gangs.objects import (
     Condition,
     Node,
@@ -24,10 +32,11 @@ from muster.controller.gangs.objects import (
     TemplateReference,
     Toleration,
 )
-from muster.controller.gangs.verify import is_usable
+from muster.controller.gangs.verify import is_tolerated, is_usable
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.names import GROUP, HELD_TAINT_KEY, PLACEHOLDER_CLASS, PLACEHOLDER_NAMESPACE, SET_LABEL
-from muster.model.quantities import read_count
+from muster.model.pods import Amounts
+from muster.model.quantities import parse_quantity, read_count
 
 ASKED: Final = f"{GROUP}/placeholders"
 """On a PodTemplate: how many placeholders it stands for, of how many in the set: `4 of 6`."""
@@ -39,22 +48,30 @@ HANDOVER: Final = timedelta(minutes=10)
 
 _LEAVING: Final = frozenset({"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
 """Taints of nodes that their autoscaler takes away."""
+_SHORTEST_PAUSE: Final = timedelta(seconds=1)
+_LONGEST_PAUSE: Final = timedelta(minutes=2)
+SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints of nodes whose kubelet does not report: they may come back, and placeholders tolerate them for a
+while (placeholder_pods.py).
+"""
 
 
 class PlaceholderSet(ProvisioningRequest, frozen=True):
     """One request of a gang. `pods`: those that have not ended."""
 
     pods: tuple[Placeholder, ...] = ()
+    ended: tuple[Placeholder, ...] = ()
+    """Those that have: their node was drained, or its kubelet has rejected them."""
     held_as: str = ""
     """The value of the taint on its nodes: its name, or that of all sets of an elastic job."""
     bound: int = 0
     """Placeholders that have a node, ready or not: capacity that is kept from others."""
     standing: int = 0
-    """Placeholders on nodes that are ready for the gang."""
+    """Placeholders on nodes where a pod of the gang could start now."""
     untainted: tuple[str, ...] = ()
     """Once all of them stand: the nodes that lack our taint."""
     lost: tuple[Placeholder, ...] = ()
-    """Those on nodes that are cordoned or go: they are asked for again."""
+    """Those on nodes that no pod of the gang can enter any more: they are asked for again."""
     kept: tuple[frozenset[str], ...] = ()
     """Of each PodSet: annotations that its pods have of their own."""
 
@@ -62,9 +79,31 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     def count(self) -> int:
         return sum(pod_set.count for pod_set in self.spec.pod_sets)
 
+    progressed_at: datetime | None = None
+    """When the last of the nodes on which it stands came, or it was asked for."""
+
+    def again_at(self, ended: Placeholder) -> datetime | None:
+        """When one that has ended is made again. The scheduler would bind it to the same node, whose kubelet
+        may reject it again: so each place is tried after 1, 2, 4 ... seconds. How old the set was when the
+        last one was made is the pause, which no object has to keep.
+        """
+        made, asked = ended.metadata.creation_timestamp, self.metadata.creation_timestamp
+        if made is None or asked is None:
+            return None
+        return made + min(max(made - asked, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+
+    def resting(self, now: datetime) -> tuple[Placeholder, ...]:
+        """Those whose places are not tried again yet."""
+        return tuple(each for each in self.ended if (at := self.again_at(each)) and at > now)
+
+    def lacks_pods(self, now: datetime) -> bool:
+        return len(self.pods) + len(self.resting(now)) < self.count
+
     @property
-    def lacks_pods(self) -> bool:
-        return len(self.pods) < self.count
+    def waits_for(self) -> str:
+        """Why pods of it have no node; empty where that is not known."""
+        waiting = self.status.condition("Provisioned")
+        return waiting.message if waiting and waiting.status == "False" else ""
 
     @property
     def shares_taint(self) -> bool:
@@ -101,22 +140,26 @@ def sets_of(
     *,
     node: Callable[[str], Node | None],
     why: Callable[[Iterable[Placeholder]], str] = lambda _: "",
+    used: Callable[[str], Amounts] = lambda _: {},
 ) -> Iterator[PlaceholderSet]:
     """The sets of one gang that are asked for. One whose templates are not all written is not. `why`: why
-    these placeholders have no node.
+    these placeholders have no node; `used`: what all pods on a node take. Raises ValueError for a bad
+    quantity.
     """
     asked = sorted(
         filter(is_asked_by_pods, templates), key=lambda each: place_of_template(each.metadata.name)
     )
     pods: dict[str, list[Placeholder]] = {}
     for pod in placeholders:
-        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not _is_over(pod):
+        if pod.metadata.namespace == PLACEHOLDER_NAMESPACE and not pod.metadata.deletion_timestamp:
             pods.setdefault(request_of_placeholder(pod.metadata.name), []).append(pod)
     for name, group in groupby(asked, key=lambda each: request_of_template(each.metadata.name)):
         written = tuple(group)
         counts = [_count(template) for template in written]
         if sum(count for count, _ in counts) == counts[0][1]:
-            yield _set(name, written, [count for count, _ in counts], pods.get(name, ()), node, why)
+            own = pods.get(name, ())
+            places = _places(own, node, used)
+            yield _set(name, written, [count for count, _ in counts], own, places, why)
 
 
 def _set(
@@ -124,22 +167,24 @@ def _set(
     templates: Sequence[PodTemplate],
     counts: Sequence[int],
     pods: Iterable[Placeholder],
-    node: Callable[[str], Node | None],
+    places: Mapping[str, "_Place"],
     why: Callable[[Iterable[Placeholder]], str],
 ) -> PlaceholderSet:
-    first, held, taint = templates[0].metadata, tuple(pods), held_as(templates[0])
-    nodes = {each: on for pod in held if (each := pod.spec.node_name) and (on := node(each))}
-    standing = [pod for pod in held if pod.spec.node_name in nodes and is_standing(nodes[pod.spec.node_name])]
+    first, taint, listed = templates[0].metadata, held_as(templates[0]), tuple(pods)
+    held = tuple(pod for pod in listed if not pod.status.has_ended)
+    ended = tuple(pod for pod in listed if pod.status.has_ended)
+    placed = [(pod, place) for pod in held if (place := places.get(pod.spec.node_name))]
+    standing = [pod for pod, place in placed if place.admits(pod) and is_usable(place.node)]
     is_whole = len(standing) >= sum(counts)
     own = dict.fromkeys(pod.spec.node_name for pod in standing)
-    untainted = tuple(each for each in own if held_for(nodes[each]) != taint) if is_whole else ()
+    untainted = tuple(each for each in own if held_for(places[each].node) != taint) if is_whole else ()
     asked_at = max((each.metadata.creation_timestamp for each in templates), key=_order)
     conditions = [Condition(type="Accepted", status="True", reason="Asked", last_transition_time=asked_at)]
     if is_whole and not untainted:
-        since = max((_bound_since(pod, nodes) or asked_at for pod in standing), key=_order)
+        since = max((_bound_since(pod, places) or asked_at for pod in standing), key=_order)
         whole = Condition(type="Provisioned", status="True", reason="Bound", last_transition_time=since)
         conditions.append(whole)
-    elif words := why(pod for pod in held if not pod.spec.node_name):
+    elif words := _ending(ended) or why(pod for pod in held if not pod.spec.node_name):
         conditions.append(Condition(type="Provisioned", status="False", reason="Waiting", message=words))
     return PlaceholderSet(
         metadata=ObjectMeta(
@@ -159,23 +204,66 @@ def _set(
         ),
         status=ProvisioningRequestStatus(conditions=tuple(conditions)),
         pods=held,
+        ended=ended,
         held_as=taint,
         bound=sum(1 for pod in held if pod.spec.node_name),
         standing=len(standing),
+        progressed_at=max((asked_at, *(_bound_since(pod, places) for pod in standing)), key=_order),
         untainted=untainted,
-        lost=tuple(
-            pod for pod in held if pod.spec.node_name in nodes and is_leaving(nodes[pod.spec.node_name])
-        ),
+        lost=tuple(pod for pod, place in placed if not place.admits(pod, is_back=True)),
         kept=tuple(_kept(template) for template in templates),
     )
 
 
-def is_standing(node: Node) -> bool:
-    """Ready for the gang's own pods: the scheduler has found that its resources and taints suit a pod of
-    theirs. Karpenter calls it initialized a second later at the earliest, which says no more than that
-    (pkg/controllers/nodeclaim/lifecycle/initialization.go of v1.14.1).
-    """
-    return is_usable(node) and not is_leaving(node)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A node with placeholders of a set."""
+
+    node: Node
+    has_room: bool
+    """Its allocatable amounts still hold what is on it: a GPU that turns unhealthy is taken out of them."""
+
+    def admits(self, pod: Placeholder, *, is_back: bool = False) -> bool:
+        """Whether a pod like this one could enter now. The scheduler found so when it bound the placeholder,
+        which says nothing about what happened to the node since. `is_back`: were its kubelet to report again.
+
+        Karpenter calls a node initialized a second later at the earliest, which says no more than that
+        (pkg/controllers/nodeclaim/lifecycle/initialization.go of v1.14.1).
+        """
+        silent = SILENT if is_back else frozenset()
+        taints = (each for each in self.node.spec.taints if each.key not in silent)
+        return (
+            self.has_room
+            and not is_leaving(self.node)
+            and all(is_tolerated(taint, pod.spec.tolerations) for taint in taints)
+        )
+
+
+def _places(
+    pods: Iterable[Placeholder], node: Callable[[str], Node | None], used: Callable[[str], Amounts]
+) -> Mapping[str, _Place]:
+    """The nodes of these placeholders, by name."""
+    kinds: dict[int, Amounts] = {}
+    taken: dict[str, dict[str, Fraction]] = {}
+    for pod in pods:
+        if (name := pod.spec.node_name) and not pod.status.has_ended:
+            kind = number_of_placeholder(pod.metadata.name)
+            if kind not in kinds:  # The pods of one PodSet are alike.
+                kinds[kind] = amounts_once(pod.spec)
+            here = taken.setdefault(name, {})
+            for resource, amount in kinds[kind].items():
+                here[resource] = here.get(resource, Fraction(0)) + amount
+    nodes = {name: found for name in taken if (found := node(name))}
+    # The caches of pods and of placeholders follow each other at a distance, so both sums have to fit.
+    return {
+        name: _Place(found, has_room=_holds(found, taken[name]) and _holds(found, used(name)))
+        for name, found in nodes.items()
+    }
+
+
+def _holds(node: Node, amounts: Amounts) -> bool:
+    size = node.status.allocatable
+    return all(amount <= parse_quantity(str(size.get(name, 0))) for name, amount in amounts.items() if amount)
 
 
 def is_leaving(node: Node) -> bool:
@@ -189,18 +277,20 @@ def has_changed(before: Node | None, after: Node | None) -> bool:
     return before is None or after is None or _facts(before) != _facts(after)
 
 
-def _facts(node: Node) -> tuple[bool, bool, str]:
-    return is_standing(node), is_leaving(node), held_for(node)
+def _facts(node: Node) -> tuple[object, ...]:
+    return is_usable(node), is_leaving(node), node.spec.taints, node.status.allocatable
 
 
-def _is_over(pod: Placeholder) -> bool:
-    return pod.status.has_ended or pod.metadata.deletion_timestamp is not None
+def _ending(ended: Iterable[Placeholder]) -> str:
+    """What became of those that have ended."""
+    reasons = sorted({pod.status.reason for pod in ended if pod.status.reason})
+    return f"a placeholder was rejected or ended on its node: {', '.join(reasons)}" if reasons else ""
 
 
-def _bound_since(pod: Placeholder, nodes: Mapping[str, Node]) -> datetime | None:
+def _bound_since(pod: Placeholder, places: Mapping[str, _Place]) -> datetime | None:
     bound = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    moments = (bound.last_transition_time if bound else None, nodes[pod.spec.node_name].status.since("Ready"))
-    return max(moments, key=_order)
+    is_ready = places[pod.spec.node_name].node.status.since("Ready")
+    return max((bound.last_transition_time if bound else None, is_ready), key=_order)
 
 
 def _order(moment: datetime | None) -> float:

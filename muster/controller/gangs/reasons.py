@@ -53,6 +53,9 @@ def _rule(condition: str, pattern: str, outcome: Outcome, summary: str) -> Rule:
     return Rule(condition, re.compile(pattern, re.IGNORECASE), outcome, summary)
 
 
+STALLED: Final = "no node came"
+"""How the failure of a gang begins that kept a part of its nodes while no further one came."""
+
 ON_CREATE: Final = ""
 """In the place of a condition: the API server's answer to the creation of what an attempt needs."""
 

@@ -2,7 +2,7 @@
 held for gangs, and the GangPolicies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from muster.controller.gangs.autoscaler_words import (
@@ -44,10 +44,12 @@ WORKERS: Final = 16
 """Concurrent reconciles: each waits for the API most of its time, and the API server is shared."""
 
 
-def requests_of(manager: Manager, view: GangView[Any], gangs: Resource[Any], held: Informer[Any]) -> Requests:
-    """`held`: the cache of the objects (`gangs`) that the scheduler's own writes go to."""
+def requests_of(
+    manager: Manager, view: GangView[Any], held: Mapping[Resource[Any], Informer[Any]]
+) -> Requests:
+    """`held`: the caches of the objects that the scheduler's own writes go to."""
     caches: dict[Resource[Any], Informer[Any]] = {
-        gangs: held,
+        **held,
         PROVISIONING_REQUEST: view.requests,
         POD_TEMPLATE: view.templates,
         PLACEHOLDER: view.placeholders,

@@ -51,7 +51,9 @@ class Gang:
     """What must be provisioned before any of its pods may start."""
 
     request_specs: tuple[RequestSpec, ...]
-    """Scarcest first."""
+    """Those that a cloud queues first, and the scarcest first among them: placeholders bring nodes that are
+    paid for, in minutes.
+    """
     present: tuple[Demand, ...]
     """PodSets without a request, which must fit on existing nodes."""
     running: tuple[Demand, ...] = ()
@@ -109,8 +111,9 @@ def _is_requested(demand: Demand) -> bool:
     return flavor.by_placeholders or (demand.managed and bool(flavor.provisioning_class_name))
 
 
-def _order(demand: Demand) -> tuple[int, str, str]:
-    return -demand.flavor.scarcity, demand.flavor.name, demand.pod_set
+def _order(demand: Demand) -> tuple[bool, int, str, str]:
+    flavor = demand.flavor
+    return flavor.by_placeholders, -flavor.scarcity, flavor.name, demand.pod_set
 
 
 def _request_specs(ordered: list[Demand], annotations: Mapping[str, str]) -> Iterator[RequestSpec]:

@@ -28,8 +28,8 @@ class Surroundings:
     """When these may have changed: no event of theirs reconciles a gang that waits for requests."""
     must_wait: bool = False
     """Another gang makes its request in the next pool first."""
-    must_give_way: bool = False
-    """It holds what a preceding gang waits for, and lacks what that one holds."""
+    must_give_way: frozenset[str] = frozenset()
+    """Pools in which other gangs have what it requested first."""
 
     # Of a gang that runs
 

@@ -38,6 +38,8 @@ class TurnPosition:
     """Pools in which a request of it is Provisioned."""
     short: frozenset[str] = frozenset()
     """Pools in which a request of it is Accepted and not Provisioned: it waits for the cloud's stock."""
+    by_pods: frozenset[str] = frozenset()
+    """Pools in which it asks by placeholders: whatever node comes there may serve any gang."""
     next_pool: str = ""
     """The pool of its next request; empty when it has all of them."""
 
@@ -56,6 +58,11 @@ class TurnPosition:
         return bool(self.asked and self.unaccepted)
 
     @property
+    def wanting(self) -> frozenset[str]:
+        """Pools in which it has placeholders without a node."""
+        return self.by_pods & self.short
+
+    @property
     def holds_part(self) -> bool:
         """It keeps capacity from others while it waits for more."""
         return bool(self.held and self.short)
@@ -71,6 +78,8 @@ class _Lane:
     """Those that hold a part of their capacity, some of it here."""
     short: list[Order] = field(default_factory=list)
     """Those that hold a part of their capacity and lack some of this pool."""
+    wanting: list[Order] = field(default_factory=list)
+    """Those that have placeholders without a node here."""
 
 
 class Line:
@@ -106,6 +115,8 @@ class Line:
         """Whether another gang precedes it in its next pool."""
         if not gang.next_pool:
             return False
+        if self._is_outranked(gang, gang.next_pool):
+            return True
         if any(self._goes_first(other, gang) for other in self._asking(gang)):
             return True
         if gang.asked:
@@ -120,12 +131,28 @@ class Line:
         """`other` has begun and has not asked for everything."""
         if other.order < gang.order:
             return gang.next_pool in other.unaccepted
-        return not gang.asked
+        return not gang.asked and bool(other.unaccepted & gang.pools)
 
-    def must_give_way(self, gang: TurnPosition) -> bool:
-        """Whether it has to release what it has requested, and begin again when its turn comes: a preceding
-        gang waits for what this one holds, and this one for what that one holds, be it through further
-        preceding gangs.
+    def must_give_way(self, gang: TurnPosition) -> frozenset[str]:
+        """The pools in which it has to release what it has requested, and ask again when its turn comes: all
+        of them in a circle, and those where a gang of higher priority has placeholders without a node.
+        """
+        if self._closes_circle(gang):
+            return gang.pools
+        if not (gang.short or gang.next_pool):
+            return frozenset()
+        return frozenset(pool for pool in gang.by_pods if self._is_outranked(gang, pool))
+
+    def _is_outranked(self, gang: TurnPosition, pool: str) -> bool:
+        """Whether nodes of this pool are due to a gang of higher priority first. kube-scheduler would give
+        them to the placeholder that has waited longest.
+        """
+        wanting = self._lanes[pool].wanting
+        return bool(wanting) and -wanting[0][0] > gang.priority
+
+    def _closes_circle(self, gang: TurnPosition) -> bool:
+        """A preceding gang waits for what this one holds, and this one for what that one holds, be it through
+        further preceding gangs.
         """
         if not (gang.holds_part and any(_is_before(self._lanes[pool].short, gang) for pool in gang.held)):
             return False
@@ -141,6 +168,10 @@ class Line:
         }
         if changed.holds_part:
             found |= {each.uid: each for each in self._waited_for_by(changed)}
+        for lane in (self._lanes[pool] for pool in changed.wanting):
+            for ranked in (lane.wanting, lane.holding):
+                later = ranked[bisect_left(ranked, (1 - changed.priority,)) :]
+                found |= {order[-1]: self._positions[order[-1]] for order in later}
         found.pop(changed.uid, None)
         for position in found.values():
             if self.must_give_way(position) or (position.next_pool and not self.must_wait(position)):
@@ -170,6 +201,7 @@ class Line:
         if gang.holds_part:
             yield from (self._lanes[pool].holding for pool in gang.held)
             yield from (self._lanes[pool].short for pool in gang.short)
+        yield from (self._lanes[pool].wanting for pool in gang.wanting)
 
     def _asking(self, gang: TurnPosition) -> Iterator[TurnPosition]:
         """The others that share a pool with it and have begun and not asked for everything."""

@@ -5,7 +5,7 @@ Each scheduler's view adds its own kinds, and builds snapshots. Reads caches, ca
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
@@ -19,9 +19,11 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import PlaceholderSet, has_changed, sets_of
+from muster.controller.gangs.usage import NodeUsage
 from muster.controller.kube.resource import Key, T
 from muster.controller.runtime.informer import Informer
 from muster.model.names import PLACEHOLDER_NAMESPACE
+from muster.model.pods import Amounts
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,6 +35,7 @@ class GangView(ABC, Generic[T]):
     placeholders: Informer[Placeholder]
     nodes: Informer[Node]
     words: AutoscalerWords | None = None
+    usage: NodeUsage[Any] = field(init=False)
 
     @property
     @abstractmethod
@@ -70,7 +73,15 @@ class GangView(ABC, Generic[T]):
             placeholders,
             node=lambda name: self.nodes.get(Key("", name)),
             why=self.words.why if self.words else lambda _: "",
+            used=self._used_on,
         )
+
+    def _used_on(self, node: str) -> Amounts:
+        """What all pods on it take; nothing where one of them cannot be read."""
+        try:
+            return self.usage.of((node,)).get(node, {})
+        except ValueError:
+            return {}
 
     def placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The gangs that have a placeholder on this node, when it is another node to them."""

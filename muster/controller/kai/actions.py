@@ -58,6 +58,13 @@ class PatchAnnotations:
     status: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchCluster:
+    """Keep the history on the Ray cluster while its pods are made again, or take it off."""
+
+    history: RetryHistory
+
+
 Action = (
     CreateTemplates
     | CreateRequest
@@ -66,6 +73,7 @@ Action = (
     | Ungate
     | DeleteUnbound
     | PatchAnnotations
+    | PatchCluster
     | EmitEvent
 )
 

@@ -51,7 +51,14 @@ from muster.controller.gangs.placeholder_sets import HANDOVER, PlaceholderSet
 from muster.controller.gangs.progress import format_release, format_wait
 from muster.controller.gangs.reasons import Loss, loss
 from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_history, truncate_seconds
-from muster.controller.kai.actions import Action, Decision, DeleteUnbound, PatchAnnotations, Ungate
+from muster.controller.kai.actions import (
+    Action,
+    Decision,
+    DeleteUnbound,
+    PatchAnnotations,
+    PatchCluster,
+    Ungate,
+)
 from muster.controller.kai.labels import (
     HANDED_OVER,
     PREEMPTS,
@@ -59,6 +66,7 @@ from muster.controller.kai.labels import (
     STATUS,
     handed_over_at,
     is_gated,
+    is_released,
     preempts_since,
 )
 from muster.controller.kai.objects import GatedPod
@@ -118,10 +126,11 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         found = _batch(snapshot)
         decisions.append(Decision(requeue_at=snapshot.now) if begun and found.begins else found)
     kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
+    recalls = (*_delete_unbound(cluster_snapshot, kept), *_recall_preempting(cluster_snapshot, kept))
     return Decision(
         actions=(
-            *_delete_unbound(cluster_snapshot, kept),
-            *_recall_preempting(cluster_snapshot, kept),
+            *_note_recall(cluster_snapshot, recalls),
+            *recalls,
             *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
@@ -244,6 +253,42 @@ def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
     return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
 
 
+def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -> Iterator[Action]:
+    """A recall is a failed try: nodes were bought for nothing. Its pods take their history with them, so it
+    goes to their cluster until KubeRay has made new ones.
+    """
+    attempts = {
+        each.pod.metadata.annotations.get(ATTEMPT) for each in recalls if isinstance(each, DeleteUnbound)
+    }
+    if not attempts or cluster_snapshot.noted != RetryHistory():
+        return
+    passed = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
+    failure = next(each.message for each in recalls if isinstance(each, EmitEvent))
+    yield PatchCluster(
+        history=next_attempt(
+            max(map(parse_history, passed), key=lambda history: history.tries),
+            uid=cluster_snapshot.cluster.metadata.uid,
+            began=min(map(handed_over_at, passed)),
+            failure=failure,
+            now=cluster_snapshot.now,
+            policy=(cluster_snapshot.policy or GangPolicy()).retry,
+        )
+    )
+
+
+def _take_over(snapshot: BatchSnapshot, noted: RetryHistory) -> Decision:
+    """The history of pods that were recalled, unless the cluster has run since."""
+    cleared = PatchCluster(history=RetryHistory())
+    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
+    is_old = noted.retry_at is not None and made > noted.retry_at + HANDOVER
+    if is_old or snapshot.history.tries >= noted.tries > 0:
+        return Decision(actions=(cleared,))
+    if noted.refused:
+        refused = _refuse(snapshot, noted.refused)
+        return replace(refused, actions=(*refused.actions, cleared))
+    return Decision(actions=(_note(snapshot, noted, format_backoff(noted)), cleared))
+
+
 # What waits
 
 
@@ -270,6 +315,9 @@ def _step(snapshot: BatchSnapshot) -> Decision:
         return Decision(actions=set_status(snapshot, "waits for an accepted GangPolicy; see its conditions"))
     if snapshot.batch.ungated:
         return finish(snapshot, snapshot.policy)
+    noted = snapshot.cluster_snapshot.noted
+    if noted != RetryHistory() and not any(map(is_released, snapshot.cluster_snapshot.pods)):
+        return _take_over(snapshot, noted)
     if history.refused and not _refusal_is_outdated(snapshot):
         return _hold_back(snapshot, format_refusal(history))
     if history.refused:

@@ -25,11 +25,11 @@ from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
-from muster.controller.gangs.retry import to_annotations
+from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.gangs.taints import NodeTaints
-from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, Ungate
+from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, PatchCluster, Ungate
 from muster.controller.kai.labels import CLUSTERS, STATUS
-from muster.controller.kai.objects import GATED_POD, WHOLE_POD, GatedPod, RayCluster, WholePod
+from muster.controller.kai.objects import GATED_POD, RAY_CLUSTER, WHOLE_POD, GatedPod, RayCluster, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand
 from muster.controller.kai.preemption import HOSTNAME
 from muster.controller.kai.templates import template_of
@@ -79,6 +79,8 @@ class Executor:
                 await self._requests.delete(action)
             case PatchAnnotations():
                 await self._patch_annotations(action)
+            case PatchCluster(history=history):
+                await self._patch_cluster(cluster, history)
             case DeleteUnbound():
                 await self._delete_unbound(action)
             case EmitEvent():
@@ -121,6 +123,14 @@ class Executor:
         await self._patch(
             action.pod, {"metadata": {"uid": action.pod.metadata.uid, "annotations": annotations}}
         )
+
+    async def _patch_cluster(self, cluster: RayCluster, history: RetryHistory) -> None:
+        body = {"metadata": {"uid": cluster.metadata.uid, "annotations": dict(to_annotations(history))}}
+        try:
+            patched = await self._client.merge_patch(RAY_CLUSTER, cluster.key, body)
+        except NotFound:
+            return
+        self._requests.remember(RAY_CLUSTER, patched)
 
     async def _patch(self, pod: GatedPod, body: dict[str, Any]) -> None:
         try:

@@ -63,7 +63,7 @@ def setup(manager: Manager, policy_objects: Informer[GangPolicyObject]) -> None:
 
 def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPolicyObject]) -> None:
     view = _view(manager, policies)
-    requests = requests_of(manager, view, GATED_POD, view.pods)
+    requests = requests_of(manager, view, {GATED_POD: view.pods, RAY_CLUSTER: view.clusters})
     executor = Executor(manager.client, events=manager.events, requests=requests)
     hooks = RayClusterHooks(view, executor, requests)
     taints = NodeTaints(manager.client, remember=view.nodes.store.remember)

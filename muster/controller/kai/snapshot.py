@@ -82,6 +82,11 @@ class ClusterSnapshot:
     def is_finished(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
 
+    @cached_property
+    def noted(self) -> RetryHistory:
+        """The history of pods that were recalled, for those that follow them."""
+        return parse_history(self.cluster)
+
     @property
     def wants_retry(self) -> bool:
         """The backoff of a batch has ended, and the batch has not requested capacity again."""
@@ -232,7 +237,7 @@ class BatchSnapshot(Attempt):
 
     def turn_position(self) -> TurnPosition | None:
         since = self.batch.leader.metadata.creation_timestamp
-        return self._turn_position(uid=self.batch.attempt, since=since)
+        return self._turn_position(uid=self.batch.attempt, since=since, priority=self.priority)
 
     def in_line(self) -> "BatchSnapshot":
         """The same, where it is known whether its turn has come."""

@@ -54,7 +54,6 @@ class View(GangView[RayCluster]):
     priorities: Informer[PriorityClass]
     policy: Callable[[], GangPolicy | None]
     gathering: Gathering = field(init=False)
-    usage: NodeUsage[GatedPod] = field(init=False)
 
     def __post_init__(self) -> None:
         self.usage = NodeUsage(self.pods)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from muster.controller.gangs.limits import (
+    MOST_PLACEHOLDERS,
     fewest_nodes,
     is_part_of_slice,
     nodes_needed,
@@ -16,6 +17,7 @@ from muster.controller.gangs.limits import (
     per_pool,
     too_large,
     too_many_nodes,
+    too_many_pods,
 )
 from muster.controller.kueue.jobs import JobPodSet
 from muster.model import names
@@ -96,6 +98,8 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str 
         sizes = [(nodes_needed(pod_set.count, pod_set.amounts, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             return per_pool(pod_set.name, min(nodes for nodes, _ in sizes), large)
+        if pod_set.count > MOST_PLACEHOLDERS and large and all(flavor.by_placeholders for flavor in large):
+            return too_many_pods(pod_set.name, pod_set.count, large)
         if large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             return part_of_slice(pod_set.name, large)
         if len(large) == 1:

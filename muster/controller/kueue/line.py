@@ -54,11 +54,11 @@ class SplitGangs(TurnIndex):
         checks.listen(self._all_changed)
         self._all_changed()
 
-    def has_turn(self, snapshot: WorkloadSnapshot) -> tuple[bool, bool]:
+    def has_turn(self, snapshot: WorkloadSnapshot) -> tuple[bool, frozenset[str]]:
         """Whether it must wait for its turn, and whether it must give way."""
         gang = None if snapshot.is_provisioned else snapshot.turn_position()
         if gang is None:
-            return False, False
+            return False, frozenset()
         return self.line.must_wait(gang), self.line.must_give_way(gang)
 
     def reconciling(self, key: Key, *, now: datetime) -> None:

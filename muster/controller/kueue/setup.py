@@ -253,7 +253,7 @@ def _executor(manager: Manager, view: View, pending: PendingWorkloads) -> Execut
     return Executor(
         manager.client,
         events=manager.events,
-        requests=requests_of(manager, view, WORKLOAD, view.workloads),
+        requests=requests_of(manager, view, {WORKLOAD: view.workloads}),
         pending=pending,
         slice_of=view.slice_of,
         is_current=partial(manager.shows_all_writes, view.workloads),

@@ -71,7 +71,6 @@ class View(GangView[Workload]):
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
-    usage: NodeUsage[Pod] = field(init=False)
     known: KnownSnapshots = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)

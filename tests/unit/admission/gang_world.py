@@ -168,7 +168,7 @@ class World(Paper[Decision]):
                 used=less(used_by(pods), (pod for pod in pods if pod.key in held)),
                 in_outage=silent_together(nodes),
                 must_wait=place is not None and line.must_wait(place),
-                must_give_way=place is not None and line.must_give_way(place),
+                must_give_way=line.must_give_way(place) if place else frozenset(),
             )
         )
         stands = seen.runs or (seen.is_scale_up and seen.is_provisioning)
@@ -205,7 +205,7 @@ class World(Paper[Decision]):
 
     def decided(self, name: str, *, alone: bool = False) -> Decision:
         seen = self.snapshot(name)
-        return decide(among(seen, must_wait=False, must_give_way=False) if alone else seen)
+        return decide(among(seen, must_wait=False, must_give_way=frozenset()) if alone else seen)
 
     def write(self, name: str, action: object) -> None:
         held = self.workloads[name]

@@ -39,9 +39,17 @@ PLACED = dataclasses.replace(
 
 @dataclass
 class PlacedWorld(PlacedPaper[Decision], World):
+    words: str = ""
+    """What the autoscaler says of placeholders without a node."""
+
     def _plain(self, name: str) -> WorkloadSnapshot:
         plain = super()._plain(name)
-        sets = sets_of(plain.templates, plain.placeholders, node=self.nodes.get)
+        sets = sets_of(
+            plain.templates,
+            plain.placeholders,
+            node=self.nodes.get,
+            why=lambda waiting: self.words if any(waiting) else "",
+        )
         return dataclasses.replace(plain, requests=(*plain.requests, *sets))
 
     def is_held(self, held_as: str) -> bool:

@@ -89,6 +89,13 @@ def test_what_could_never_run_is_refused_with_what_would(
         assert word in verdict.message
 
 
+def test_pods_without_any_size_take_places_on_nodes() -> None:
+    spec = {"parallelism": 50_000, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
+    verdict = review("job", {"metadata": {"name": "j"}, "spec": spec})
+    assert isinstance(verdict, Deny)
+    assert "needs 455 nodes" in verdict.message
+
+
 def test_a_job_that_may_start_with_fewer_pods_is_judged_by_those() -> None:
     """Kueue's partial admission."""
     spec = {"parallelism": 40, "template": template(1)}

@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.controller.gangs.objects import PodSpec
+from muster.controller.gangs.actions import CreateSet, EmitEvent
+from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.objects import PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.kube.resource import OwnerReference
+from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
-from tests.unit.admission.gang_world import pod_spec, replace
+from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
 from tests.unit.gangs.paper import flavor_policy, with_condition
+from tests.unit.gangs.placed_paper import HARMS, Harm
 
 RARELY = dataclasses.replace(
     PLACED, retry=RetryPolicy(base=timedelta(hours=2), max=timedelta(hours=2), deadline=timedelta(days=3))
@@ -28,6 +32,12 @@ RARELY = dataclasses.replace(
 
 def world_of(policy: GangPolicy = PLACED, **stock: int) -> PlacedWorld:
     return PlacedWorld(stock={"l4": 0, "h100": 0, **stock}, quota=9, policy=policy)
+
+
+def prioritized(world: PlacedWorld, name: str, count: int, *, priority: int) -> None:
+    world.submit(name, {"main": ("l4", count)})
+    held = world.workloads[name]
+    world.workloads[name] = replace(held, spec=replace(held.spec, priority=priority))
 
 
 def tick(world: PlacedWorld) -> None:
@@ -72,15 +82,153 @@ def test_out_of_stock_for_half_of_it_everything_is_given_back_at_the_deadline() 
 def test_a_node_that_is_lost_in_between_is_asked_for_again_within_the_deadline() -> None:
     world = world_of(RARELY, l4=2)
     world.submit("a", {"main": ("l4", 3)})
-    for _ in range(20):
-        tick(world)
-    world.take_away(sorted(world.nodes)[0])
     for _ in range(3):
         tick(world)
+    world.take_away(sorted(world.nodes)[0])
+    tick(world)
     assert len(world.placeholders) == 3
-    for _ in range(10):
+    for _ in range(3):
         tick(world)
     assert not world.workloads["a"].spec.active, "the deadline has not moved"
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_node_that_no_pod_of_the_gang_can_enter_any_more_does_not_count(harm: Harm) -> None:
+    """The scheduler looked at it when it bound the placeholder, minutes ago."""
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 3)})
+    for _ in range(3):
+        tick(world)
+    sick = sorted(world.nodes)[0]
+    harm(world, sick)
+    world.stock["l4"] = 3
+    world.cloud()
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert sick not in {pod.spec.node_name for pod in world.placeholders.values()}, "it is asked for again"
+    world.stock["l4"] = 4
+    for _ in range(30):
+        tick(world)
+    assert world.ended == ["a"]
+
+
+def test_a_node_whose_kubelet_is_silent_for_a_moment_is_waited_for() -> None:
+    world = world_of(l4=2)
+    world.submit("a", {"main": ("l4", 2)})
+    for part in (world.kueue, world.settle, world.cloud):
+        part()
+    silent = sorted(world.nodes)[0]
+    world.taint(silent, "node.kubernetes.io/not-ready")
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert silent in {pod.spec.node_name for pod in world.placeholders.values()}
+
+
+@pytest.mark.parametrize(
+    ("stock", "words", "minutes"),
+    [(2, "", 6), (2, OUT_OF_STOCK, 6), (0, OUT_OF_STOCK, 6), (2, BOOTING, 31), (0, "", 31)],
+)
+def test_what_a_gang_cannot_use_is_not_paid_for_until_the_deadline(
+    stock: int, words: str, minutes: int
+) -> None:
+    """Unless more of it is on the way, or it costs nothing."""
+    world = world_of(RARELY, l4=stock)
+    world.words = words
+    world.submit("a", {"main": ("l4", 3)})
+    ended = next(minute for minute in range(1, 60) if (tick(world), not world.workloads["a"].spec.active)[1])
+    assert ended == minutes
+    assert not world.placeholders
+    failure = world.workloads["a"].metadata.annotations[LAST_FAILURE]
+    assert failure.startswith(OUT_OF_STOCK) is (words == OUT_OF_STOCK)
+    assert f"{stock} of 3 l4 nodes" in failure
+
+
+def test_a_place_that_a_kubelet_rejects_is_tried_less_and_less_often() -> None:
+    world = world_of(l4=4)
+    world.submit("a", {"main": ("l4", 4)})
+    world.kueue()
+    world.settle()
+    made = set[str]()
+    for _ in range(280):
+        world.now += timedelta(seconds=1)
+        world.cloud()
+        for key, pod in world.placeholders.items():
+            made.add(pod.metadata.uid)
+            if key.endswith("-0") and not pod.status.has_ended:
+                status = PlaceholderStatus(phase="Failed", reason="TopologyAffinityError")
+                world.placeholders[key] = replace(pod, status=status)
+        world.settle()
+    entry = world.workloads["a"].check_state("gang")
+    assert entry is not None
+    assert "TopologyAffinityError" in entry.message
+    assert 6 <= len(made) - 4 <= 12
+    for _ in range(30):
+        world.now += timedelta(seconds=1)
+        world.settle()
+    assert "TopologyAffinityError" in world.workloads["a"].metadata.annotations[LAST_FAILURE]
+
+
+def test_placeholders_are_made_when_the_cloud_has_provisioned_what_it_queued() -> None:
+    world = world_of(l4=2, h100=1)
+    world.delay = {"h100": timedelta(minutes=20)}
+    world.submit("a", {"big": ("h100", 1), "small": ("l4", 2)})
+    for _ in range(15):
+        tick(world)
+    assert not world.placeholders
+    for _ in range(40):
+        tick(world)
+    assert world.ended == ["a"]
+
+
+def test_a_gang_that_waits_in_a_clouds_queue_stops_nobody_who_needs_none_of_it() -> None:
+    world = world_of(l4=4)
+    world.order = lambda names: []  # The cloud answers no request.
+    world.submit("split", {"big": ("h100", 1), "small": ("l4", 1)})
+    tick(world)
+    world.submit("tiny", {"main": ("l4", 1)})
+    prioritized(world, "high", 2, priority=1000)
+    for _ in range(3):
+        tick(world)
+    assert {"tiny", "high"} <= world.started.keys()
+
+
+@pytest.mark.parametrize("stock", [3, 4])
+def test_a_gang_of_low_priority_keeps_no_nodes_that_a_higher_one_needs(stock: int) -> None:
+    """Nor does it get those that are freed for that one."""
+    world = world_of(l4=stock)
+    world.submit("low", {"main": ("l4", 5)})
+    for _ in range(2):
+        tick(world)
+    prioritized(world, "high", 2, priority=1000)
+    for _ in range(3):
+        tick(world)
+    assert "high" in world.started
+    world.stock["l4"] = 7
+    for _ in range(40):
+        tick(world)
+    assert world.ended == ["high", "low"]
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "words"),
+    [(881, 8, "needs 9 nodes"), (5001, 0, "5000 at most"), (880, 8, ""), (5000, 0, "")],
+)
+def test_a_gang_of_more_pods_than_can_ever_stand_is_refused(count: int, nodes: int, words: str) -> None:
+    """Pods that ask for next to nothing: by size the pool has room for all of them."""
+    l4 = dataclasses.replace(PLACED.flavors[0], max_nodes=nodes, per_node={"cpu": "64"})
+    world = world_of(dataclasses.replace(PLACED, flavors=(l4,)), l4=9)
+    world.submit("a", {"main": ("l4", count)})
+    (main,) = world.workloads["a"].spec.pod_sets
+    tiny = replace(main, template=replace(main.template, spec=PodSpec()))
+    world.workloads["a"] = replace(
+        world.workloads["a"], spec=replace(world.workloads["a"].spec, pod_sets=(tiny,))
+    )
+    world.kueue()
+    decision = world.decided("a")
+    makes = any(isinstance(each, CreateSet) for each in decision.actions)
+    refusals = [each.message for each in decision.actions if isinstance(each, EmitEvent)]
+    assert makes is not bool(words)
+    assert not words or words in refusals[0]
 
 
 def test_two_gangs_with_capacity_for_one_run_one_after_the_other() -> None:

@@ -5,18 +5,36 @@ What a pod of a gang is, and when its scheduler places it, is each world's own.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from muster.controller.gangs.actions import CreateSet, CreateTemplates, Delete, HoldNode
+from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import template_name
-from muster.controller.gangs.objects import Node, Placeholder, PodSpec, PodTemplate, Taint
+from muster.controller.gangs.objects import (
+    Container,
+    Node,
+    Placeholder,
+    PodSpec,
+    PodTemplate,
+    ResourceNeeds,
+    Taint,
+    Toleration,
+)
 from muster.controller.gangs.placeholder_sets import ASKED, asked, held_for
-from muster.controller.gangs.placeholders import named
+from muster.controller.gangs.placeholders import named, quantity
 from muster.controller.gangs.templates import POOL
-from muster.model.names import GKE_LEASE_LABEL, HELD_TAINT_KEY, PLACEHOLDER_NAMESPACE, POOL_LABEL, SET_LABEL
+from muster.model.names import (
+    GKE_LEASE_LABEL,
+    GPU_RESOURCE,
+    HELD_TAINT_KEY,
+    PLACEHOLDER_NAMESPACE,
+    POOL_LABEL,
+    SET_LABEL,
+)
 from tests.unit.gangs.paper import D, Paper, node
 
 replace = msgspec.structs.replace
@@ -54,9 +72,10 @@ class PlacedPaper(Paper[D]):
                     self.templates.setdefault(key, PodTemplate(metadata=meta))
             case CreateSet(name=request, spec=spec, labels=labels):
                 self.pool_of_set[request] = spec.pool
-                for key, _ in named(request, spec):
+                for key, index in named(request, spec):
                     meta = replace(self.meta(key, labels), namespace=PLACEHOLDER_NAMESPACE)
-                    self.placeholders.setdefault(key, Placeholder(metadata=meta, spec=PodSpec()))
+                    waiting = _pod_like(spec.demands[index], labels[SET_LABEL])
+                    self.placeholders.setdefault(key, Placeholder(metadata=meta, spec=waiting))
             case HoldNode(node=where, held_as=held_as):
                 if held := self.nodes.get(where):
                     self._taint(held, held_as)
@@ -105,7 +124,7 @@ class PlacedPaper(Paper[D]):
         taken = set(self._taken())
         for key, held in sorted(self.nodes.items()):
             fits = held.metadata.labels[POOL_LABEL] == pool and held.status.holds("Ready")
-            if fits and key not in taken and held_for(held) in ("", tolerated):
+            if fits and key not in taken and _may_enter(held, tolerated):
                 return key
         if self.free(pool) <= 0:
             return None
@@ -127,6 +146,43 @@ class PlacedPaper(Paper[D]):
             del self.rivals[key]
         self.lose_pods(node)
 
+    def taint(self, node: str, key: str, effect: str = "NoSchedule") -> None:
+        held = self.nodes[node]
+        taints = (*held.spec.taints, Taint(key=key, effect=effect))
+        self.nodes[node] = replace(held, spec=replace(held.spec, taints=taints))
+
+    def lose_gpu(self, node: str) -> None:
+        held = self.nodes[node]
+        size = {**held.status.allocatable, GPU_RESOURCE: "0"}
+        self.nodes[node] = replace(held, status=replace(held.status, allocatable=size))
+
     def rival(self) -> None:
         if (free := self.free_node("", "l4")) is not None:
             self.rivals[f"rival-{next(self._numbers)}"] = free
+
+
+Harm = Callable[[PlacedPaper[Any], str], None]
+HARMS: Mapping[str, Harm] = {
+    "disk pressure": lambda world, name: world.taint(name, "node.kubernetes.io/disk-pressure"),
+    "spot interruption": lambda world, name: world.taint(name, "aws-node-termination-handler/spot-itn"),
+    "a network agent that is not ready": lambda world, name: world.taint(
+        name, "node.cilium.io/agent-not-ready", "NoExecute"
+    ),
+    "a GPU that is unhealthy": lambda world, name: world.lose_gpu(name),
+}
+"""What can happen to a node between its placeholder's binding and the answer."""
+
+
+def _pod_like(demand: Demand, held_as: str) -> PodSpec:
+    requests = {name: quantity(name, amount) for name, amount in demand.needs.amounts.items()}
+    own = Toleration(key=HELD_TAINT_KEY, operator="Equal", value=held_as, effect="NoSchedule")
+    return PodSpec(
+        containers=(Container(resources=ResourceNeeds(requests=requests)),),
+        tolerations=(*demand.needs.tolerations, own),
+    )
+
+
+def _may_enter(held: Node, tolerated: str) -> bool:
+    foreign = {each.key for each in held.spec.taints} - {HELD_TAINT_KEY, GPU_RESOURCE}
+    has_gpu = held.status.allocatable.get(GPU_RESOURCE) != "0"
+    return not foreign and has_gpu and held_for(held) in ("", tolerated)

@@ -35,7 +35,7 @@ from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import is_tolerated
-from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, Ungate
+from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, PatchCluster, Ungate
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
 from muster.controller.kai.ledger import Ledger
@@ -257,6 +257,11 @@ class World(Paper[Decision]):
                 self._patch(pod, notes, selector=selector, added=added, lift=True, hosts=action.hosts)
             case PatchAnnotations(pod=pod, history=history, status=status):
                 self._patch(pod, {**to_annotations(history), STATUS: status})
+            case PatchCluster(history=history):
+                held = self.clusters[name]
+                notes = {**held.metadata.annotations, **to_annotations(history)}
+                kept = {key: value for key, value in notes.items() if value is not None}
+                self.clusters[name] = replace(held, metadata=replace(held.metadata, annotations=kept))
             case DeleteUnbound(pod=pod):
                 self.pods.pop(pod.metadata.name, None)
             case _:

@@ -13,15 +13,16 @@ from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.objects import Placeholder, Toleration
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
-from muster.controller.gangs.retry import LAST_FAILURE
+from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
 from muster.controller.kai.actions import DeleteUnbound, Ungate
 from muster.controller.kai.held_nodes import unused_cause
 from muster.controller.kai.labels import CLUSTERS, HANDED_OVER, is_gated
 from muster.controller.kai.objects import REQUIRED_PLACEMENT
 from muster.controller.kai.shutdown import shutdown_actions
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import HELD_TAINT_KEY, PLACED_ANNOTATION, UNDISTURBED
+from muster.model.names import HELD_TAINT_KEY, KAI_PRIORITY_LABEL, PLACED_ANNOTATION, UNDISTURBED
 from tests.unit.gangs.paper import Crash
+from tests.unit.gangs.placed_paper import HARMS, Harm
 from tests.unit.kai.kai_world import POLICY, Group, queue, replace
 from tests.unit.kai.placed_kai_world import PLACED, PlacedWorld, view_of
 
@@ -86,6 +87,21 @@ def test_a_gang_waits_behind_its_gate_for_the_last_node_and_runs_on_what_was_kep
     assert not here.templates
 
 
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_no_gate_goes_for_a_node_that_no_pod_of_the_gang_can_enter_any_more(harm: Harm) -> None:
+    here = world(stock={"l4": 2, "h100": 0})
+    here.submit("a", PAIR)
+    run(here, 3)
+    harm(here, sorted(here.nodes)[0])
+    here.stock["l4"] = 3
+    here.cloud()
+    here.settle()
+    assert here.gated("a") == 3
+    here.stock["l4"] = 4
+    run(here, 5)
+    assert here.running("a") == 3
+
+
 def test_with_stock_for_a_part_no_gate_goes_and_everything_is_given_back_at_the_deadline() -> None:
     here = world(stock={"l4": 2, "h100": 0}, policy=RARELY)
     here.submit("a", PAIR)
@@ -111,6 +127,33 @@ def test_of_two_gangs_with_capacity_for_one_each_runs_whole_in_its_turn() -> Non
     here.end(first)
     run(here, 5)
     assert here.running(other) == 3
+
+
+def test_a_gang_that_kai_never_places_backs_off_and_is_given_up() -> None:
+    """Its pods are made anew each time, and have no history of their own."""
+    here = world(policy=changed(PLACED, retry=RetryPolicy(deadline=timedelta(hours=3))))
+    here.schedules = False
+    here.submit("a", PAIR)
+    tries = list[str]()
+    for _ in range(6 * 60):
+        here.tick()
+        tries += [each for pod in here.of("a") if (each := pod.metadata.annotations.get(TRIES))]
+    counted = list(dict.fromkeys(tries))
+    assert counted == [str(each) for each in range(1, len(counted) + 1)]
+    assert 3 <= len(counted) <= 8
+    assert any("no node within 10m" in pod.metadata.annotations.get(REFUSED, "") for pod in here.of("a"))
+    assert not here.placeholders
+    assert not here.clusters["a"].metadata.annotations, "nothing stays for the next gang of this cluster"
+
+
+def test_of_two_gangs_that_lack_nodes_the_one_of_higher_priority_goes_first() -> None:
+    here = world(stock={"l4": 3, "h100": 0})
+    here.submit("low", {"headgroup": Group("l4"), "workers": Group("l4", 3)})
+    run(here, 2)
+    here.submit("high", PAIR, **{KAI_PRIORITY_LABEL: "build-preemptible"})
+    run(here, 4)
+    assert here.running("high") == 3
+    assert here.gated("low") == 4
 
 
 def test_a_node_that_is_lost_in_between_is_asked_for_again() -> None:

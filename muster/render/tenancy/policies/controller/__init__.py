@@ -8,7 +8,7 @@ workloads     our own check, `active`, our annotations
 requests      requests and templates of ours
 nodes         the taint on the nodes of a gang that asks by placeholders
 pods          our gate and what goes with it, placeholders, and pods that never ran
-ray_clusters  claims come off pod templates
+ray_clusters  claims come off pod templates; with KAI, notes of failed tries
 reports       conditions of our own checks, Events of our own
 keys          the Secret with the certificates, and the Lease
 forecasts     the recorder's account: one annotation of Workloads
@@ -30,7 +30,8 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
     """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
     has_kueue = stack.scheduler is Scheduler.KUEUE
     return (
-        *((workloads(stack), ray_clusters(stack)) if has_kueue else ()),
+        *((workloads(stack),) if has_kueue else ()),
+        ray_clusters(stack),
         *((nodes(),) if stack.placeholder_pools else ()),
         *(requests(), pods(stack), reports(), keys()),
         *((forecasts(),) if stack.recording.forecasts else ()),

@@ -1,4 +1,5 @@
-"""RayClusters of elastic gangs: claims come off their pod templates, and nothing else changes.
+"""RayClusters. Of elastic gangs of Kueue claims come off the pod templates, those of KAI keep the history of
+their pods in annotations of ours, and nothing else changes.
 
 Who may patch a RayCluster may run any image in its pods.
 """
@@ -6,7 +7,7 @@ Who may patch a RayCluster may run any image in its pods.
 from typing import Final
 
 from muster.model import names
-from muster.model.stack import Stack
+from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.controller.fence import fence
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but, same_metadata
@@ -17,13 +18,32 @@ _HEAD: Final = "headGroupSpec"
 _WORKERS: Final = "workerGroupSpecs"
 
 
+_KINDS: Final = (Kinds(group="ray.io", resources=("rayclusters",), operations=("UPDATE",)),)
+
+
 def ray_clusters(stack: Stack) -> Policy:
+    if stack.scheduler is Scheduler.KAI:
+        return fence(
+            "muster-controller-ray-clusters",
+            purpose="The controller notes failed tries on RayClusters.",
+            kinds=_KINDS,
+            rules=(_noted(),),
+        )
     return fence(
         "muster-controller-ray-clusters",
         purpose="The controller removes claims on capacity from RayClusters.",
-        kinds=(Kinds(group="ray.io", resources=("rayclusters",), operations=("UPDATE",)),),
+        kinds=_KINDS,
         words=(*((f"groups{when}", _groups(of)) for when, of in (("", "object"), ("Before", "oldObject"))),),
         rules=(_rest(), _templates(stack)),
+    )
+
+
+def _noted() -> Rule:
+    own = f"key.startsWith('{names.GROUP}/')"
+    return Rule(
+        holds=f"object.spec == oldObject.spec && {same_metadata('object', 'oldObject', free=own)}",
+        message=f"'this account writes annotations of a RayCluster that begin with {names.GROUP}/ and "
+        "nothing else of it'",
     )
 
 
