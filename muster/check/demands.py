@@ -21,7 +21,7 @@ from muster.controller.gangs.limits import is_part_of_slice, nodes_needed, too_l
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.model import names
-from muster.model.gangpolicy import FlavorPolicy
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.plural import many
 from muster.model.pods import Amounts, add, describe
 from muster.model.pools import Pool
@@ -93,7 +93,9 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
             name=each.name,
             pods=each.count,
             each=each.amounts,
-            places=tuple(_place(each, flavor, queue) for flavor in admission.policy.flavors),
+            places=tuple(
+                _place(each, flavor, queue, admission.policy) for flavor in admission.policy.flavors
+            ),
         )
         for each in found
     )
@@ -179,8 +181,8 @@ def _default_requests(container: Json) -> None:
         resources["requests"] = {**missing, **requests}
 
 
-def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Place:
-    reason = next(_reasons(pod_set, flavor, queue), "")
+def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None, policy: GangPolicy) -> Place:
+    reason = next(_reasons(pod_set, flavor, queue, policy), "")
     return Place(
         pool=flavor.name,
         nodes=0 if reason else nodes_needed(pod_set.count, pod_set.amounts, flavor),
@@ -188,10 +190,14 @@ def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Pla
     )
 
 
-def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Iterator[str]:
+def _reasons(
+    pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None, policy: GangPolicy
+) -> Iterator[str]:
     """Why a pool cannot take all pods of a group, the plainest reason first."""
     if pod_set.pool not in ("", flavor.name):
         yield f"its node selector names pool {pod_set.pool}"
+    elif not pod_set.nodes.leaves(flavor, policy):
+        yield f"it selects nodes with {pod_set.nodes.misses([flavor], policy)}"
     for resource, noun in names.DEVICES.items():
         if pod_set.amounts.get(resource) and not flavor.node.get(resource):
             yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"

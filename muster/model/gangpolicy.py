@@ -114,6 +114,20 @@ class FlavorPolicy:
         1, "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", sparse=True
     )
     scarcity: int = declared(0, "Pools with a higher value are requested first.", **crds.ANY_INTEGER)
+    node_labels: Mapping[str, str] = declared(
+        dict,
+        "Labels of its nodes by which pods select them, as the ResourceFlavor has them.",
+        sparse=True,
+        maxProperties=16,
+        additionalProperties={"type": "string", "maxLength": 255},
+    )
+    zones: tuple[str, ...] = declared(
+        (),
+        "Zones of its nodes; empty: not known.",
+        sparse=True,
+        items={"type": "string", "maxLength": 63},
+        maxItems=32,
+    )
 
     @property
     def node(self) -> Amounts:
@@ -210,6 +224,13 @@ class GangPolicy:
     )
     flavors: tuple[FlavorPolicy, ...] = declared(
         (), "The pools, one entry each.", maxItems=MOST_FLAVORS, **crds.by_key("name")
+    )
+    compared_labels: tuple[str, ...] = declared(
+        (),
+        "Node labels, or their beginnings up to `/`, of which nodes have those in nodeLabels alone.",
+        sparse=True,
+        items={"type": "string", "minLength": 1, "maxLength": 317},
+        maxItems=32,
     )
     kai: KaiPolicy | None = declared(
         None, "Present where KAI schedules: gated Ray clusters are released, and no Workloads."

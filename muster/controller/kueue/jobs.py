@@ -12,6 +12,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from muster.controller.gangs.demand import amounts_once
+from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds, Taint
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
@@ -98,7 +99,8 @@ KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, C
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
-    any. `tolerated`: the accelerators on whose nodes it may run, which have a taint each, by their resource.
+    any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
+    run, which have a taint each, by their resource.
     """
 
     name: str
@@ -106,6 +108,7 @@ class JobPodSet:
     amounts: Amounts
     pool: str
     tolerated: frozenset[str]
+    nodes: NodeChoice = NodeChoice()
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -159,6 +162,7 @@ def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bo
 def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     return (
         pod_set.pool == before.pool
+        and pod_set.nodes == before.nodes
         and pod_set.tolerated == before.tolerated
         and pod_set.count <= before.count
         and all(amount <= before.amounts.get(name, 0) for name, amount in pod_set.amounts.items())
@@ -171,6 +175,7 @@ def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
         count=count,
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
+        nodes=NodeChoice.of(template.spec),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

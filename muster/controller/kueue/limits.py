@@ -17,6 +17,7 @@ from muster.controller.gangs.limits import (
     too_large,
     too_many_nodes,
 )
+from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.kueue.jobs import JobPodSet
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
@@ -39,8 +40,15 @@ class Pools:
             for flavor in self.policy.flavors
             if (not named or flavor.name in named)
             and pod_set.pool in ("", flavor.name)
+            and pod_set.nodes.leaves(flavor, self.policy)
             and _suits(pod_set, flavor)
         ]
+
+    def refused(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
+        """Those that its node selector and affinity alone keep it from; empty where they leave one."""
+        free = replace(pod_set, nodes=NodeChoice(), pool="", tolerated=frozenset(names.DEVICE_RESOURCES))
+        others = self.suited(free)
+        return [] if any(pod_set.nodes.leaves(flavor, self.policy) for flavor in others) else others
 
     def large_enough(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
         """Those of which a node holds one of its pods."""
@@ -73,11 +81,26 @@ def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
 
 
 def _untolerated(pod_set: JobPodSet, key: str) -> str:
+    selected = ", ".join(f"{label}={value}" for label, value in sorted(pod_set.nodes.selector.items()))
+    by_selector = f" by its node selector ({selected})" if selected else ""
     return (
         f"{pod_set.name} does not tolerate the taint {key} of nodes with {names.DEVICES[key]}s, and "
-        "no other nodes are available to it; add to the tolerations of its pod template: "
+        f"no other nodes are available to it{by_selector}; add to the tolerations of its pod template: "
         f"{{key: {key}, operator: Exists}}"
     )
+
+
+def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods that select nodes by labels that no pool with what they ask for has: an autoscaler makes no node
+    for them, and Kueue gives them a pool all the same where no flavor has the label.
+    """
+    for pod_set in job_pod_sets:
+        if pod_set.count and (others := pools.refused(pod_set)):
+            yield (
+                f"{pod_set.name} selects nodes with {pod_set.nodes.misses(others, pools.policy)}, which no "
+                "pool for its pods has; write what one has, or select a pool by its name: "
+                f"{names.POOL_LABEL}: {others[0].name}"
+            )
 
 
 def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:

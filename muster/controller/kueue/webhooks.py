@@ -13,7 +13,7 @@ from typing import Any, Final
 from muster.controller.kube.resource import Object
 from muster.controller.kueue import queue_limits
 from muster.controller.kueue.jobs import KINDS, CronJob, Job, RayCluster, are_within, pod_sets_of
-from muster.controller.kueue.limits import Pools, never_fits_anywhere, taints
+from muster.controller.kueue.limits import Pools, never_fits_anywhere, no_such_nodes, taints
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.gangpolicy import GangPolicy
@@ -73,6 +73,7 @@ class Reviews:
             return
         pools = None if policy is None else Pools(policy=policy, queue=queue)
         if pools is not None:
+            yield from no_such_nodes(listed, pools)
             yield from taints(listed, pools)
             if reason := never_fits_anywhere(listed, pools):
                 yield reason
