@@ -1,7 +1,7 @@
 """Which pools are left to pods by their node selector and required node affinity.
 
-Compares with the labels of pools as Kueue does with those of flavors: a key that no pool has, and that none is
-known to lack, leaves every pool.
+Compares with the labels of pools as Kueue does with those of flavors: a key that no pool has, and that none
+is known to lack, leaves every pool.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """What a pod template says of its nodes' labels: all of `selector`, and one of `terms` if there are any."""
+    """What a pod template says of its nodes' labels: all of `selector`, and one of `terms` if it has any."""
 
     selector: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     terms: tuple[NodeSelectorTerm, ...] = ()
@@ -53,14 +53,19 @@ class NodeChoice:
         return " and ".join(_described(rule, flavors) for rule in wrong)
 
 
+ANY_NODE: Final = NodeChoice()
+
+
 def _described(rule: Requirement, flavors: Sequence[FlavorPolicy]) -> str:
     values = ", ".join(rule.values)
-    asked = {"In": f"{rule.key}={values}", "NotIn": f"{rule.key} other than {values}"}
-    alternatives = (
+    asked = (
+        f"{rule.key}={values}" if rule.operator == "In" else f"{rule.key} {rule.operator} {values}".rstrip()
+    )
+    listed = (
         f"{flavor.name}: {' or '.join(filter(None, _values(rule.key, flavor) or ())) or 'none'}"
         for flavor in flavors
     )
-    return f"{asked.get(rule.operator, f'{rule.key} {rule.operator} {values}'.rstrip())} ({', '.join(alternatives)})"
+    return f"{asked} ({', '.join(listed)})"
 
 
 def _may_meet(rule: Requirement, flavor: FlavorPolicy, policy: GangPolicy) -> bool:

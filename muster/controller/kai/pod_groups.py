@@ -15,6 +15,7 @@ from math import ceil
 from typing import Final
 
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.kai.labels import group_of, pool_of
@@ -111,7 +112,7 @@ def share(pod: GatedPod, gpu_memory: int) -> Share | None:
 
 def gpu_size(pod: GatedPod, cluster: RayCluster | None, policy: GangPolicy) -> int:
     """MiB of a GPU where the pod goes: in its pool, or in the only one that has GPUs. 0: not known."""
-    pools = _gpu_pools(policy)
+    pools = _gpu_pools(pod, policy)
     flavor = policy.flavor(pool_of(pod, cluster) or (pools[0] if len(pools) == 1 else ""))
     return flavor.gpu_memory if flavor else 0
 
@@ -166,7 +167,7 @@ def _pins(flavor: FlavorPolicy) -> set[str]:
 
 
 def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
-    pools = _gpu_pools(policy)
+    pools = _gpu_pools(pod, policy)
     if len(pools) == 1:
         return pools[0]
     raise ValueError(
@@ -175,8 +176,11 @@ def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
     )
 
 
-def _gpu_pools(policy: GangPolicy) -> list[str]:
-    return [flavor.name for flavor in policy.flavors if flavor.gpus_per_node]
+def _gpu_pools(pod: GatedPod, policy: GangPolicy) -> list[str]:
+    """Those that its node selector and affinity leave; all where they leave none."""
+    known, nodes = [flavor for flavor in policy.flavors if flavor.gpus_per_node], NodeChoice.of(pod.spec)
+    left = [flavor.name for flavor in known if nodes.leaves(flavor, policy)]
+    return left or [flavor.name for flavor in known]
 
 
 def _shares(pod: GatedPod) -> bool:

@@ -12,7 +12,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from muster.controller.gangs.demand import amounts_once
-from muster.controller.gangs.node_choice import NodeChoice
+from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
 from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds, Taint
 from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.resource import Object, Partial
@@ -108,7 +108,7 @@ class JobPodSet:
     amounts: Amounts
     pool: str
     tolerated: frozenset[str]
-    nodes: NodeChoice = NodeChoice()
+    nodes: NodeChoice = ANY_NODE
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:

@@ -17,7 +17,7 @@ from muster.controller.gangs.limits import (
     too_large,
     too_many_nodes,
 )
-from muster.controller.gangs.node_choice import NodeChoice
+from muster.controller.gangs.node_choice import ANY_NODE
 from muster.controller.kueue.jobs import JobPodSet
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
@@ -46,7 +46,7 @@ class Pools:
 
     def refused(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
         """Those that its node selector and affinity alone keep it from; empty where they leave one."""
-        free = replace(pod_set, nodes=NodeChoice(), pool="", tolerated=frozenset(names.DEVICE_RESOURCES))
+        free = replace(pod_set, nodes=ANY_NODE, pool="", tolerated=frozenset(names.DEVICE_RESOURCES))
         others = self.suited(free)
         return [] if any(pod_set.nodes.leaves(flavor, self.policy) for flavor in others) else others
 
