@@ -47,9 +47,9 @@ class Loader(Composer, SafeConstructor, Resolver):
         return node
 
 
-def load_all(text: str) -> Iterator[object]:
+def load_all(text: str, *, by: type[Loader] = Loader) -> Iterator[object]:
     """The documents of a text. Raises yaml.YAMLError, or RecursionError where it nests too deeply."""
-    loader = Loader(text)
+    loader = by(text)
     try:
         while loader.check_node():
             yield loader.construct_document(loader.get_node())

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
+from muster.check.definitions import field_faults, kind_fault
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
@@ -32,6 +33,7 @@ from muster.model.work import BY_KIND
 from muster.render import gang, queues, ray, tenancy
 from muster.render.queuetree import queue_tree
 
+DEFINITION: Final = "the API server"
 DEFAULTS: Final = "the webhook that fills in"
 FIGURES: Final = "the webhook that compares figures"
 ROLE: Final = "the role of the team's members"
@@ -100,14 +102,19 @@ class Admission:
 
     def review(self, body: Json) -> Answer:
         """Answer the creation of an object by a member of the team."""
+        if fault := kind_fault(body):
+            refusal = Finding(Level.REFUSED, DEFINITION, fault)
+            return Answer(object=body, filled=(), findings=(refusal,))
         group, version, resource = resource_of(body)
         now = copy.deepcopy(body)
         findings = list(self._rights(now, group, resource))
+        malformed = [Finding(Level.REFUSED, DEFINITION, each) for each in field_faults(now)]
         if now["metadata"].get("namespace") not in self.namespaces:
             now["metadata"]["namespace"] = self.namespaces[0]
         complete(now)
         if any(each.by == ROLE for each in findings):
             return Answer(object=now, filled=(), findings=tuple(findings))
+        findings += malformed
         filled: list[tuple[str, Any]] = []
         kind = now["kind"].lower()
         if self._is_ours:
@@ -126,9 +133,10 @@ class Admission:
             operation="CREATE",
             variables=self._variables(now, group, version, resource),
         )
-        findings += self._policies.judge(asked)
-        findings += claim_findings(self.stack, now, self._claimed)
-        findings += self._figures(now, kind) if self._is_ours else ()
+        findings += self._policies.judge(asked, is_malformed=bool(malformed))
+        if not malformed:  # Neither reads what has another type.
+            findings += claim_findings(self.stack, now, self._claimed)
+            findings += self._figures(now, kind) if self._is_ours else ()
         return Answer(object=now, filled=tuple(filled), findings=tuple(findings))
 
     def fixed(self, body: Json) -> Json:

@@ -17,11 +17,12 @@ import msgspec
 
 from muster.check.admission import Admission
 from muster.check.manifests import Json
-from muster.controller.gangs.limits import is_part_of_slice, nodes_needed, too_large, too_many_nodes
+from muster.controller.gangs.limits import is_part_of_slice, too_large, too_many_nodes
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
+from muster.controller.kueue.limits import lacks_copies, nodes_for, with_parts
 from muster.model import names
-from muster.model.gangpolicy import FlavorPolicy
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.plural import many
 from muster.model.pods import Amounts, add, describe
 from muster.model.pools import Pool
@@ -82,7 +83,7 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
     `change`: as if it asked for something else.
     """
     try:
-        found = _pod_sets(body)
+        found = [with_parts(each, admission.policy) for each in _pod_sets(body)]
     except (ValueError, msgspec.MsgspecError):
         return ()
     if change is not None:
@@ -93,7 +94,9 @@ def demands(admission: Admission, body: Json, change: Change | None = None) -> t
             name=each.name,
             pods=each.count,
             each=each.amounts,
-            places=tuple(_place(each, flavor, queue) for flavor in admission.policy.flavors),
+            places=tuple(
+                _place(each, flavor, queue, admission.policy) for flavor in admission.policy.flavors
+            ),
         )
         for each in found
     )
@@ -179,19 +182,23 @@ def _default_requests(container: Json) -> None:
         resources["requests"] = {**missing, **requests}
 
 
-def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Place:
-    reason = next(_reasons(pod_set, flavor, queue), "")
+def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None, policy: GangPolicy) -> Place:
+    reason = next(_reasons(pod_set, flavor, queue, policy), "")
     return Place(
         pool=flavor.name,
-        nodes=0 if reason else nodes_needed(pod_set.count, pod_set.amounts, flavor),
+        nodes=0 if reason else nodes_for(pod_set, flavor),
         reason=reason,
     )
 
 
-def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> Iterator[str]:
+def _reasons(
+    pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None, policy: GangPolicy
+) -> Iterator[str]:
     """Why a pool cannot take all pods of a group, the plainest reason first."""
     if pod_set.pool not in ("", flavor.name):
         yield f"its node selector names pool {pod_set.pool}"
+    elif not pod_set.nodes.leaves(flavor, policy):
+        yield f"it selects nodes with {pod_set.nodes.misses([flavor], policy)}"
     for resource, noun in names.DEVICES.items():
         if pod_set.amounts.get(resource) and not flavor.node.get(resource):
             yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"
@@ -200,9 +207,12 @@ def _reasons(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None) -> I
     if above := too_large(pod_set.amounts, flavor):
         size = describe({name: flavor.node[name] for name in above})
         yield f"one pod asks for {describe(above)}, a node has {size}"
-    needed = nodes_needed(pod_set.count, pod_set.amounts, flavor)
+    needed = nodes_for(pod_set, flavor)
     if too_many_nodes(needed, flavor):
-        yield f"it needs {many(needed, 'node')}, the pool has at most {flavor.max_nodes}"
+        apart = f", one for each pod by its {pod_set.apart}" if pod_set.apart else ""
+        yield f"it needs {many(needed, 'node')}{apart}, the pool has at most {flavor.max_nodes}"
+    if lacking := lacks_copies(pod_set, flavor):
+        yield f"its placeholders do not copy {' and '.join(lacking)}"
     if is_part_of_slice(pod_set.count, pod_set.amounts, flavor):
         yield f"a slice of it is {flavor.slice_nodes} nodes, which one group takes whole"
     yield from _quota(pod_set, flavor, queue)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from muster.bounded_yaml import explain, load_all
+from muster.check.kubectl_yaml import KubectlLoader, plain
 from muster.errors import MusterError
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ def read(text: str, source: str) -> tuple[Json, ...]:
     object.
     """
     try:
-        documents = [_plain(each) for each in load_all(text) if each is not None]
+        documents = [plain(each) for each in load_all(text, by=KubectlLoader) if each is not None]
     except RecursionError:
         raise MusterError(f"{source}: nests too deeply.", fix="name a file with a job.") from None
     except yaml.YAMLError as error:
@@ -77,12 +77,3 @@ def _objects(document: object, source: str) -> Iterator[Json]:
     if not isinstance(metadata, dict | None):
         raise MusterError(f"{source}: metadata of a {document['kind']} is no mapping.")
     yield document | {"metadata": metadata or {}}
-
-
-def _plain(value: object) -> object:
-    """As JSON has it: YAML reads dates, and keys that are no text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value.isoformat() if isinstance(value, date) else value

@@ -19,6 +19,11 @@ from muster.model.quantities import parse_signed_quantity
 
 Json = dict[str, Any]
 
+# The API server says which expression failed, which tells an author of work nothing.
+_UNREADABLE: Final = (
+    "the policy cannot read a field, and refuses what it cannot read; compare the fields with those that "
+    "`kubectl explain` lists for the kind"
+)
 _VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "authorizer", "variables")
 
 
@@ -62,32 +67,34 @@ class Policies:
         ]
         self._cel = _Cel()
 
-    def judge(self, question: Question) -> tuple[Finding, ...]:
-        """What every policy finds, not only the first."""
+    def judge(self, question: Question, *, is_malformed: bool = False) -> tuple[Finding, ...]:
+        """What every policy finds, not only the first. Of an object that the API server does not take, only
+        what can be read.
+        """
         return tuple(
             Finding(Level.REFUSED if "Deny" in binding["validationActions"] else Level.WARNED, name, message)
             for binding in self._bindings
             if _is_of(self._specs[name := binding["policyName"]], question)
-            for message in self._messages(self._specs[name], question)
+            for message in self._messages(self._specs[name], question, is_malformed=is_malformed)
         )
 
-    def _messages(self, spec: Json, question: Question) -> Iterator[str]:
+    def _messages(self, spec: Json, question: Question, *, is_malformed: bool) -> Iterator[str]:
         known = {**question.variables, "variables": {}}
         try:
             if not all(
                 self._cel.value(each["expression"], known) for each in spec.get("matchConditions", ())
             ):
                 return
-        except CelError as error:
-            yield f"a match condition of the policy fails: {error}"
+        except CelError:
+            yield from () if is_malformed else (_UNREADABLE,)
             return
         self._compute(spec, known)
         for validation in spec["validations"]:
             try:
                 if self._cel.value(validation["expression"], known) is not True:
                     yield self._message(validation, known)
-            except CelError as error:
-                yield f"the policy cannot be evaluated: {error}"
+            except CelError:
+                yield from () if is_malformed else (_UNREADABLE,)
 
     def _compute(self, spec: Json, known: Json) -> None:
         """Variables, each from those before it. The API server computes one when it is used, so that an error

@@ -110,6 +110,20 @@ class FlavorPolicy:
         "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", 1, is_sparse=True
     )
     scarcity: int = declared("Pools with a higher value are requested first.", 0, **ANY_INTEGER)
+    node_labels: Mapping[str, str] = declared(
+        "Labels of its nodes by which pods select them, as the ResourceFlavor has them.",
+        {},
+        is_sparse=True,
+        maxProperties=16,
+        additionalProperties={"type": "string", "maxLength": 255},
+    )
+    zones: tuple[str, ...] = declared(
+        "Zones of its nodes; empty: not known.",
+        (),
+        is_sparse=True,
+        items={"type": "string", "maxLength": 63},
+        maxItems=32,
+    )
 
     @property
     def node(self) -> Amounts:
@@ -206,6 +220,13 @@ class GangPolicy:
     )
     flavors: tuple[FlavorPolicy, ...] = declared(
         "The pools, one entry each.", (), maxItems=MOST_FLAVORS, **crds.by_key("name")
+    )
+    compared_labels: tuple[str, ...] = declared(
+        "Node labels, or their beginnings up to `/`, of which nodes have those in nodeLabels alone.",
+        (),
+        is_sparse=True,
+        items={"type": "string", "minLength": 1, "maxLength": 317},
+        maxItems=32,
     )
     kai: KaiPolicy | None = declared(
         "Present where KAI schedules: gated Ray clusters are released, and no Workloads.", None

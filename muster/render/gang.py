@@ -17,6 +17,7 @@ from muster.model.gangpolicy import (
     to_manifest,
 )
 from muster.model.kueue import Effect, Operator
+from muster.model.node_labels import compared_labels, flavor_labels, zones_of
 from muster.model.pools import Capacity, Pool
 from muster.model.stack import Scheduler, Stack
 from muster.render.manifest import Manifest
@@ -51,10 +52,21 @@ def gang_policy(stack: Stack) -> GangPolicy:
     """The stack's settings with one flavor a pool."""
     settings = stack.gang_admission.policy
     kai = (settings.kai or KaiPolicy()) if stack.scheduler is Scheduler.KAI else None
+    labels = flavor_labels(stack)
     return replace(
         settings,
         managed_resources=stack.managed_resources,
-        flavors=tuple(_flavor(pool, stack) for pool in stack.pools),
+        flavors=tuple(
+            replace(
+                _flavor(pool, stack),
+                node_labels={
+                    key: value for key, value in labels[pool.name].items() if key != names.POOL_LABEL
+                },
+                zones=zones_of(pool, stack),
+            )
+            for pool in stack.pools
+        ),
+        compared_labels=compared_labels(stack),
         kai=kai,
     )
 

@@ -8,7 +8,7 @@ the cloud's, because they run on this machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from muster.local.simulated_cloud import names
 from muster.model import names as model_names
 from muster.model.capacity import Capacity
 from muster.model.clusters import Provider
+from muster.model.node_labels import flavor_labels
 from muster.model.stack import Stack
 from tests.clouds.artifacts import completed
 from tests.clouds.cluster.machines import NodePool, pools
@@ -112,12 +113,15 @@ def _offering(stack: Stack, clouds: Clouds) -> dict[str, Any]:
     classes = {
         pool.name: str(pool.provisioning_class) for pool in stack.pools if pool.capacity is Capacity.QUEUED
     }
-    sold = [_pool(each, classes[each.name]) for each in pools(clouds) if each.name in classes]
+    labels = flavor_labels(stack)
+    sold = [_pool(each, classes[each.name], labels) for each in pools(clouds) if each.name in classes]
     return {"times": {"scaleDown": "5s", "scaleDownConsumed": "5s"}, "pools": sold}
 
 
-def _pool(pool: NodePool, class_: str) -> dict[str, Any]:
-    ours = {key: value for key, value in pool.labels.items() if key != model_names.POOL_LABEL}
+def _pool(pool: NodePool, class_: str, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """With the labels that the cloud itself gives to its nodes."""
+    whole = {**labels[pool.name], **pool.labels}
+    ours = {key: value for key, value in whole.items() if key != model_names.POOL_LABEL}
     return {
         "name": pool.name,
         "kind": "real",

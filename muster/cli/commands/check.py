@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import click
-import yaml
 
-from muster.check import manifests, report
+from muster.check import kubectl_yaml, manifests, report
 from muster.check.admission import Admission
 from muster.cli.command import command
 from muster.cli.options import STACK, existing_stack, json_option
@@ -56,7 +55,7 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
     admission = Admission(described, team, beside=bodies)
     if fix:
         bodies = [admission.fixed(body) for body in bodies]
-        put(STDOUT, yaml.safe_dump_all(bodies, sort_keys=False, allow_unicode=True))
+        put(STDOUT, kubectl_yaml.dump_all(bodies))
     results = [report.result(admission, body) for body in bodies]
     name = stack_name(file)
     if as_json:

@@ -62,12 +62,17 @@ def not_by_placeholders(spec: RequestSpec) -> str | None:
             each.field for each in demand.uncopied if not (each.on_one_node and _is_alone(demand, spec))
         ]
         if fields:
-            return (
-                f"{demand.pod_set} has {' and '.join(fields)}, and pool {spec.pool} gets gangs by "
-                "placeholders, which do not copy that; remove it or make it a preference, or have the pool "
-                "written with `capacity: queued` or `gangs: none`"
-            )
+            return not_copied(demand.pod_set, fields, spec.pool)
     return None
+
+
+def not_copied(name: str, fields: Sequence[str], pool: str) -> str:
+    """`fields`: of its pods, and not of placeholders."""
+    return (
+        f"{name} has {' and '.join(fields)}, and pool {pool} gets gangs by placeholders, which do not copy "
+        "that; remove it or make it a preference, or have the pool written with `capacity: queued` or "
+        "`gangs: none`"
+    )
 
 
 def _is_alone(demand: Demand, spec: RequestSpec) -> bool:

@@ -101,8 +101,14 @@ class NodeAffinity(Partial, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
+class LabelSelector(Partial, frozen=True):
+    match_labels: dict[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
+
+
 class PodAffinityTerm(Partial, frozen=True):
     topology_key: str = ""
+    label_selector: LabelSelector | None = None
 
 
 class PodAffinity(Partial, frozen=True):

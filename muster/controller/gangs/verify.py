@@ -145,12 +145,13 @@ def _selects(term: NodeSelectorTerm, node: Node) -> bool:
     labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
     return (
         bool(term.match_expressions or term.match_fields)
-        and all(_matches(rule, labels) for rule in term.match_expressions)
-        and all(_matches(rule, fields) for rule in term.match_fields)
+        and all(matches(rule, labels) for rule in term.match_expressions)
+        and all(matches(rule, fields) for rule in term.match_fields)
     )
 
 
-def _matches(rule: Requirement, labels: Mapping[str, str]) -> bool:
+def matches(rule: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels meets one requirement of a node affinity."""
     value = labels.get(rule.key)
     match rule.operator:
         case "In":

@@ -7,14 +7,15 @@ might need one GPU more than was requested, and the gang would never start. Requ
 muster.controller.gangs'.
 """
 
-import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
+from muster.controller.gangs.gpu_parts import FRACTION, MEMORY, Share, read_share
+from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.uncopied import Uncopied, uncopied
 from muster.controller.kai.labels import group_of, pool_of
@@ -30,28 +31,8 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 
-FRACTION = "gpu-fraction"
-MEMORY = "gpu-memory"
-DEVICES = "gpu-fraction-num-devices"
-"""Pod annotations of KAI: a part of one GPU, or MiB of it, on how many GPUs at once (docs/gpu-sharing)."""
-
-
-# As KAI's webhook takes them, and short: a text like 1e30000000 takes minutes to become a number.
-_NUMBER: Final = re.compile(r"(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _GPU: Final = Toleration(key=GPU_TAINT_KEY, operator="Exists", effect="NoSchedule")
 _QUEUED: Final = Toleration(key=GKE_QUEUED_TAINT_KEY, operator="Exists", effect="NoSchedule")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A part of each of `devices` GPUs of one node."""
-
-    part: Fraction
-    devices: int
-
-    @property
-    def gpus(self) -> Fraction:
-        return self.part * self.devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,23 +76,16 @@ def gpus(pod: GatedPod, gpu_memory: int = 0) -> Fraction:
 
 
 def share(pod: GatedPod, gpu_memory: int) -> Share | None:
-    """The part of a GPU that a pod requests; a whole one where the size of the GPU is not known."""
-    notes = pod.metadata.annotations
-    if FRACTION in notes:
-        part = read_number(notes, FRACTION)
-    elif MEMORY in notes:
-        part = read_number(notes, MEMORY) / gpu_memory if gpu_memory else Fraction(1)
-    else:
-        return None
-    devices = int(read_number(notes, DEVICES)) if DEVICES in notes else 1
-    if not 0 < part <= 1 or devices < 1:
-        raise ValueError(f"pod {pod.key} asks for {part} of {devices} GPUs; a part lies between 0 and 1")
-    return Share(part=part, devices=devices)
+    """The part of a GPU that the pod requests; a whole one where the size of the GPU is not known."""
+    try:
+        return read_share(pod.metadata.annotations, gpu_memory)
+    except ValueError as error:
+        raise ValueError(f"pod {pod.key}: {error}") from None
 
 
 def gpu_size(pod: GatedPod, cluster: RayCluster | None, policy: GangPolicy) -> int:
     """MiB of a GPU where the pod goes: in its pool, or in the only one that has GPUs. 0: not known."""
-    pools = _gpu_pools(policy)
+    pools = _gpu_pools(pod, policy)
     flavor = policy.flavor(pool_of(pod, cluster) or (pools[0] if len(pools) == 1 else ""))
     return flavor.gpu_memory if flavor else 0
 
@@ -166,7 +140,7 @@ def _pins(flavor: FlavorPolicy) -> set[str]:
 
 
 def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
-    pools = _gpu_pools(policy)
+    pools = _gpu_pools(pod, policy)
     if len(pools) == 1:
         return pools[0]
     raise ValueError(
@@ -175,19 +149,15 @@ def _only_pool(pod: GatedPod, policy: GangPolicy) -> str:
     )
 
 
-def _gpu_pools(policy: GangPolicy) -> list[str]:
-    return [flavor.name for flavor in policy.flavors if flavor.gpus_per_node]
+def _gpu_pools(pod: GatedPod, policy: GangPolicy) -> list[str]:
+    """Those that its node selector and affinity leave; all where they leave none."""
+    known, nodes = [flavor for flavor in policy.flavors if flavor.gpus_per_node], NodeChoice.of(pod.spec)
+    left = [flavor.name for flavor in known if nodes.leaves(flavor, policy)]
+    return left or [flavor.name for flavor in known]
 
 
 def _shares(pod: GatedPod) -> bool:
     return FRACTION in pod.metadata.annotations or MEMORY in pod.metadata.annotations
-
-
-def read_number(notes: Mapping[str, str], key: str) -> Fraction:
-    """ValueError for what is none, or no plain one."""
-    if not _NUMBER.fullmatch(notes[key]):
-        raise ValueError(f"{key}: {notes[key][:40]!r} is not a number")
-    return Fraction(notes[key])
 
 
 def _likeness(placed: _Placed) -> Hashable:

@@ -6,6 +6,7 @@ none is chosen. A queue belongs to a pool only with KAI and a shard for each poo
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, Final
 
 from muster.model import names
@@ -80,7 +81,7 @@ def _count(container: Mapping[str, Any], devices: Iterable[str]) -> int:
     resources = mapping(container, "resources")
     amounts = {**mapping(resources, "requests"), **mapping(resources, "limits")}
     try:
-        return sum(int(parse_quantity(str(amounts.get(name, 0)))) for name in devices)
+        return sum(ceil(parse_quantity(str(amounts.get(name, 0)))) for name in devices)
     except ValueError:
         return 0  # The API server refuses it.
 

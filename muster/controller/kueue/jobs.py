@@ -4,16 +4,27 @@ Computes the PodSets that Kueue will make of each kind of work. webhooks.py and
 limits.py judge them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as attribute
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import field
 from msgspec.structs import replace
 
 from muster.controller.gangs.demand import amounts_once
-from muster.controller.gangs.objects import Container, PodSpec, PodTemplateSpec, ResourceNeeds, Taint
-from muster.controller.gangs.verify import is_tolerated
+from muster.controller.gangs.node_choice import ANY_NODE, NodeChoice
+from muster.controller.gangs.objects import (
+    Container,
+    LabelSelector,
+    PodSpec,
+    PodTemplateSpec,
+    ResourceNeeds,
+    Taint,
+)
+from muster.controller.gangs.uncopied import Uncopied, uncopied
+from muster.controller.gangs.verify import is_tolerated, matches
 from muster.controller.kube.resource import Object, Partial
 from muster.model.names import (
     DEVICE_RESOURCES,
@@ -25,6 +36,7 @@ from muster.model.names import (
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 
+_NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
 DEVICE_TAINTS: Final = {
     resource: Taint(key=resource, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
@@ -35,20 +47,44 @@ DEVICE_TAINTS: Final = {
 _SUBMITTER: Final = Container(resources=ResourceNeeds(requests={"cpu": "500m", "memory": "200Mi"}))
 
 
+# And to the one that scales a cluster (ray-operator/controllers/ray/common/pod.go at v1.6.2), which Kueue
+# counts in the head (pkg/controller/jobs/raycluster of 0.19.2).
+_AUTOSCALER: Final = ResourceNeeds(
+    limits={"cpu": "500m", "memory": "512Mi"}, requests={"cpu": "500m", "memory": "512Mi"}
+)
+
+
+class TemplateMetadata(Partial, frozen=True):
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class JobTemplate(PodTemplateSpec, frozen=True):
+    """A pod template with what its author says of its pods."""
+
+    metadata: TemplateMetadata = TemplateMetadata()
+
+
 class HeadGroup(Partial, frozen=True):
-    template: PodTemplateSpec = PodTemplateSpec()
+    template: JobTemplate = JobTemplate()
 
 
 class WorkerGroup(Partial, frozen=True):
     group_name: str = ""
     replicas: int | None = None
     num_of_hosts: int = 1
-    template: PodTemplateSpec = PodTemplateSpec()
+    template: JobTemplate = JobTemplate()
+
+
+class AutoscalerOptions(Partial, frozen=True):
+    resources: ResourceNeeds | None = None
 
 
 class RayClusterSpec(Partial, frozen=True):
     head_group_spec: HeadGroup = HeadGroup()
     worker_group_specs: tuple[WorkerGroup, ...] = ()
+    enable_in_tree_autoscaling: bool = False
+    autoscaler_options: AutoscalerOptions = AutoscalerOptions()
 
 
 class RayCluster(Object, frozen=True):
@@ -59,7 +95,7 @@ class RayJobSpec(Partial, frozen=True):
     submission_mode: str = ""
     cluster_selector: dict[str, str] = field(default_factory=dict)
     ray_cluster_spec: RayClusterSpec | None = None
-    submitter_pod_template: PodTemplateSpec | None = None
+    submitter_pod_template: JobTemplate | None = None
 
 
 class RayJob(Object, frozen=True):
@@ -77,7 +113,7 @@ class RayService(Object, frozen=True):
 class JobSpec(Partial, frozen=True):
     parallelism: int = 1
     completions: int | None = None
-    template: PodTemplateSpec = PodTemplateSpec()
+    template: JobTemplate = JobTemplate()
 
 
 class Job(Object, frozen=True):
@@ -112,7 +148,9 @@ KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, C
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
-    any. `tolerated`: the accelerators on whose nodes it may run, which have a taint each, by their resource.
+    any, and `nodes` all that its template says of them. `tolerated`: the accelerators on whose nodes it may
+    run, which have a taint each, by their resource. `notes`: the annotations of its pods. `apart`: the field
+    that puts each of them on a node of its own, if any.
     """
 
     name: str
@@ -120,6 +158,10 @@ class JobPodSet:
     amounts: Amounts
     pool: str
     tolerated: frozenset[str]
+    nodes: NodeChoice = ANY_NODE
+    notes: Mapping[str, str] = attribute(default_factory=lambda: MappingProxyType({}))
+    uncopied: tuple[Uncopied, ...] = ()
+    apart: str = ""
 
 
 def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
@@ -132,7 +174,7 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             beside = (_SUBMITTER,) if spec.submission_mode == "SidecarMode" else ()
             yield from _ray(spec.ray_cluster_spec, beside)
             if spec.submission_mode in ("", "K8sJobMode"):
-                alone = PodTemplateSpec(spec=PodSpec(containers=(_SUBMITTER,)))
+                alone = JobTemplate(spec=PodSpec(containers=(_SUBMITTER,)))
                 yield _job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
         case RayCluster(spec=cluster):
             yield from _ray(cluster)
@@ -152,9 +194,11 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
     """The head and every worker group. `beside`: containers that KubeRay adds to the head's own."""
     if spec is None:
         return
-    head = spec.head_group_spec.template.spec
-    whole = replace(head, containers=(*head.containers, *beside))
-    yield _job_pod_set("head", 1, PodTemplateSpec(spec=whole))
+    template = spec.head_group_spec.template
+    if spec.enable_in_tree_autoscaling:
+        beside = (*beside, Container(resources=spec.autoscaler_options.resources or _AUTOSCALER))
+    whole = replace(template.spec, containers=(*template.spec.containers, *beside))
+    yield _job_pod_set("head", 1, replace(template, spec=whole))
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
         yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
@@ -172,6 +216,29 @@ def _at_once(spec: JobSpec) -> int:
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
+def _apart(template: JobTemplate) -> str:
+    """Whether no node takes two of its pods."""
+    spec, labels = template.spec, template.metadata.labels
+    rules = spec.affinity.pod_anti_affinity if spec.affinity else None
+    terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
+    if any(term.topology_key == _NODE and _selects(term.label_selector, labels) for term in terms):
+        return "podAntiAffinity"
+    ports = [port for container in spec.containers for port in container.ports]
+    if any(port.host_port for port in ports):
+        return "hostPort"
+    return "hostNetwork" if spec.host_network and ports else ""
+
+
+def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """KubeRay adds labels to its pods, of which those of the cluster are all pods' of a group."""
+    if selector is None:
+        return False
+    named = {**selector.match_labels}
+    return all(
+        labels.get(key, value if key.startswith("ray.io/") else None) == value for key, value in named.items()
+    ) and all(rule.key.startswith("ray.io/") or matches(rule, labels) for rule in selector.match_expressions)
+
+
 def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bool:
     """Whether each was there before, for the same nodes, with as many pods that asked for as much."""
     known = {each.name: each for each in before}
@@ -181,18 +248,23 @@ def are_within(pod_sets: Iterable[JobPodSet], before: Iterable[JobPodSet]) -> bo
 def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     return (
         pod_set.pool == before.pool
+        and pod_set.nodes == before.nodes
         and pod_set.tolerated == before.tolerated
         and pod_set.count <= before.count
         and all(amount <= before.amounts.get(name, 0) for name, amount in pod_set.amounts.items())
     )
 
 
-def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+def _job_pod_set(name: str, count: int, template: JobTemplate) -> JobPodSet:
     return JobPodSet(
         name=name,
         count=count,
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
+        nodes=NodeChoice.of(template.spec),
+        notes=template.metadata.annotations,
+        uncopied=uncopied(template.spec),
+        apart=_apart(template),
         tolerated=frozenset(
             resource
             for resource, taint in DEVICE_TAINTS.items()

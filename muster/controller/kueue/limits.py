@@ -7,11 +7,13 @@ muster.controller.gangs.limits checks again.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from muster.controller.gangs.gpu_parts import read_share
 from muster.controller.gangs.limits import (
     MOST_PLACEHOLDERS,
     fewest_nodes,
     is_part_of_slice,
     nodes_needed,
+    not_copied,
     part_of_slice,
     per_node,
     per_pool,
@@ -19,6 +21,7 @@ from muster.controller.gangs.limits import (
     too_many_nodes,
     too_many_pods,
 )
+from muster.controller.gangs.node_choice import ANY_NODE
 from muster.controller.kueue.jobs import JobPodSet
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
@@ -41,12 +44,25 @@ class Pools:
             for flavor in self.policy.flavors
             if (not named or flavor.name in named)
             and pod_set.pool in ("", flavor.name)
+            and pod_set.nodes.leaves(flavor, self.policy)
             and _suits(pod_set, flavor)
         ]
+
+    def refused(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
+        """Those that its node selector and affinity alone keep it from; empty where they leave one."""
+        free = replace(pod_set, nodes=ANY_NODE, pool="", tolerated=frozenset(names.DEVICE_RESOURCES))
+        others = self.suited(free)
+        return [] if any(pod_set.nodes.leaves(flavor, self.policy) for flavor in others) else others
 
     def large_enough(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
         """Those of which a node holds one of its pods."""
         return [flavor for flavor in self.suited(pod_set) if not too_large(pod_set.amounts, flavor)]
+
+    @property
+    def described(self) -> str:
+        """A pool, in words."""
+        of_queue = self.queue is not None and bool(self.queue.pool) and bool(self._of_queue())
+        return f"pool of queue {self.queue.name}" if self.queue and of_queue else "pool"
 
     def _of_queue(self) -> frozenset[str]:
         """Empty: unknown, as where the flavor of a pool has another name."""
@@ -75,16 +91,78 @@ def taints(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
 
 
 def _untolerated(pod_set: JobPodSet, key: str) -> str:
+    selected = ", ".join(f"{label}={value}" for label, value in sorted(pod_set.nodes.selector.items()))
+    by_selector = f" by its node selector ({selected})" if selected else ""
     return (
         f"{pod_set.name} does not tolerate the taint {key} of nodes with {names.DEVICES[key]}s, and "
-        "no other nodes are available to it; add to the tolerations of its pod template: "
+        f"no other nodes are available to it{by_selector}; add to the tolerations of its pod template: "
         f"{{key: {key}, operator: Exists}}"
     )
 
 
-def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:
-    """The same for a job whose PodSets may still go to any pool of its queue, or to the one that their node
-    selector names.
+def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods that select nodes by labels that no pool with what they ask for has: an autoscaler makes no node
+    for them, and Kueue gives them a pool all the same where no flavor has the label.
+    """
+    for pod_set in job_pod_sets:
+        if pod_set.count and (others := pools.refused(pod_set)):
+            yield (
+                f"{pod_set.name} selects nodes with {pod_set.nodes.misses(others, pools.policy)}, which no "
+                f"{pools.described} for its pods has; write what one has, or select a pool by its name: "
+                f"{names.POOL_LABEL}: {others[0].name}"
+            )
+
+
+def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:
+    """A gang over pools that have a queue each: KAI schedules it as one group, in the shard of one pool."""
+    if pools.queue is None or not pools.queue.pool:
+        return None
+    named = {
+        each.pool: each.name
+        for each in job_pod_sets
+        if each.count and each.pool and any(each.amounts.get(name) for name in names.DEVICE_RESOURCES)
+    }
+    if len(named) < 2:
+        return None
+    listed = ", ".join(f"{name}: {pool}" for pool, name in named.items())
+    return (
+        f"its groups select several pools ({listed}), and a gang uses one GPU pool with KAI; select pool "
+        f"{pools.queue.pool}, which is that of queue {pools.queue.name}, in all of them"
+    )
+
+
+def with_parts(pod_set: JobPodSet, policy: GangPolicy) -> JobPodSet:
+    """With the parts of GPUs that KAI counts for its annotations. Raises ValueError for what is no part."""
+    sizes = {
+        each.gpu_memory
+        for each in policy.flavors
+        if each.gpus_per_node and pod_set.nodes.leaves(each, policy)
+    }
+    share = read_share(pod_set.notes, min(sizes, default=0)) if policy.kai else None
+    if share is None:
+        return pod_set
+    return replace(pod_set, amounts={**pod_set.amounts, names.GPU_RESOURCE: share.gpus})
+
+
+def nodes_for(pod_set: JobPodSet, flavor: FlavorPolicy) -> int:
+    """The fewest nodes of a pool that hold its pods."""
+    fewest = nodes_needed(pod_set.count, pod_set.amounts, flavor)
+    return max(fewest, pod_set.count) if pod_set.apart else fewest
+
+
+def lacks_copies(pod_set: JobPodSet, flavor: FlavorPolicy) -> Sequence[str]:
+    """What of its pods placeholders of the pool would lack, so that they may stand where the pods do not fit.
+    What only keeps two of them from one node is no lack where a node has no room for two.
+    """
+    if not flavor.by_placeholders:
+        return ()
+    is_alone = any(2 * pod_set.amounts.get(name, 0) > size for name, size in flavor.node.items())
+    return [each.field for each in pod_set.uncopied if not (each.on_one_node and is_alone)]
+
+
+def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """The same for a job whose PodSets may still go to any pool of its queue, or to those that their node
+    selectors leave.
 
     The policy lists every pool, also those that nothing is asked for: what fits in none of them fits nowhere.
     """
@@ -94,18 +172,21 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str 
             continue
         suited, large = pools.suited(pod_set), pools.large_enough(pod_set)
         if suited and not large:
-            return per_node(pod_set.name, pod_set.amounts, suited)
-        sizes = [(nodes_needed(pod_set.count, pod_set.amounts, flavor), flavor) for flavor in large]
+            yield per_node(pod_set.name, pod_set.amounts, suited)
+        sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
-            return per_pool(pod_set.name, min(nodes for nodes, _ in sizes), large)
-        if pod_set.count > MOST_PLACEHOLDERS and large and all(flavor.by_placeholders for flavor in large):
-            return too_many_pods(pod_set.name, pod_set.count, large)
-        if large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
-            return part_of_slice(pod_set.name, large)
-        if len(large) == 1:
+            apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""
+            yield per_pool(f"{pod_set.name}{apart}", min(nodes for nodes, _ in sizes), large)
+        elif pod_set.count > MOST_PLACEHOLDERS and large and all(each.by_placeholders for each in large):
+            yield too_many_pods(pod_set.name, pod_set.count, large)
+        elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
+            yield part_of_slice(pod_set.name, large)
+        elif large and all(lacks_copies(pod_set, flavor) for flavor in large):
+            yield not_copied(pod_set.name, lacks_copies(pod_set, large[0]), large[0].name)
+        elif len(large) == 1:
             only = large[0]
             pinned.setdefault(only.name, []).append((pod_set.count, pod_set.amounts))
             needed = fewest_nodes(pinned[only.name], only)
             if too_many_nodes(needed, only):
-                return per_pool("the gang", needed, large)
-    return None
+                yield per_pool("the gang", needed, large)
+                return

@@ -12,8 +12,15 @@ from typing import Any, Final
 
 from muster.controller.kube.resource import Object
 from muster.controller.kueue import queue_limits
-from muster.controller.kueue.jobs import KINDS, CronJob, Job, RayCluster, are_within, pod_sets_of
-from muster.controller.kueue.limits import Pools, never_fits_anywhere, taints
+from muster.controller.kueue.jobs import KINDS, CronJob, Job, JobPodSet, RayCluster, are_within, pod_sets_of
+from muster.controller.kueue.limits import (
+    Pools,
+    never_fits_anywhere,
+    no_such_nodes,
+    several_pools,
+    taints,
+    with_parts,
+)
 from muster.controller.runtime.review import Allow, Deny, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.gangpolicy import GangPolicy
@@ -71,14 +78,27 @@ class Reviews:
         except ValueError as error:
             yield f"a resource amount cannot be read: {error}"
             return
-        pools = None if policy is None else Pools(policy=policy, queue=queue)
-        if pools is not None:
-            yield from taints(listed, pools)
-            if reason := never_fits_anywhere(listed, pools):
-                yield reason
+        for index, pod_set in enumerate(listed if policy else ()):
+            try:
+                listed[index] = with_parts(pod_set, policy or GangPolicy())
+            except ValueError as error:
+                yield f"{pod_set.name}: {error}; write one such as 0.5, or ask for whole GPUs"
+        if policy is not None:
+            yield from _by_pools(listed, Pools(policy=policy, queue=queue))
         if queue is not None:
+            pools = None if policy is None else Pools(policy=policy, queue=queue)
             yield from queue_limits.uncovered(listed, queue, tree)
             yield from queue_limits.over_quota(listed, queue, pools)
+
+
+def _by_pools(listed: list[JobPodSet], pools: Pools) -> Iterator[str]:
+    """What no pool could ever hold."""
+    if reason := several_pools(listed, pools):
+        yield reason
+        return
+    yield from no_such_nodes(listed, pools)
+    yield from taints(listed, pools)
+    yield from never_fits_anywhere(listed, pools)
 
 
 def _asks_for_no_more(now: Object, before: Object) -> bool:

@@ -14,6 +14,8 @@ from muster.local.simulated_cloud.rendering import node_labels
 # Starting a node copies images to its disk; stopping one waits for its processes.
 _TIMEOUT: Final = 120.0
 _LONGEST_ANSWER: Final = 1 << 20
+# Of kubernetes.io, what a kubelet may label itself with.
+_OF_A_KUBELET: Final = ("node.kubernetes.io/", "topology.kubernetes.io/")
 
 
 class MachineError(Exception):
@@ -29,7 +31,11 @@ class Machines:
     async def up(self, name: str, pool: Pool, *, lease: str) -> None:
         """Return once the machine's processes run; a machine that runs already is fine."""
         labels = node_labels(CreateNode(name, pool.name, lease=lease), pool)
-        own = {key: value for key, value in labels.items() if "kubernetes.io/" not in key}
+        own = {
+            key: value
+            for key, value in labels.items()
+            if "kubernetes.io/" not in key or key.startswith(_OF_A_KUBELET)
+        }
         await self._ask(
             {
                 "op": "node-up",

@@ -1,7 +1,7 @@
 """ResourceFlavor of every pool, and those that belong to no pool; the Topologies that they refer to.
 
-Kueue distinguishes pools by the pool label, and GPU pools also by their taint. Not responsible for quotas
-(groups.py).
+Kueue distinguishes pools by the pool label and those of their cloud (model/node_labels.py), and GPU pools
+also by their taint. Not responsible for quotas (groups.py).
 
 The taint keeps a gang's CPU head on a CPU pool. A GPU flavor also has CPU and memory quota, for its GPU
 pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or the flavor's own
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import GkeCluster
 from muster.model.gpu_operator import cloud_of
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
 from muster.model.machines import ARM64
+from muster.model.node_labels import class_label, flavor_labels
 from muster.model.pools import Pool
 from muster.model.providers import NodeCloud
 from muster.model.stack import Stack
@@ -42,7 +42,11 @@ def topologies(stack: Stack) -> list[Manifest]:
 
 
 def flavors(stack: Stack) -> list[Manifest]:
-    ours = [kueue("ResourceFlavor", pool.flavor, spec=_pool(pool, stack)) for pool in stack.pools]
+    labels = flavor_labels(stack)
+    ours = [
+        kueue("ResourceFlavor", pool.flavor, spec=_pool(pool, stack, labels[pool.name]))
+        for pool in stack.pools
+    ]
     return [*ours, *(kueue("ResourceFlavor", each.name, spec=_other(each)) for each in stack.kueue.flavors)]
 
 
@@ -50,19 +54,13 @@ def device_taint(pool: Pool) -> dict[str, str]:
     return {"key": pool.device, "value": names.GPU_TAINT_VALUE, "effect": names.GPU_TAINT_EFFECT}
 
 
-def _pool(pool: Pool, stack: Stack) -> Manifest:
+def _pool(pool: Pool, stack: Stack, labels: Mapping[str, str]) -> Manifest:
     said = pool.kueue
     if said.exact:
         return _other(said)
     taints = [device_taint(pool)] if pool.is_gpu else []
     return _spec(
-        labels={
-            names.POOL_LABEL: pool.name,
-            **pool.device_labels,
-            **pool.machine.labels,
-            **_class_of(pool, stack),
-            **said.node_labels,
-        },
+        labels=labels,
         taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
         tolerations=[*_of_gke(pool, stack), *said.tolerations],
         topology=said.topology,
@@ -71,19 +69,12 @@ def _pool(pool: Pool, stack: Stack) -> Manifest:
 
 def _of_gke(pool: Pool, stack: Stack) -> list[Toleration]:
     found = [names.GKE_QUEUED_TAINT_KEY] if pool.provisioning_class == names.GKE_QUEUED_CLASS else []
-    found += _class_of(pool, stack)
+    found += class_label(pool, stack)
     is_arm = pool.machine.architecture == ARM64 or (pool.accelerator and pool.accelerator.name in _ON_ARM)
     if cloud_of(stack.cluster) is NodeCloud.GKE and is_arm:
         # https://cloud.google.com/kubernetes-engine/docs/how-to/prepare-arm-workloads-for-deployment
         found.append(names.ARCHITECTURE_LABEL)
     return [Toleration(key=key, operator=Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in found]
-
-
-def _class_of(pool: Pool, stack: Stack) -> dict[str, str]:
-    """GKE makes a node for a pod that selects the class, and taints it with the same key."""
-    cluster = stack.cluster
-    has_classes = isinstance(cluster, GkeCluster) and not cluster.answers_requests
-    return {names.COMPUTE_CLASS_LABEL: pool.name} if has_classes else {}
 
 
 def _other(flavor: Flavor | PoolOptions) -> Manifest:

@@ -16,6 +16,7 @@ from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.owners import owners
 from muster.render.tenancy.policies.pod_security import pod_security
+from muster.render.tenancy.policies.pod_valid import pod_valid
 from muster.render.tenancy.policies.pods import pods
 from muster.render.tenancy.policies.policy import Policy
 from muster.render.tenancy.policies.protected import namespaces, protected
@@ -41,7 +42,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        found.append((reviews(stack), TenancyMode.ENFORCE))
+        found += [(reviews(stack), TenancyMode.ENFORCE), (pod_valid(), TenancyMode.ENFORCE)]
         if stack.scheduler is Scheduler.KUEUE:
             found.append((queues(), TenancyMode.ENFORCE))
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:

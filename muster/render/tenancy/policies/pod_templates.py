@@ -88,12 +88,13 @@ def _part(found: str, template: str, path: str) -> str:
 def pod_of(path: str, template: str) -> str:
     """What policies read of one template. Ray's autoscaler options have no name of a container."""
     containers = (
-        f"{template}.spec.?initContainers.orValue([]) + {template}.spec.?containers.orValue([]) + "
-        f"{template}.spec.?ephemeralContainers.orValue([])"
+        f"{template}.?spec.?initContainers.orValue([]) + {template}.?spec.?containers.orValue([]) + "
+        f"{template}.?spec.?ephemeralContainers.orValue([])"
     )
     metadata = f"{template}.?metadata"
     return (
-        f"{{'path': dyn({path}), 'spec': dyn({template}.spec), 'containers': dyn({containers}), "
+        f"{{'path': dyn({path}), 'spec': dyn({template}.?spec.orValue(dyn({{}}))), "
+        f"'containers': dyn({containers}), "
         f"'notes': dyn({metadata}.?annotations.orValue(dyn({{}}))), "
         f"'finalizers': dyn({metadata}.?finalizers.orValue([]))}}"
     )

@@ -134,11 +134,12 @@ def _new(word: str) -> tuple[str, str]:
 
 
 def _rule(word: str, reason: str, *, unless: str = "false") -> Rule:
-    """Names what an author has to change in the first template with a new fault."""
+    """Names what an author has to change in each template with a new fault."""
     new = f"variables.{word}Now"
     return Rule(
         holds=f"{new}.size() == 0 || {unless}",
-        message=f"{reason} + '. In ' + {new}[0].path + ': ' + {new}[0].fixes.join('; ')",
+        message=f"{reason} + '. ' + "
+        f"{new}.map(pod, 'In ' + pod.path + ': ' + pod.fixes.join('; ')).join('. ')",
     )
 
 

@@ -1,0 +1,92 @@
+"""Which pools are left to pods by their node selector and required node affinity.
+
+Compares with the labels of pools as Kueue does with those of flavors: a key that no pool has, and that none
+is known to lack, leaves every pool.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Self
+
+from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, Requirement
+from muster.controller.gangs.verify import matches
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
+from muster.model.names import POOL_LABEL
+
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChoice:
+    """What a pod template says of its nodes' labels: all of `selector`, and one of `terms` if it has any."""
+
+    selector: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+    @classmethod
+    def of(cls, spec: PodSpec) -> Self:
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        return cls(spec.node_selector, required.node_selector_terms if required else ())
+
+    @property
+    def requirements(self) -> tuple[tuple[Requirement, ...], ...]:
+        """Alternatives of requirements that hold together."""
+        named = tuple(
+            Requirement(key=key, operator="In", values=(value,)) for key, value in self.selector.items()
+        )
+        return tuple((*named, *term.match_expressions) for term in self.terms) or (named,)
+
+    def leaves(self, flavor: FlavorPolicy, policy: GangPolicy) -> bool:
+        """Whether nodes of the pool may be what it asks for."""
+        return any(all(_may_meet(rule, flavor, policy) for rule in rules) for rules in self.requirements)
+
+    def misses(self, flavors: Sequence[FlavorPolicy], policy: GangPolicy) -> str:
+        """The requirements that keep it from these pools, and what each of them has instead."""
+        wrong = dict.fromkeys(
+            rule
+            for rules in self.requirements
+            for rule in rules
+            if any(not _may_meet(rule, flavor, policy) for flavor in flavors)
+        )
+        return " and ".join(_described(rule, flavors) for rule in wrong)
+
+
+ANY_NODE: Final = NodeChoice()
+
+
+def _described(rule: Requirement, flavors: Sequence[FlavorPolicy]) -> str:
+    values = ", ".join(rule.values)
+    asked = (
+        f"{rule.key}={values}" if rule.operator == "In" else f"{rule.key} {rule.operator} {values}".rstrip()
+    )
+    listed = (
+        f"{flavor.name}: {' or '.join(filter(None, _values(rule.key, flavor) or ())) or 'none'}"
+        for flavor in flavors
+    )
+    return f"{asked} ({', '.join(listed)})"
+
+
+def _may_meet(rule: Requirement, flavor: FlavorPolicy, policy: GangPolicy) -> bool:
+    if not _is_compared(rule.key, policy):
+        return True
+    values = _values(rule.key, flavor)
+    return values is None or any(matches(rule, {rule.key: value} if value else {}) for value in values)
+
+
+def _is_compared(key: str, policy: GangPolicy) -> bool:
+    if key in (POOL_LABEL, ZONE_LABEL) or any(key in flavor.node_labels for flavor in policy.flavors):
+        return True
+    return any(
+        key == each or (each.endswith("/") and key.startswith(each)) for each in policy.compared_labels
+    )
+
+
+def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
+    """What nodes of the pool may have; None where that is not known."""
+    if key == POOL_LABEL:
+        return (flavor.name,)
+    if key == ZONE_LABEL:
+        return flavor.zones or None
+    return (flavor.node_labels.get(key),)

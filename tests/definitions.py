@@ -1,0 +1,99 @@
+"""Writes `muster/check/definitions.json`: `python -m tests.definitions`, after another version is pinned.
+
+The fields of what members of a team may create, from KubeRay's definitions and Kubernetes' OpenAPI, of the
+versions that the local cluster is built from. Equal parts are written once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from muster.check.definitions import FILE
+from muster.local.build import versions
+from tests.unit.model.go_modules import source_of
+
+Json = dict[str, Any]
+_KUBERNETES: Final = {
+    "apis__batch__v1_openapi.json": {"Job": "batch.v1.Job", "CronJob": "batch.v1.CronJob"},
+    "api__v1_openapi.json": {each: f"core.v1.{each}" for each in ("ConfigMap", "Secret", "Service")},
+}
+_WORDS: Final = ("type", "required", "enum", "minimum", "maximum", "pattern", "minItems", "maxItems")
+_INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+_PRESERVED: Final = "x-kubernetes-preserve-unknown-fields"
+_SHORTEST: Final = 120
+
+
+class _Parts:
+    """Schemas, of which a longer one is written once and named by its digest. `known`: those of OpenAPI."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self.known = known
+        self.written: dict[str, Json] = {}
+
+    def short(self, schema: Json) -> Json:
+        for one in schema.get("allOf", ()):
+            schema = {**one, **schema}
+        if "$ref" in schema:
+            return self.short(self.known[schema["$ref"].rpartition("/")[2]])
+        found: Json = {word: schema[word] for word in _WORDS if word in schema}
+        if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
+            found = {key: found[key] for key in ("pattern",) if key in found} | {"type": "int-or-string"}
+        elif "oneOf" in schema:
+            found["type"] = "quantity"
+        if schema.get(_PRESERVED):
+            found["open"] = True
+        if "properties" in schema:
+            found["properties"] = {key: self.short(each) for key, each in schema["properties"].items()}
+        for word in ("items", "additionalProperties"):
+            if isinstance(schema.get(word), dict):
+                found[word] = self.short(schema[word])
+        text = json.dumps(found, sort_keys=True)
+        if len(text) < _SHORTEST:
+            return found
+        name = sha256(text.encode()).hexdigest()[:8]
+        self.written[name] = found
+        return {"$ref": name}
+
+
+def definitions() -> str:
+    """The text of the file."""
+    programs = versions.load().programs
+    kuberay, kubernetes = programs["kuberay"], programs["kube-apiserver"]
+    kinds: Json = {}
+    parts = _Parts({})
+    bases = source_of(f"{kuberay.module}@{kuberay.version}", "config/crd/bases")
+    for file in sorted(bases.glob("*.yaml")):
+        spec = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["spec"]  # noqa: S506
+        for each in spec["versions"]:
+            name = f"{spec['group']}/{each['name']} {spec['names']['kind']}"
+            is_newest = each["name"] == "v1"
+            kinds[name] = parts.short(_written(each["schema"]["openAPIV3Schema"])) if is_newest else {}
+    folder = source_of(f"{kubernetes.module}@{kubernetes.version}", "api/openapi-spec/v3")
+    for file_name, listed in _KUBERNETES.items():
+        parts.known = json.loads((folder / file_name).read_text())["components"]["schemas"]
+        group = "batch/v1" if "batch" in file_name else "v1"
+        for kind, name in listed.items():
+            kinds[f"{group} {kind}"] = parts.short(_written(parts.known[f"io.k8s.api.{name}"]))
+    return f'{{"kinds": {_lines(kinds)}, "parts": {_lines(parts.written)}}}\n'
+
+
+def _lines(found: Json) -> str:
+    """One a line, so that a diff names what has changed."""
+    lines = (f"{json.dumps(key)}: {json.dumps(found[key], sort_keys=True)}" for key in sorted(found))
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _written(schema: Json) -> Json:
+    """Without what no author writes."""
+    left = {key: each for key, each in schema["properties"].items() if key != "status"}
+    return {**schema, "properties": left}
+
+
+if __name__ == "__main__":
+    Path(FILE).write_text(definitions())

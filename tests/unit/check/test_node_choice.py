@@ -1,0 +1,139 @@
+"""Work that names its nodes by the labels of a cloud goes to the pools that have them, and to no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.render import kueue
+from tests.unit.check.stacks import fitting, job, judged, pod, ray_job, refusals, stack_text
+from tests.unit.model.model_stacks import parsed
+
+GKE_GPU = "cloud.google.com/gke-accelerator"
+TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+L4, H100 = {"l4"}, {"h100"}
+
+
+def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"matchExpressions": [each]} for each in expressions]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def one_of(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize("scheduler", ["kueue", "kai"])
+@pytest.mark.parametrize(
+    ("cloud", "spec", "pools"),
+    [
+        ("gke", {"nodeSelector": {GKE_GPU: "nvidia-l4"}}, L4),
+        ("gke", {"nodeSelector": {GKE_GPU: "nvidia-h100-80gb"}}, H100),
+        ("gke", {"nodeSelector": {TYPE: "g2-standard-24"}}, L4),
+        ("gke", {"nodeSelector": {"cloud.google.com/gke-nodepool": "l4"}}, L4),
+        ("gke", {"nodeSelector": {"example.com/team": "any"}}, L4 | H100),
+        ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", "nvidia-b200"))}, L4),
+        ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-l4", operator="NotIn"))}, H100),
+        ("gke", {"affinity": affinity(one_of(GKE_GPU, "nvidia-b200"), one_of(TYPE, "a3-highgpu-8g"))}, H100),
+        ("gke", {"nodeSelector": {ZONE: "us-central1-a"}}, L4 | H100),
+        ("eks", {"nodeSelector": {TYPE: "p5.48xlarge"}}, H100),
+        ("eks", {"nodeSelector": {"k8s.amazonaws.com/accelerator": "nvidia-l4"}}, L4),
+    ],
+)
+def test_a_label_of_the_cloud_leaves_the_pools_that_have_it(
+    scheduler: str, cloud: str, spec: dict[str, Any], pools: set[str]
+) -> None:
+    found = judged(ray_job(pod(1, **spec)), cloud, scheduler)
+    assert fitting(found, "group-0") & (L4 | H100) == pools
+
+
+@pytest.mark.parametrize(
+    ("cloud", "selector", "told"),
+    [
+        ("gke", {GKE_GPU: "nvidia-b200"}, ["nvidia-b200", "l4: nvidia-l4", "h100: nvidia-h100-80gb"]),
+        ("gke", {GKE_GPU: "nvidia-l4", TYPE: "a3-highgpu-8g"}, [GKE_GPU, TYPE]),
+        ("gke", {"cloud.google.com/gke-spot": "true"}, ["gke-spot"]),
+        ("gke", {"karpenter.sh/nodepool": "l4"}, ["karpenter.sh/nodepool", "muster.dev/pool"]),
+        ("gke", {ZONE: "europe-west4-a"}, ["europe-west4-a", "us-central1-a"]),
+        ("eks", {TYPE: "p4d.24xlarge"}, ["p4d.24xlarge", "h100: p5.48xlarge"]),
+        ("eks", {GKE_GPU: "nvidia-l4"}, [GKE_GPU]),
+        # No CPU machine of the stack is of this type, whatever else has GPUs.
+        ("eks", {TYPE: "m5.xlarge"}, ["m5.xlarge", "m6i.4xlarge"]),
+    ],
+)
+def test_what_no_pool_has_is_refused_with_what_the_pools_have(
+    cloud: str, selector: dict[str, str], told: list[str]
+) -> None:
+    gpus = 0 if selector.get(TYPE) == "m5.xlarge" else 1
+    found = judged(job(pod(gpus, nodeSelector=selector)), cloud)
+    assert not found.answer.is_admitted
+    assert all(word in refusals(found) for word in told)
+
+
+def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
+    pinned = pod(nodeSelector={TYPE: "p5.48xlarge"})
+    found = judged(ray_job(pod(8), head=pinned), "eks")
+    assert "head does not tolerate the taint nvidia.com/gpu" in refusals(found)
+    assert TYPE in refusals(found)
+
+
+MIG = {
+    "accelerator": "nvidia-tesla-a100",
+    "machine": "a2-highgpu-1g",
+    "sharing": "mig",
+    "migProfile": "1g.5gb",
+    "maxNodes": 4,
+}
+A100 = {"accelerator": "nvidia-tesla-a100", "machine": "a2-highgpu-1g", "capacity": "queued", "maxNodes": 8}
+
+
+def flavors(**more: Any) -> dict[str, dict[str, str]]:
+    listed = kueue.flavors(parsed(stack_text("gke", **more)))
+    return {each["metadata"]["name"]: each["spec"]["nodeLabels"] for each in listed}
+
+
+def test_who_names_a_gpu_means_a_whole_one_and_no_slice() -> None:
+    quota = {"research": {"teams": {"vision": {"quota": {"a100": 4, "mig": 7, "cpu": 64}}}}}
+    more = {"pools": {"a100": A100, "mig": MIG}, "departments": quota}
+    assert flavors(**more)["a100"][GKE_GPU] == "nvidia-tesla-a100"
+    found = judged(job(pod(1, nodeSelector={GKE_GPU: "nvidia-tesla-a100"})), **more)
+    assert fitting(found, "main") == {"a100"}
+
+
+def test_flavors_have_a_zone_only_where_each_pool_has_one() -> None:
+    """Kueue would take a pool of several zones for one that is in none."""
+    zoned = {"zones": ["us-central1-a"]}
+    assert all(ZONE not in labels for labels in flavors().values())
+    assert {labels[ZONE] for labels in flavors(cluster=zoned).values()} == {"us-central1-a"}
+
+
+def test_a_label_that_one_flavor_has_no_room_for_is_on_none() -> None:
+    full = {f"example.com/label-{index}": "x" for index in range(6)}
+    l4 = {
+        "accelerator": "nvidia-l4",
+        "machine": "g2-standard-24",
+        "capacity": "queued",
+        "maxNodes": 12,
+        "kueue": {"nodeLabels": full},
+    }
+    found = flavors(pools={"l4": l4})
+    assert len(found["l4"]) == 8
+    assert found["l4"][GKE_GPU] == "nvidia-l4"
+    assert all(TYPE not in labels for labels in found.values())
+
+
+def test_a_flavor_with_a_topology_keeps_its_labels_which_kueue_forbids_to_change() -> None:
+    h100 = {
+        "accelerator": "nvidia-h100-80gb",
+        "machine": "a3-highgpu-8g",
+        "capacity": "on-demand",
+        "minNodes": 4,
+        "maxNodes": 4,
+        "kueue": {"topology": "racks"},
+    }
+    topologies = {"topologies": {"racks": ["example.com/rack"]}}
+    found = flavors(pools={"h100": h100}, kueue=topologies)
+    assert found["h100"] == {"muster.dev/pool": "h100"}
+    assert all(GKE_GPU not in labels for labels in found.values())
