@@ -16,6 +16,8 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 _ALL: Final = ("CREATE", "UPDATE", "DELETE")
 _CHANGES: Final = ("UPDATE", "DELETE")
+# Kueue follows the owners of what a RayCronJob makes through it, to what it counts.
+_RAY: Final = ("rayjobs", "rayclusters", "rayservices", "raycronjobs")
 # A RayJob that a RayCronJob made is queued by itself, and its team ends it.
 _MAKERS: Final = ("RayJob", "RayCluster", "RayService")
 
@@ -28,7 +30,7 @@ def owners(stack: Stack) -> Policy:
             "work. Only that controller changes it."
         ),
         kinds=(
-            Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=_ALL),
+            Kinds(group="ray.io", resources=_RAY, operations=_ALL),
             Kinds(group="batch", resources=("jobs", "cronjobs"), operations=_ALL),
             Kinds(group="", resources=("secrets", "services", "serviceaccounts"), operations=_CHANGES),
         ),

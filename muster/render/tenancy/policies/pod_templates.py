@@ -12,6 +12,11 @@ KINDS: Final = (
     Kinds(group="ray.io", resources=("rayjobs", "rayclusters", "rayservices", "raycronjobs")),
     Kinds(group="batch", resources=("jobs", "cronjobs")),
 )
+# What makes pods outside of every queue. No member may write it, and the role `edit` may.
+UNQUEUED: Final = (
+    Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
+    Kinds(group="", resources=("replicationcontrollers",)),
+)
 
 BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
 # For a CronJob a message names the field within its Job.

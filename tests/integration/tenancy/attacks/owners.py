@@ -39,7 +39,8 @@ _REFERENCES: Final[dict[str, Any]] = {
 
 
 def _added() -> Iterator[Attack]:
-    for kind, body in ORDINARY.items():
+    cron = {"RayCronJob": works.ray_cron_job()}
+    for kind, body in (ORDINARY | cron).items():
         if kind == "Service":
             continue
         train = owner("RayJob", "ray.io/v1", "train")
@@ -50,6 +51,7 @@ def _added() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"{kind}.metadata.ownerReferences[].controller",
             words=(*_QUEUED, "remove metadata.ownerReferences"),
+            by_rbac=kind in cron,
         )
         yield Attack(
             name=f"{kind} whose owner becomes its controller in a second step",
@@ -60,6 +62,7 @@ def _added() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"{kind}.metadata.ownerReferences[].controller",
             words=_QUEUED,
+            by_rbac=kind in cron,
         )
     at = ("spec", "jobTemplate", "metadata", "ownerReferences")
     yield Attack(
