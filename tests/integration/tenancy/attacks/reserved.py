@@ -145,7 +145,8 @@ ATTACKS: Final[tuple[Attack, ...]] = (
             gains=LABELS["muster.dev/workload-uid"],
             policy=_POLICY,
             path=f"{kind}.spec.template.metadata.labels{{muster.dev/workload-uid}}",
-            words=("from spec.template.metadata.labels",),
+            # The API server gives a ReplicationController the labels of its template, too.
+            words=("remove muster.dev/workload-uid from ",),
             by_rbac=True,
         )
         for kind, body in works.UNQUEUED.items()
