@@ -18,6 +18,7 @@ from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program
 from muster.model.providers import NodeCloud
 from muster.model.sharing import GpuSharing, Sharing
 from muster.model.stack import ArtifactSource, Stack
+from muster.model.versions import Version
 
 NAMESPACE: Final = GPU_OPERATOR_NAMESPACE
 # Where GKE's driver lies on Container-Optimized OS, whose root cannot be written:
@@ -29,6 +30,13 @@ MIG_LABEL: Final = "nvidia.com/mig.config"
 # (github.com/NVIDIA/gpu-operator, controllers/state_manager.go, hasOperandsDisabled).
 OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"
 _CONFIG: Final = "muster-device-plugin"
+# Its device plugin names a container's GPUs to containerd by CDI alone. Older ones also name them by the
+# variable NVIDIA_VISIBLE_DEVICES, which any container may write, and need runtimes that obey it. Source:
+# https://github.com/NVIDIA/gpu-operator at v26.7.0, v25.10.0 and v25.3.4, controllers/object_controls.go
+# (transformDevicePluginCtrForCDI), read 2026-11-27
+FIRST_BY_CDI: Final = Version(25, 10)
+OBEYS_VARIABLE: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+"""Of the toolkit's DaemonSet: whether its runtime gives an unprivileged container the GPUs that it names."""
 
 
 class GpuStack(StrEnum):
@@ -89,10 +97,13 @@ def gpu_stack(cluster: Cluster) -> GpuStack | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """One stack's GPU Operator: `pools` are those that it serves."""
+    """One stack's GPU Operator: `pools` are those that it serves. `by_variable`: a container gets the GPUs
+    that its environment names, as KAI's parts of GPUs need it.
+    """
 
     kind: GpuStack
     pools: tuple[Pool, ...]
+    by_variable: bool = False
 
     @property
     def is_gke(self) -> bool:
@@ -132,7 +143,7 @@ def required_installation(stack: Stack) -> Installation | None:
     pools = tuple(pool for pool in stack.pools if serves(pool))
     if kind is None or not pools or stack.artifacts is ArtifactSource.LOCAL:
         return None
-    return Installation(kind=kind, pools=pools)
+    return Installation(kind=kind, pools=pools, by_variable=stack.kai.gpu_sharing)
 
 
 def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[str, Any]:
@@ -148,12 +159,15 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
         "dcgmExporter": {"enabled": True},
         "driver": _driver(wanted),
         "devicePlugin": {"enabled": wanted.has_plugin},
+        "cdi": {"enabled": True},
+        "toolkit": {"enabled": False},
         "migManager": {"enabled": wanted.has_mig},
     }
+    if wanted.is_gke or wanted.kind is GpuStack.OPERATOR:
+        value = "true" if wanted.by_variable else "false"
+        found["toolkit"] = {"env": [{"name": OBEYS_VARIABLE, "value": value}]}
     if wanted.is_gke:
-        found |= _cos()
-    elif wanted.kind is not GpuStack.OPERATOR:
-        found["toolkit"] = {"enabled": False}
+        _for_cos(found)
     if wanted.shared:
         found["devicePlugin"]["config"] = _plugin_config(wanted.shared)
     if wanted.has_mig:
@@ -174,19 +188,14 @@ def _driver(wanted: Installation) -> dict[str, Any]:
     return {"enabled": True, "upgradePolicy": {"autoUpgrade": False}}
 
 
-def _cos() -> dict[str, Any]:
+def _for_cos(found: dict[str, Any]) -> None:
     """Container-Optimized OS: the paths of driver and toolkit, and a check without a pod of its own (the
     chart requires a value of the variable).
     """
-    return {
-        "hostPaths": {"driverInstallDir": _COS_DRIVER},
-        "toolkit": {
-            "installDir": _COS_DRIVER,
-            "env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}],
-        },
-        "cdi": {"enabled": True},
-        "validator": {"plugin": {"env": [{"name": "WITH_WORKLOAD", "value": "false"}]}},
-    }
+    found["hostPaths"] = {"driverInstallDir": _COS_DRIVER}
+    found["toolkit"]["installDir"] = _COS_DRIVER
+    found["toolkit"]["env"].append({"name": "RUNTIME_CONFIG_SOURCE", "value": "file"})
+    found["validator"] = {"plugin": {"env": [{"name": "WITH_WORKLOAD", "value": "false"}]}}
 
 
 def _tolerations(wanted: Installation) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from muster.model.gpu_operator import installation
+from muster.model.gpu_operator import FIRST_BY_CDI, installation
 from muster.model.minimum_versions import FIRST_UNKNOWN, out_of_range
 from muster.model.names import is_production
 from muster.model.programs import PLACEMENTS, Program
@@ -81,6 +81,12 @@ def _judge(stack: Stack, program: Program, text: str) -> Iterator[Violation]:
         yield Violation(path, problem.message, problem.fix)
     elif not _is_installed(stack, program):
         yield Violation(path, f"has no effect: this stack does not install {title}.", "remove it.")
+    elif program is Program.GPU_OPERATOR and Version.of(text) < FIRST_BY_CDI and _has_plugin(stack):
+        message = (
+            f"{text} names a container's GPUs by a variable that any container may write, and the nodes of "
+            "this stack do not obey it: its pods would get none."
+        )
+        yield Violation(path, message, f"use {FIRST_BY_CDI} or newer, which names them by CDI.")
     yield from _pinned(stack, program, text, path)
 
 
@@ -93,6 +99,11 @@ def _is_installed(stack: Stack, program: Program) -> bool:
     if program is Program.GPU_OPERATOR and stack.artifacts is ArtifactSource.UPSTREAM:
         return installation(stack) is not None
     return program is not other and stack.installs(program)
+
+
+def _has_plugin(stack: Stack) -> bool:
+    wanted = installation(stack)
+    return wanted is not None and wanted.has_plugin
 
 
 def _pinned(stack: Stack, program: Program, text: str, path: str) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from email import message_from_bytes
 from typing import Any
 
 import pytest
@@ -293,6 +294,19 @@ def test_local_disks_are_striped_in_the_words_of_each_image(program: Program) ->
     toml = base64.b64decode(template(program, "a10g")["userData"]).decode()
     assert '["apiclient", "ephemeral-storage", "init"]' in toml
     assert "userData" not in template(program, "cpu")
+
+
+def test_no_container_takes_the_gpus_of_a_node_by_a_variable(program: Program) -> None:
+    """A node on which the runtime still obeys one does not join. Bottlerocket's never does."""
+    for name in ("l4", "h200"):
+        mime = base64.b64decode(template(program, name)["userData"])
+        (script,) = (
+            part.get_payload()
+            for part in message_from_bytes(mime).walk()
+            if part.get_content_type() == "text/x-shellscript"
+        )
+        assert "accept-nvidia-visible-devices-envvar-when-unprivileged=false" in script
+        assert script.rstrip().endswith("systemctl mask kubelet")
 
 
 def test_images_are_pulled_in_parallel_in_the_words_of_each_image() -> None:

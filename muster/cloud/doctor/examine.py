@@ -19,6 +19,7 @@ from muster.cloud.doctor import (
     sources,
     state,
     support,
+    visible_devices,
 )
 from muster.cloud.doctor.findings import Check, Finding, State, run_checks
 from muster.cloud.google import Google
@@ -67,6 +68,7 @@ def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Fi
         ("admission checks", admission.check_admission),
         ("empty nodes", partial(node_pools.check_node_pools, stack)),
         ("versions", partial(programs.check_versions, stack)),
+        ("GPU isolation", partial(visible_devices.check_visible_devices, stack)),
     ]
     if probes:
         wanted.append((network_policies.CHECK, partial(network_policies.check_network_policies, stack)))

@@ -8,6 +8,7 @@ policy agent on EKS, the local cluster), and none elsewhere.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from muster.model.providers import Provider
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Egress
@@ -20,16 +21,16 @@ DNS_PORT: Final = 53
 _PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16")
 _PRIVATE_V6: Final = ("fc00::/7", "fe80::/10")
 
-# Where a pod gets the credentials of its cloud identity; not a way to the node's own: GKE's metadata server
-# answers for the pod, and EKS nodes answer only within one hop.
+# Where a pod gets the credentials of its cloud identity, on clusters that Muster makes. On others the same
+# address may answer with those of the node, as without Workload Identity on GKE, so it is opened by
+# `tenancy.reach` alone.
 #   GKE: cloud.google.com, "Workload Identity Federation for GKE", ports 80 and 988 of the metadata server
 #   EKS: docs.aws.amazon.com, "Pod Identity agent", 169.254.170.23 and fd00:ec2::23, port 80
-_IDENTITY_SERVERS: Final = (
-    ("169.254.169.254/32", (80,)),
-    ("169.254.169.252/32", (988,)),
-    ("169.254.170.23/32", (80,)),
-    ("fd00:ec2::23/128", (80,)),
-)
+_IDENTITY_SERVERS: Final[Mapping[Provider, tuple[tuple[str, int], ...]]] = {
+    Provider.GKE: (("169.254.169.254/32", 80), ("169.254.169.252/32", 988)),
+    Provider.EKS: (("169.254.170.23/32", 80), ("fd00:ec2::23/128", 80)),
+    Provider.EXISTING: (),
+}
 
 Rule = dict[str, Any]
 
@@ -66,8 +67,8 @@ def _outgoing(stack: Stack) -> list[Rule]:
         # To any address: node-local DNS caches answer on the node's own.
         {"ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")]},
         *(
-            {"to": [_block(address)], "ports": [_tcp(port) for port in ports]}
-            for address, ports in _IDENTITY_SERVERS
+            {"to": [_block(address)], "ports": [{"protocol": "TCP", "port": port}]}
+            for address, port in _IDENTITY_SERVERS[stack.cluster.provider]
         ),
     ]
     if stack.tenancy.reach:
@@ -81,7 +82,3 @@ def _outgoing(stack: Stack) -> list[Rule]:
 
 def _block(address: str, without: tuple[str, ...] = ()) -> Rule:
     return {"ipBlock": {"cidr": address, **({"except": list(without)} if without else {})}}
-
-
-def _tcp(port: int) -> Rule:
-    return {"protocol": "TCP", "port": port}

@@ -448,6 +448,21 @@ def test_a_debug_container_has_no_more_rights_than_the_pod(world: World, worker:
         assert caller.send("PATCH", path, change, STRATEGIC).code == 403
 
 
+def test_a_debug_container_gets_no_gpus_by_a_variable(world: World, worker: Object) -> None:
+    """Gained: every GPU of the node, under the eyes of no queue."""
+    path = f"{place(worker)}/ephemeralcontainers?dryRun=All"
+    for variables, allowed in (
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}], False),
+        ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], True),
+    ):
+        debug = {"name": "debug", "image": "x", "env": variables}
+        answer = world.trusted.send("PATCH", path, {"spec": {"ephemeralContainers": [debug]}}, STRATEGIC)
+        if allowed:
+            assert answer.is_allowed, answer.message
+        else:
+            refused(answer, "remove NVIDIA_VISIBLE_DEVICES from env of the containers")
+
+
 def test_the_gates_of_a_pod_without_a_controller_stay_too(world: World, bare: Object) -> None:
     mine = {"spec": {"schedulingGates": [{"name": "muster.dev/gang"}]}}
     assert world.trusted.patch(bare, mine).is_allowed

@@ -202,6 +202,36 @@ DEPLOYMENT = existing(
 )
 
 
+def of_pods(body: Object, template: Object) -> Object:
+    """What makes pods, with another template of them."""
+    return changed(body, "spec", "template", value=template)
+
+
+# Controllers of pods that no queue knows.
+UNQUEUED: dict[str, Object] = {
+    "Deployment": of_pods(DEPLOYMENT, {"metadata": {"labels": {"app": "web"}}, **template()}),
+    "StatefulSet": existing(
+        "apps/v1",
+        "StatefulSet",
+        "web",
+        spec={
+            "serviceName": "web",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, **template()},
+        },
+    ),
+    "ReplicationController": existing(
+        "v1",
+        "ReplicationController",
+        "web",
+        spec={
+            "selector": {"app": "web"},
+            "template": {"metadata": {"labels": {"app": "web"}}, **template()},
+        },
+    ),
+}
+
+
 def in_template(path: str, *field: str, value: Any) -> Object:
     """Ordinary work with one value changed in the pod template at this path of `TEMPLATES`, or several."""
     kind, *keys = path.split(".")

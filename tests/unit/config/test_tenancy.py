@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.config import ConfigError, parse
+from muster.config import ConfigError, load, parse
 from muster.model.members import AccessEntry, access_entries, google_security_group
 from muster.model.stack import Stack
 from muster.model.tenancy import (
@@ -156,3 +156,30 @@ def test_what_one_team_may_store_fits_etcd_several_times() -> None:
     assert MOST_KIBIBYTES.keys() <= MOST_OBJECTS.keys()
     most = sum(MOST_OBJECTS[kind] * kibibytes for kind, kibibytes in MOST_KIBIBYTES.items())
     assert most <= 0.5 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "servers"),
+    [
+        ("gke-prod", {"169.254.169.254/32", "169.254.169.252/32"}),
+        ("eks-prod", {"169.254.170.23/32", "fd00:ec2::23/128"}),
+        # Whose metadata server may answer with the credentials of the node.
+        ("local", set()),
+    ],
+)
+def test_pods_reach_what_gives_them_credentials_of_their_own(name: str, servers: set[str]) -> None:
+    found = load(LOCAL.with_name(f"Pulumi.{name}.yaml"))
+    (*_, department), team = next(found.teams())
+    (policy,) = (
+        each
+        for each in tenancy.team_objects(found, department, team, queues=("default",))
+        if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "outgoing"
+    )
+    opened = {
+        to["ipBlock"]["cidr"]
+        for rule in policy["spec"]["egress"]
+        for to in rule.get("to", ())
+        if "ipBlock" in to
+    }
+    local = {each for each in opened if each.startswith(("169.254.", "fd00:ec2:"))}
+    assert local == servers

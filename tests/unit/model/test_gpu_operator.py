@@ -15,7 +15,15 @@ from muster.config.document import parse_text
 from muster.config.scaffold import template
 from muster.config.stack import examine
 from muster.model.clusters import Provider
-from muster.model.gpu_operator import GpuStack, Installation, gke_sharing, installation, node_labels, values
+from muster.model.gpu_operator import (
+    OBEYS_VARIABLE,
+    GpuStack,
+    Installation,
+    gke_sharing,
+    installation,
+    node_labels,
+    values,
+)
 from muster.model.minimum_versions import minimum_version_rules
 from muster.model.sharing import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
@@ -147,8 +155,23 @@ def test_elsewhere_the_operator_brings_the_driver_and_replaces_none_under_runnin
     found = render(Provider.EXISTING, cluster={"cloud": cloud})
     assert found["driver"] == {"enabled": True, "upgradePolicy": {"autoUpgrade": False}}
     assert found["devicePlugin"] == {"enabled": True}
-    assert not found.keys() & {"toolkit", "hostPaths"}
+    assert "hostPaths" not in found
     assert gpu.objects(wanted(Provider.EXISTING, cluster={"cloud": cloud}), pause_image="p") == []
+
+
+@pytest.mark.parametrize("cloud", ["gke", "aks", "other"])
+def test_the_operator_s_runtime_gives_no_container_the_gpus_that_it_names(cloud: str) -> None:
+    found = render(Provider.EXISTING, cluster={"cloud": cloud})
+    assert found["cdi"] == {"enabled": True}
+    assert {"name": OBEYS_VARIABLE, "value": "false"} in found["toolkit"]["env"]
+
+
+def test_the_runtime_obeys_where_kai_names_parts_of_gpus() -> None:
+    known = stack(Provider.EXISTING, cluster={"cloud": "other"})
+    found = installation(replace(known, kai=replace(known.kai, gpu_sharing=True)))
+    assert found is not None
+    toolkit = values(found, control_nodes=SYSTEM)["toolkit"]
+    assert toolkit["env"] == [{"name": OBEYS_VARIABLE, "value": "true"}]
 
 
 def test_on_oke_driver_toolkit_and_plugin_are_oracles() -> None:

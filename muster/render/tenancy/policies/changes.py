@@ -8,7 +8,7 @@ which capacity it takes. Subresources are in protected.py, new pods in pods.py.
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import placement
+from muster.render.tenancy.policies import neighbours, placement, pod_templates
 from muster.render.tenancy.policies.placement import OF_A_QUEUE
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
 from muster.render.tenancy.policies.who import KUBELETS, TRUSTED
@@ -21,21 +21,22 @@ def changes(stack: Stack) -> Policy:
     return Policy(
         name="muster-pod-changes",
         purpose="A queue has counted the pods of work that runs: only its controllers change them.",
-        kinds=(Kinds(group="", resources=("pods",), operations=("UPDATE",)),),
+        kinds=(Kinds(group="", resources=("pods", "pods/ephemeralcontainers"), operations=("UPDATE",)),),
         unless=(*TRUSTED, KUBELETS),
         words=(
             ("owners", _OWNERS.format(of="oldObject")),
             ("lifted", _lifted()),
-            ("tolerated", _tolerated(stack)),
+            ("added", _added(stack)),
         ),
-        rules=(_of_work(), _gates(), _joined(), _tolerations()),
+        rules=(_of_work(), _gates(), _joined(), _additions()),
     )
 
 
 def _of_work() -> Rule:
-    same = same_metadata("object", "oldObject")
+    """By the subresource the API server lets containers be added for debugging, and nothing else."""
+    same = f"object.spec == oldObject.spec && {same_metadata('object', 'oldObject')}"
     return Rule(
-        holds=f"variables.owners.size() == 0 || (object.spec == oldObject.spec && {same})",
+        holds=f"variables.owners.size() == 0 || request.?subResource.orValue('') != '' || ({same})",
         message="'only its controllers change the pods of a job: its queue has counted them; change ' + "
         "variables.owners[0].kind + ' ' + variables.owners[0].name",
     )
@@ -64,15 +65,21 @@ def _joined() -> Rule:
     )
 
 
-def _tolerated(stack: Stack) -> str:
-    """The API server lets tolerations be added to a pod that exists: those that a new one may not have."""
-    found = placement.faults(stack) + (f" + {placement.HELD}" if stack.placeholder_pools else "")
-    before = f"[oldObject].map(pod, {found})[0]"
-    return f"[object].map(pod, {found})[0].filter(fix, !(fix in {before}))"
+def _added(stack: Stack) -> str:
+    """The API server lets tolerations be added to a pod that exists, and containers for debugging: those that
+    a new one may not have.
+    """
+    found = f"{placement.faults(stack)} + {neighbours.faults()}"
+    if stack.placeholder_pools:
+        found += f" + {placement.HELD}"
+    pods = (pod_templates.pod_of("''", f"dyn({of})") for of in ("object", "oldObject"))
+    now, before = (f"[{pod}].map(pod, {found})[0]" for pod in pods)
+    return f"{now}.filter(fix, !(fix in {before}))"
 
 
-def _tolerations() -> Rule:
+def _additions() -> Rule:
     return Rule(
-        holds="variables.tolerated.size() == 0",
-        message="'the cluster places the pods of a team; in the Pod ' + variables.tolerated.join('; ')",
+        holds="variables.added.size() == 0",
+        message="'the cluster decides where the pods of a team run and which GPUs they get; in the Pod ' + "
+        "variables.added.join('; ')",
     )

@@ -25,12 +25,16 @@ _NUMBERS: Final = (
 _GROUP_NAMES: Final = (
     "variables.cluster{}.?workerGroupSpecs.orValue([]).map(group, group.?groupName.orValue(''))"
 )
+_OF_POD: Final = (
+    "[dyn({of}.template.?spec.?resources.orValue(dyn({{}}))), "
+    "dyn({of}.template.?spec.?resourceClaims.orValue([]))]"
+)
 _COUNTED: Final = "its queue counts again only how many pods it has"
 
 
 def words() -> Sequence[tuple[str, str]]:
     """They need those of `pod_templates.words` for both states. `resized`, `ungated` and `moved` are paths of
-    templates, `unequal` too, which have other resources for the pod as a whole.
+    templates, `unequal` too, which ask for something else for the pod as a whole.
     """
     return (
         ("sizes", _sizes("")),
@@ -43,7 +47,7 @@ def words() -> Sequence[tuple[str, str]]:
             f"!({gated('old.template')}))).map(each, each.path) : []",
         ),
         ("moved", _changed("{of}.template.?spec.?nodeSelector.orValue(dyn({{}}))")),
-        ("unequal", _changed("{of}.template.?spec.?resources.orValue(dyn({{}}))")),
+        ("unequal", _changed(_OF_POD)),
         (
             "relabelled",
             _changed("{of}.template.?metadata.?labels[?'" + names.POD_SET_LABEL + "'].orValue('')"),
@@ -144,12 +148,14 @@ def _resources() -> Rule:
 
 
 def _pod_resources() -> Rule:
-    """Kueue compares the containers of any work that is changed, and not what the pod as a whole asks for."""
+    """Kueue (0.19.2, pkg/util/equality/podset.go) compares the containers and tolerations of work that is
+    changed, and not what the pod as a whole asks for.
+    """
     return Rule(
         holds="variables.unequal.size() == 0",
-        message="'the queue of ' + object.kind + ' ' + object.metadata.name + ' would not recount what its "
-        "pods request as a whole; do not change spec.resources in ' + variables.unequal.join(', ') + '. For "
-        "other pods, create a new ' + object.kind",
+        message="'the queue of ' + object.kind + ' ' + object.metadata.name + ' would not recount what "
+        "its pods request as a whole; do not change spec.resources and spec.resourceClaims in ' + "
+        "variables.unequal.join(', ') + '. For other pods, create a new ' + object.kind",
     )
 
 

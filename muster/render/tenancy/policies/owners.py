@@ -2,14 +2,14 @@
 
 Kueue (0.19.2, jobframework/reconciler.go) queues nothing that has a controller among its owners: it counts
 the owner. Work that gets one while it runs can no longer be stopped, and work that loses its own is counted
-for no team. KubeRay (1.6.2, rayjob_controller.go) ends a RayJob by the token in the Secret that it made: with
-an empty one neither the job nor its pods end.
+for no team. KubeRay (1.6.2, rayjob_controller.go) ends a RayJob by the token in the Secret of its cluster:
+with an empty one neither the job nor its pods end. It takes a Secret that exists for its own.
 """
 
 from typing import Final
 
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import FOR_MEMBERS, WORK, by_group
+from muster.model.work import WORK, by_group
 from muster.render.tenancy.policies.pod_templates import BEFORE, JOB_PATH
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
 from muster.render.tenancy.policies.scalers import IS_SCALER
@@ -17,6 +17,10 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 _ALL: Final = ("CREATE", "UPDATE", "DELETE")
 _CHANGES: Final = ("UPDATE", "DELETE")
+# How the cluster of a RayJob or RayService ends, and so its Secret. Source:
+# https://github.com/ray-project/kuberay at v1.6.2, ray-operator/controllers/ray/utils/util.go
+# (GenerateRayClusterName), and k8s.io/apimachinery, pkg/util/rand, read 2026-11-27
+_DRAWN: Final = "-[bcdfghjklmnpqrstvwxz2456789]{5}$"
 # A RayJob that a RayCronJob made is queued by itself, and its team ends it.
 _MAKERS: Final = tuple(each.kind for each in WORK if each.is_queued and each.group != "batch")
 _GROUPS: Final = tuple(group for group in by_group(WORK) if group != "batch")
@@ -30,8 +34,10 @@ def owners(stack: Stack) -> Policy:
             "work. Only that controller changes it."
         ),
         kinds=(
-            *kinds_of(FOR_MEMBERS, operations=_ALL),
-            Kinds(group="", resources=("secrets", "services", "serviceaccounts"), operations=_CHANGES),
+            # Kueue follows the owners of what a RayCronJob makes through it, to what it counts.
+            *kinds_of(WORK, operations=_ALL),
+            Kinds(group="", resources=("secrets",), operations=_ALL),
+            Kinds(group="", resources=("services", "serviceaccounts"), operations=_CHANGES),
         ),
         unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
         words=(
@@ -50,6 +56,7 @@ def owners(stack: Stack) -> Policy:
             # The Jobs of a CronJob; for other kinds this is the object again.
             _keeps(".?spec.?jobTemplate", at="variables.jobPath + 'metadata"),
             _made(stack),
+            _name(),
         ),
     )
 
@@ -76,4 +83,15 @@ def _made(stack: Stack) -> Rule:
         message="request.kind.kind + ' ' + variables.before.metadata.name + ' was created for ' + "
         "variables.makers[0].kind + ' ' + variables.makers[0].name + ', and only its controller changes or "
         "deletes it; change or delete ' + variables.makers[0].kind + ' ' + variables.makers[0].name",
+    )
+
+
+def _name() -> Rule:
+    """A member sees the name of a RayJob's cluster before KubeRay has made its Secret."""
+    return Rule(
+        holds="request.resource.resource != 'secrets' || request.operation != 'CREATE' || "
+        f"!object.metadata.name.matches('{_DRAWN}') || {EVERYWHERE}",
+        message="'Secret ' + object.metadata.name + ' could be taken for the token of a Ray cluster; choose "
+        "a metadata.name, without generateName, that does not end with a hyphen and five of "
+        "bcdfghjklmnpqrstvwxz2456789'",
     )

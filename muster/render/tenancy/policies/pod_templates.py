@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model.work import WORK
-from muster.render.tenancy.policies.policy import kinds_of
+from muster.render.tenancy.policies.policy import Kinds, kinds_of
 
 KINDS: Final = kinds_of(WORK)
+# What makes pods outside of every queue. No member may write it, and the role `edit` may.
+UNQUEUED: Final = (
+    Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
+    Kinds(group="", resources=("replicationcontrollers",)),
+)
 
 BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
 # For a CronJob a message names the field within its Job.

@@ -9,7 +9,7 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import gpus, neighbours, placement
+from muster.render.tenancy.policies import gpus, neighbours, placement, pod_templates
 from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
@@ -42,8 +42,9 @@ def pods(stack: Stack) -> Policy:
             ("gpu", gpus.asked("object")),
             ("admitted", _ADMITTED),
             ("finalizers", foreign_finalizers("object")),
-            ("faults", f"[object].map(pod, {_faults(stack)})[0]"),
-            *((("held", f"[object].map(pod, {_ENTERS})[0]"),) if stack.placeholder_pools else ()),
+            ("pod", pod_templates.pod_of("''", "dyn(object)")),
+            ("faults", f"[variables.pod].map(pod, {_faults(stack)})[0]"),
+            *((("held", f"[variables.pod].map(pod, {_ENTERS})[0]"),) if stack.placeholder_pools else ()),
         ),
         rules=(
             *(_owner(stack), _priority(), _finalizers(), _placement()),

@@ -54,10 +54,17 @@ _KAI_WRITES: Final = (
     "key.startsWith('runai-gpu-group') || key == 'received-resource-type'"
 )
 
+# Grafana's sidecar loads dashboards, data sources and alerts of every namespace by labels that begin so, into
+# files by whose names one overwrites another. Source:
+# https://grafana.github.io/grafana-operator/docs/examples/configmaps_sidecar/readme, read 2026-11-27
+_GRAFANA: Final = "grafana_"
+_LOADED: Final = "request.resource.resource in ['configmaps', 'secrets']"
+
 _WORK: Final = "request.resource.group in ['batch', 'ray.io']"
 _RESERVED: Final = (
     f"(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
-    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')){{kai}}"
+    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')) || "
+    f"({_LOADED} && key.startsWith('{_GRAFANA}')){{kai}}"
 )
 _NONE: Final = "dyn({})"
 
@@ -75,8 +82,8 @@ def reserved(stack: Stack) -> Policy:
         ),
         kinds=(
             *pod_templates.KINDS,
+            *pod_templates.UNQUEUED,
             Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),
-            Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
         ),
         unless=(*TRUSTED, ("made-for-work", MADE_FOR_WORK)),
         words=(*words, ("taken", _taken(_RESERVED.format(kai=f" || {_KAI_WRITES}" if is_kai else "")))),

@@ -7,6 +7,7 @@ The objects here have the gate already, as Kueue's webhook leaves them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from muster.model.names import ELASTIC_JOB
@@ -157,6 +158,18 @@ def _in_clusters() -> Iterator[Attack]:
             ),
         ):
             yield _change(f"{body['kind']} with {name}", make(), body, f"{place}.{at}", gains, *words)
+        claim = {"name": "gpus", "resourceClaimTemplateName": "eight-gpus"}
+        claiming = _change(
+            f"{make()['kind']} with pods that claim devices",
+            make(),
+            make(worker=template(1, resourceClaims=[claim], **_KEPT)),
+            f"{place}.workerGroupSpecs[].template.spec.resourceClaims[].resourceClaimTemplateName",
+            "eight GPUs a worker without quota, where a stack maps classes of devices",
+            "what its pods request as a whole",
+            "spec.resourceClaims",
+        )
+        # Without such classes no claim is allowed at all.
+        yield replace(claiming, also=("muster-templates",))
     yield _change(
         "RayCluster with another group without the gate, in place of the first",
         _cluster(),

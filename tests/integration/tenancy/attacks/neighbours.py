@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack, in_each_template
+from tests.integration.tenancy.attacks.sizes import CLUSTERS
 from tests.integration.tenancy.cluster import Object
+from tests.integration.tenancy.works import changed
 
 _TEMPLATES: Final = "muster-templates"
 _FINISHED: Final = "muster-finished"
@@ -120,6 +122,87 @@ def _volumes() -> Iterator[Attack]:
         yield from each if turn == 0 else [each[turn % len(each)]]
 
 
+def _devices() -> Iterator[Attack]:
+    """A GPU that nothing has counted, by what NVIDIA's runtime reads of a container's environment."""
+    by_map = {"configMapKeyRef": {"name": "mine", "key": "gpus"}}
+    for name, field, variable in (
+        ("the GPUs of its node, by a variable", "containers", _variable(value="all")),
+        ("a GPU by its number", "containers", _variable(value="0")),
+        ("the GPUs that a ConfigMap names", "containers", _variable(valueFrom=by_map)),
+        ("the GPUs of its node, in an init container", "initContainers", _variable(value="all")),
+        ("the memory of another node's GPUs", "containers", _variable("NVIDIA_IMEX_CHANNELS", value="0")),
+    ):
+        yield from in_each_template(
+            name,
+            *("spec", field),
+            value=[{**works.template()["spec"]["containers"][0], "name": "asks", "env": [variable]}],
+            gains=_ALL_GPUS,
+            policy=_TEMPLATES,
+            path=f"spec.{field}[].env[].name",
+            words=(f"remove {variable['name']} from env of the containers", "a pod of a team must not reach"),
+        )
+    for place, make in CLUSTERS.items():
+        options = {"enableInTreeAutoscaling": True, "autoscalerOptions": {"env": [_variable(value="all")]}}
+        yield Attack(
+            name=f"the GPUs of its node, in the autoscaler of {place}",
+            body=make(works.cluster_spec(**options)),
+            gains=_ALL_GPUS,
+            policy=_TEMPLATES,
+            path=f"{place}.autoscalerOptions.env[].name",
+            # A Ray object that is not elastic has no autoscaler.
+            also=("muster-ray-size", "muster-growth"),
+        )
+    all_gpus = changed(works.template(), "spec", "containers", value=[_with_all_gpus()])
+    pod = changed(works.pod(0), "spec", "containers", value=[_with_all_gpus()])
+    yield _by_rbac("Pod", pod, "Pod.spec.containers[].env[].name", policy="muster-pods")
+    for kind, body in works.UNQUEUED.items():
+        yield _by_rbac(
+            kind,
+            works.of_pods(body, {**all_gpus, **_LABELLED}),
+            f"{kind}.spec.template.spec.containers[].env[].name",
+        )
+
+
+_LABELLED: Final[Object] = {"metadata": {"labels": {"app": "web"}}}
+_ALL_GPUS: Final = "GPUs without quota: those of every pod of its node"
+
+
+def _variable(name: str = "NVIDIA_VISIBLE_DEVICES", **value: Any) -> Object:
+    return {"name": name, **value}
+
+
+def _with_all_gpus() -> Object:
+    one: Object = works.template()["spec"]["containers"][0]
+    return {**one, "env": [_variable(value="all")]}
+
+
+def _by_rbac(kind: str, body: Object, path: str, *, policy: str = _TEMPLATES) -> Attack:
+    return Attack(
+        name=f"{kind} with the GPUs of its node, by a variable",
+        body=body,
+        gains=_ALL_GPUS,
+        policy=policy,
+        path=path,
+        words=("remove NVIDIA_VISIBLE_DEVICES from env of the containers",),
+        by_rbac=True,
+    )
+
+
+def _unqueued() -> Iterator[Attack]:
+    """What else reaches other teams from the pods of controllers that no queue knows."""
+    for kind, body in works.UNQUEUED.items():
+        spec = works.template(volumes=[{"name": "theirs", "nfs": _VOLUMES["nfs"][0]}])["spec"]
+        yield Attack(
+            name=f"{kind} with another team's share",
+            body=works.of_pods(body, {**_LABELLED, "spec": spec}),
+            gains="another team's data, by its address",
+            policy=_TEMPLATES,
+            path=f"{kind}.spec.template.spec.volumes[].nfs.path",
+            words=("mount volume theirs from a PersistentVolumeClaim of the stack",),
+            by_rbac=True,
+        )
+
+
 def _finished(name: str, path: str, word: str, gains: str, **spec: Any) -> Attack:
     return Attack(
         name=f"RayJob with {name}",
@@ -138,6 +221,8 @@ _RULES: Final = {"deletionRules": [{"policy": "DeleteNone", "condition": {"jobSt
 ATTACKS: Final = (
     *_elsewhere(),
     *_volumes(),
+    *_devices(),
+    *_unqueued(),
     _finished(
         "a cluster that stays for a year",
         "ttlSecondsAfterFinished",

@@ -39,7 +39,8 @@ _REFERENCES: Final[dict[str, Any]] = {
 
 
 def _added() -> Iterator[Attack]:
-    for kind, body in ORDINARY.items():
+    cron = {"RayCronJob": works.ray_cron_job()}
+    for kind, body in (ORDINARY | cron).items():
         if kind == "Service":
             continue
         train = owner("RayJob", "ray.io/v1", "train")
@@ -50,6 +51,7 @@ def _added() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"{kind}.metadata.ownerReferences[].controller",
             words=(*_QUEUED, "remove metadata.ownerReferences"),
+            by_rbac=kind in cron,
         )
         yield Attack(
             name=f"{kind} whose owner becomes its controller in a second step",
@@ -60,6 +62,7 @@ def _added() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"{kind}.metadata.ownerReferences[].controller",
             words=_QUEUED,
+            by_rbac=kind in cron,
         )
     at = ("spec", "jobTemplate", "metadata", "ownerReferences")
     yield Attack(
@@ -148,4 +151,27 @@ def _kept() -> Iterator[Attack]:
         )
 
 
-ATTACKS: Final = (*_added(), *_taken(), *_grown(), *_kept())
+def _taken_first() -> Iterator[Attack]:
+    """Written between the name of the cluster and its Secret, and emptied when the job runs."""
+    token = {"auth_token": "eA=="}
+    for name, of_what in (("train-bcd24", "a RayJob's cluster"), ("llm-zzzzz", "a RayService's cluster")):
+        secret = works.existing("v1", "Secret", name, data=token)
+        yield Attack(
+            name=f"Secret with the name of {of_what}",
+            body=secret,
+            gains=_ENDLESS,
+            policy=_POLICY,
+            path="Secret.metadata.name",
+            words=(f"Secret {name} could be taken for the token of a Ray cluster", "choose a metadata.name"),
+        )
+    yield Attack(
+        name="Secret with a drawn name",
+        body=named({**secret, "metadata": {**secret["metadata"], "generateName": "train-"}}, ""),
+        gains=_ENDLESS,
+        policy=_POLICY,
+        path="Secret.metadata.generateName",
+        words=("choose a metadata.name",),
+    )
+
+
+ATTACKS: Final = (*_taken_first(), *_added(), *_taken(), *_grown(), *_kept())

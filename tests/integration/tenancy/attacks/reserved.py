@@ -7,7 +7,7 @@ from typing import Final
 from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import Attack, Way, in_each_template
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import DEPLOYMENT, annotated, changed, labelled, named
+from tests.integration.tenancy.works import annotated, changed, labelled, named
 
 _POLICY: Final = "muster-reserved"
 _CONTROLLERS: Final = "labels or annotations that are reserved for controllers"
@@ -113,6 +113,12 @@ def _names() -> tuple[Attack, ...]:
     )
 
 
+# What Grafana's sidecar loads of every namespace.
+_GRAFANAS: Final = {
+    "grafana_dashboard": "the operators' dashboard, overwritten",
+    "grafana_datasource": "an address inside the cluster that Grafana reads for it, with its credentials",
+    "grafana_alert": "an alert of the operators, overwritten or silenced",
+}
 _FOREIGN: Final = {"muster.dev/workload-uid": "x"}
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -132,18 +138,31 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         path="CronJob.spec.jobTemplate.metadata.labels{muster.dev/workload-uid}",
         words=("from spec.jobTemplate.metadata.labels",),
     ),
-    Attack(
-        name="a label of ours on the pods of a Deployment",
-        body=changed(
-            changed(DEPLOYMENT, *("spec", "template"), value=works.template()),
-            *("spec", "template", "metadata"),
-            value={"labels": {"app": "web", **_FOREIGN}},
-        ),
-        gains=LABELS["muster.dev/workload-uid"],
-        policy=_POLICY,
-        path="Deployment.spec.template.metadata.labels{muster.dev/workload-uid}",
-        words=("from spec.template.metadata.labels",),
-        by_rbac=True,
+    *(
+        Attack(
+            name=f"a label of ours on the pods of a {kind}",
+            body=changed(body, *("spec", "template", "metadata", "labels"), value={"app": "web", **_FOREIGN}),
+            gains=LABELS["muster.dev/workload-uid"],
+            policy=_POLICY,
+            path=f"{kind}.spec.template.metadata.labels{{muster.dev/workload-uid}}",
+            # The API server gives a ReplicationController the labels of its template, too.
+            words=("remove muster.dev/workload-uid from ",),
+            by_rbac=True,
+        )
+        for kind, body in works.UNQUEUED.items()
+    ),
+    *(
+        Attack(
+            name=f"{kind} with label {label}",
+            body=labelled(body, label, "1"),
+            gains=gains,
+            policy=_POLICY,
+            path=f"{kind}.metadata.labels{{{label}}}",
+            words=(_CONTROLLERS, f"remove {label} from metadata.labels"),
+            before=named(body, f"plain-{kind.lower()}"),
+        )
+        for kind, body in _PLAIN.items()
+        for label, gains in _GRAFANAS.items()
     ),
     Attack(
         name="workers that Ray resizes in place",
