@@ -75,8 +75,16 @@ class GangAdmission(Component):
         self.priority = self._object(pods.priority())
         self.manager = self._program(
             authority.MANAGER,
-            pods.manager(image, sizing, stack.observability, reads_events=bool(stack.placeholder_pools)),
-            cluster_rules=authority.manager_cluster_rules(stack.scheduler, holds=gang.holds(stack)),
+            pods.manager(
+                image,
+                sizing,
+                stack.observability,
+                reads_events=bool(stack.placeholder_pools),
+                makes_domains=stack.makes_compute_domains,
+            ),
+            cluster_rules=authority.manager_cluster_rules(
+                stack.scheduler, holds=gang.holds(stack), makes_domains=stack.makes_compute_domains
+            ),
             rules=authority.manager_rules(),
             after=[self.policy, self.priority, *self._placeholders()],
         )

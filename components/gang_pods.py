@@ -58,7 +58,12 @@ def placeholder_priority() -> Manifest:
 
 
 def manager(
-    image: pulumi.Input[str], sizing: Sizing, watched: Observability, *, reads_events: bool = False
+    image: pulumi.Input[str],
+    sizing: Sizing,
+    watched: Observability,
+    *,
+    reads_events: bool = False,
+    makes_domains: bool = False,
 ) -> dict[str, Any]:
     """The Deployment's spec. Every replica keeps its caches warm; the one with the lease acts."""
     return _deployment(
@@ -69,6 +74,7 @@ def manager(
             f"--lease-name={PROGRAM}",
             f"--deployment={MANAGER}",
             *(["--read-events"] if reads_events else []),
+            *(["--compute-domains"] if makes_domains else []),
         ],
         image=image,
         size=sizing.manager,

@@ -96,4 +96,5 @@ class Process:
             traces=self.traces,
             removal=removal,
             reads_events=getattr(self.settings, "read_events", False),
+            makes_compute_domains=getattr(self.settings, "compute_domains", False),
         )

@@ -72,7 +72,8 @@ def forbidden(folder: Path) -> list[Right]:
 def granted(scheduler: Scheduler) -> frozenset[Right]:
     """What a stack gives both programs, with everything on that it can switch on."""
     holds = scheduler is Scheduler.KUEUE
-    manager = gang_authority.manager_cluster_rules(scheduler, holds=holds) + gang_authority.taint_rules()
+    manager = gang_authority.manager_cluster_rules(scheduler, holds=holds, makes_domains=holds)
+    manager += gang_authority.taint_rules()
     manager += gang_authority.manager_rules() + gang_authority.placeholder_rules()
     webhooks = gang_authority.webhook_cluster_rules() + gang_authority.webhook_rules()
     both = ((gang_authority.MANAGER, manager), (gang_authority.WEBHOOKS, webhooks))

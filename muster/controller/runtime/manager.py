@@ -63,9 +63,13 @@ class Manager:
         traces: Traces = NO_TRACES,
         removal: Removal | None = None,
         reads_events: bool = False,
+        makes_compute_domains: bool = False,
     ) -> None:
-        """`reads_events`: whether its account may read what autoscalers say about our placeholders."""
+        """`reads_events`: whether its account may read what autoscalers say about our placeholders.
+        `makes_compute_domains`: whether it may make NVIDIA's ComputeDomains for gangs.
+        """
         self.traces, self.reads_events = traces, reads_events
+        self.makes_compute_domains = makes_compute_domains
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client
