@@ -80,6 +80,7 @@ class GangAdmission(Component):
                 stack.scheduler,
                 holds=gang.holds(stack),
                 deletes_without_quota=stack.deletes_without_quota,
+                makes_domains=stack.makes_compute_domains,
             ),
             rules=authority.manager_rules(),
             after=[self.policy, self.priority, *self._placeholders()],

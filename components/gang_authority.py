@@ -34,15 +34,22 @@ def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str]
 
 
 def manager_cluster_rules(
-    scheduler: Scheduler, *, holds: bool = False, deletes_without_quota: bool = False
+    scheduler: Scheduler,
+    *,
+    holds: bool = False,
+    deletes_without_quota: bool = False,
+    makes_domains: bool = False,
 ) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
     `onStaggered: hold` it makes pods that keep nodes. `deletes_without_quota`: it deletes a team's pods with
-    devices whose work has no quota. A policy keeps it to those.
+    devices whose work has no quota. A policy keeps it to those. `makes_domains`: it makes
+    ComputeDomains, and garbage collection deletes them.
     """
+    domains = _rule("resource.nvidia.com", ["computedomains"], ["get", *_FOLLOW, "create"])
     return [
         *(_backstop_rules() if deletes_without_quota else []),
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
+        *([domains] if makes_domains else []),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),

@@ -1,7 +1,7 @@
 """Devices that a job claims by Dynamic Resource Allocation, as Kueue judges them after admission.
 
-Responsible for the ResourceClaimTemplates that lie beside a job, and those that a ComputeDomain makes. Which
-claims no queue admits at all is a policy's (render/tenancy/policies/claims.py).
+Responsible for the ResourceClaimTemplates that lie beside a job, and those that a ComputeDomain makes, of a
+file or of our controller. Which claims no queue admits is a policy's (render/tenancy/policies/claims.py).
 
 Source: https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/pkg/dra/claims.go and
 https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/main/api/nvidia.com/resource/v1beta1, read 2026-11-27.
@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from muster.check.manifests import Json
 from muster.check.policies import Finding, Level
+from muster.controller.kueue.compute_domains import template_name
 from muster.controller.kueue.default_queue import mapping
+from muster.model.names import CHANNEL_DEVICE_CLASS
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 
 KUEUE: Final = "Kueue"
 _KEY: Final = "muster:kueue.deviceClasses"
-# The class of the channels of every ComputeDomain.
-_CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
 
 # Of one request: its DeviceClass and how many devices of it, as in the API.
 _Request = Mapping[str, Any]
@@ -38,7 +38,7 @@ def claim_templates(bodies: Iterable[Json]) -> Templates:
         elif body["kind"] == "ComputeDomain":
             channel = mapping(body, "spec", "channel")
             mode = "All" if channel.get("allocationMode") == "All" else "ExactCount"
-            request = {"exactly": {"deviceClassName": _CHANNELS, "allocationMode": mode}}
+            request = {"exactly": {"deviceClassName": CHANNEL_DEVICE_CLASS, "allocationMode": mode}}
             found[str(mapping(channel, "resourceClaimTemplate").get("name"))] = [request]
     return found
 
@@ -57,6 +57,7 @@ def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[F
         )
         yield Finding(Level.WARNED, KUEUE, message)
         return
+    own = template_name(str(body["metadata"].get("name"))) if stack.makes_compute_domains else ""
     classes, is_enforced = stack.kueue.device_classes, stack.tenancy.mode is TenancyMode.ENFORCE
     for name, template in claims:
         if not classes or not isinstance(template, str):
@@ -66,11 +67,11 @@ def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[F
         elif template in templates:
             for request in templates[template]:
                 yield from _judged(name, template, request, classes)
-        else:
+        elif template != own:
             listed = ", ".join(classes)
             message = (
                 f"resourceClaims {name}: no file has template {template}; Kueue admits the job if it claims "
-                f"devices of {listed} alone"
+                f"devices of {listed} alone{f', and {own} is made for this job' if own else ''}"
             )
             yield Finding(Level.WARNED, KUEUE, message)
 
@@ -85,7 +86,7 @@ def _judged(name: str, template: str, request: _Request, classes: Mapping[str, s
     elif exactly.get("adminAccess"):
         yield _refused(f"{place}: Kueue admits no adminAccess; remove it")
     elif exactly.get("allocationMode") == "All":
-        single = "allocationMode: Single" if of_class == _CHANNELS else "ExactCount and count"
+        single = "allocationMode: Single" if of_class == CHANNEL_DEVICE_CLASS else "ExactCount and count"
         yield _refused(f"{place}: Kueue cannot count allocationMode All; write {single}")
     elif of_class not in classes:
         fix = f"claim one of {', '.join(classes)}, or map it with {_KEY}"

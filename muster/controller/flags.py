@@ -85,6 +85,12 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         default=environment.get("MUSTER_READ_EVENTS", "false") == "true",
         help="say why placeholders have no node, by the Events of autoscalers [MUSTER_READ_EVENTS]",
     )
+    command.add_argument(
+        "--compute-domains",
+        action=argparse.BooleanOptionalAction,
+        default=environment.get("MUSTER_COMPUTE_DOMAINS", "false") == "true",
+        help="make NVIDIA's ComputeDomain for each gang that claims one [MUSTER_COMPUTE_DOMAINS]",
+    )
 
     command.add_argument(
         "--delete-without-quota",

@@ -97,4 +97,5 @@ class Process:
             removal=removal,
             reads_events=getattr(self.settings, "read_events", False),
             deletes_without_quota=getattr(self.settings, "delete_without_quota", None),
+            makes_compute_domains=getattr(self.settings, "compute_domains", False),
         )

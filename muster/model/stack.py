@@ -216,6 +216,14 @@ class Stack:
         return tuple(kind for kind in FOR_MEMBERS if kind.family in self.work)
 
     @property
+    def makes_compute_domains(self) -> bool:
+        """Whether each gang that claims a channel of a ComputeDomain gets a domain from our controller: where
+        Kueue admits such claims.
+        """
+        is_ours = self.scheduler is Scheduler.KUEUE and self.gang_admission.mode is GangMode.MUSTER
+        return is_ours and names.CHANNEL_DEVICE_CLASS in self.kueue.device_classes
+
+    @property
     def is_gated(self) -> bool:
         """Whether GPU pods of gangs are born behind our gate: KAI has no admission checks to hold them by."""
         return self.scheduler is Scheduler.KAI and self.gang_admission.mode is GangMode.MUSTER

@@ -72,7 +72,9 @@ def forbidden(folder: Path) -> list[Right]:
 def granted(scheduler: Scheduler) -> frozenset[Right]:
     """What a stack gives both programs, with everything on that it can switch on."""
     holds = scheduler is Scheduler.KUEUE
-    manager = gang_authority.manager_cluster_rules(scheduler, holds=holds, deletes_without_quota=holds)
+    manager = gang_authority.manager_cluster_rules(
+        scheduler, holds=holds, deletes_without_quota=holds, makes_domains=holds
+    )
     manager += gang_authority.taint_rules()
     manager += gang_authority.manager_rules() + gang_authority.placeholder_rules()
     webhooks = gang_authority.webhook_cluster_rules() + gang_authority.webhook_rules()

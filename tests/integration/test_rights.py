@@ -28,6 +28,7 @@ _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"
 RARE: Final[dict[Right, str]] = {
     (MANAGER, "get", "", "podtemplates"): _TAKEN_NAME,
     (MANAGER, "get", "autoscaling.x-k8s.io", "provisioningrequests"): _TAKEN_NAME,
+    (MANAGER, "get", "resource.nvidia.com", "computedomains"): _TAKEN_NAME,
     (MANAGER, "get", "", "pods"): _TAKEN_NAME,
     (MANAGER, "delete", "", "pods"): "its capacity is lost (KAI), or it was born with an older claim (Kueue)",
     (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",

@@ -130,6 +130,7 @@ class TopologySpreadConstraint(Partial, frozen=True):
 
 class PodResourceClaim(Partial, frozen=True):
     name: str = ""
+    resource_claim_template_name: str = ""
 
 
 class PodSpec(Partial, frozen=True):

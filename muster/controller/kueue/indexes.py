@@ -28,6 +28,7 @@ from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.templates import POOL
+from muster.controller.kueue.compute_domains import BY_DOMAIN, domains_claimed
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import cluster_of, replaced
@@ -81,6 +82,7 @@ OF_WORKLOADS: Final[Indexes] = {
     BY_POOL: pools_provisioning,
     BY_REPLACED: replaced,
     BY_CLUSTER: cluster_of,
+    BY_DOMAIN: domains_claimed,
 }
 OF_REQUESTS: Final[Indexes] = {
     BY_OWNER: WORKLOADS.keys_of,

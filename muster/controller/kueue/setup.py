@@ -46,6 +46,7 @@ from muster.controller.kueue.backstop import (
     Caches,
 )
 from muster.controller.kueue.checks import CheckReconciler, Checks, policy_name
+from muster.controller.kueue.compute_domains import COMPUTE_DOMAIN, ComputeDomains, domains_claimed
 from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.gang_state import observe
@@ -68,6 +69,7 @@ from muster.controller.kueue.objects import (
     WORKLOAD,
     AdmissionCheck,
     ResourceFlavor,
+    Workload,
 )
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.queue_tree_cache import QueueTreeCache
@@ -139,6 +141,8 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
     _delete_without_quota(manager, view, metrics)
+    if manager.makes_compute_domains:
+        _compute_domains(manager, view.workloads)
     watch(controller, gangs, view)
     waiting = partial(_waiting, view)
     controller.watches(inputs.flavors, partial(_provisioning_in, view))
@@ -148,6 +152,14 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     nodes = held_nodes_controller(manager, held, view)
     nodes.watches_transitions(view.workloads, held.of_workload)
     nodes.watches_transitions(view.pods, held.of_pod)
+
+
+def _compute_domains(manager: Manager, workloads: Informer[Workload]) -> None:
+    domains = manager.informer(COMPUTE_DOMAIN, is_needed=False)
+    reconciler = ComputeDomains(manager.client, workloads, domains, events=manager.events)
+    controller: Controller[Key] = manager.controller("computedomains", reconciler.reconcile)
+    controller.watches(workloads, lambda item: [item.key] if domains_claimed(item) else [])
+    controller.hears(domains, reconciler.claimants)
 
 
 def watch(controller: Controller[Key], gangs: GangReconciler[Any, Any, Any], view: View) -> None:

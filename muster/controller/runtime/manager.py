@@ -64,13 +64,15 @@ class Manager:
         removal: Removal | None = None,
         reads_events: bool = False,
         deletes_without_quota: int | None = None,
+        makes_compute_domains: bool = False,
     ) -> None:
         """`reads_events`: whether its account may read what autoscalers say about our placeholders.
         `deletes_without_quota`: seconds that a finished job may keep its pods for, where those without quota
-        are deleted.
+        are deleted. `makes_compute_domains`: whether it may make NVIDIA's ComputeDomains for gangs.
         """
         self.traces, self.reads_events = traces, reads_events
         self.deletes_without_quota = deletes_without_quota
+        self.makes_compute_domains = makes_compute_domains
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client

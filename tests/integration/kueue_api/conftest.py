@@ -13,8 +13,9 @@ from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
-from muster.model import gangpolicy, queuetree
+from muster.model import gangpolicy, names, queuetree
 from muster.model.gangpolicy import OnStaggered, OnStockOut
+from muster.model.kueue import UNCOUNTED
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from tests import built
@@ -24,6 +25,7 @@ from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import STACK, World
 from tests.integration.pod_autoscaler import scheduler
 from tests.integration.rights import STRICT_OWNERS, audited
+from tests.integration.tenancy import crds
 from tests.unit.model.kueue_files import everything
 
 _CHART = "kueue-chart"
@@ -67,7 +69,8 @@ def bare_of(folder: Path, *, rights: Stack | None = None) -> Iterator[tuple[Cont
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
     with envtest.control_plane(folder, programs, flags=flags) as plane:
         define(plane, programs)
-        plane.define([gangpolicy.crd(), queuetree.crd(), *programs.kinds(_KUBERAY, below="crd/bases")])
+        plane.define([gangpolicy.crd(), queuetree.crd(), crds.compute_domains()])
+        plane.define(programs.kinds(_KUBERAY, below="crd/bases"))
         stack = rights or _with_every_right(load(STACK))
         for item in (*(each for each in registered(stack) if each["kind"] in RIGHTS), *limits(stack)):
             apply(plane, item)
@@ -76,11 +79,14 @@ def bare_of(folder: Path, *, rights: Stack | None = None) -> Iterator[tuple[Cont
 
 
 def _with_every_right(stack: Stack) -> Stack:
-    """Tests change the policy on the way: the rights are those of a stack that holds and steers."""
+    """Tests change the policy on the way: the rights are those of a stack that holds and steers, and whose
+    gangs get ComputeDomains.
+    """
     policy = replace(
         stack.gang_admission.policy, on_staggered=OnStaggered.HOLD, on_stock_out=OnStockOut.NEXT_FLAVOR
     )
-    return replace(stack, gang_admission=replace(stack.gang_admission, policy=policy))
+    options = replace(stack.kueue, device_classes={names.CHANNEL_DEVICE_CLASS: UNCOUNTED})
+    return replace(stack, gang_admission=replace(stack.gang_admission, policy=policy), kueue=options)
 
 
 @pytest.fixture(scope="session")

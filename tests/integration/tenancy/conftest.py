@@ -36,6 +36,7 @@ _LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 # Of no use without a scheduler.
 _QUEUES = ("ClusterQueue", "Cohort", "Queue")
 _RBAC = "rbac.authorization.k8s.io"
+_GROUPS = ("ray.io", "batch", "kueue.x-k8s.io", "autoscaling.x-k8s.io", "resource.nvidia.com")
 GROUP = "vision@example.com"
 # The controllers whose work must go on, each with its account; what they may do is as wide as it is in a
 # cluster where it matters here.
@@ -99,7 +100,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     kuberay = built.kuberay()
     with envtest.control_plane(tmp_path_factory.mktemp("tenancy"), programs) as server:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define([*kinds, *crds.gateways()])
+        server.define([*kinds, *crds.gateways(), crds.compute_domains()])
         yield world_of(server, described())
 
 
@@ -173,10 +174,7 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     """
     spaces = sorted({namespace for namespace, _ in CONTROLLERS.values()} - {"kube-system"})
     objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces]
-    everything = [
-        {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
-        for group in ("ray.io", "batch", "kueue.x-k8s.io", "autoscaling.x-k8s.io", "apps")
-    ]
+    everything = [{"apiGroups": [group], "resources": ["*"], "verbs": ["*"]} for group in (*_GROUPS, "apps")]
     everything.append({"apiGroups": [""], "resources": ["pods", "pods/*", "podtemplates"], "verbs": ["*"]})
     networks = [
         {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
@@ -189,7 +187,7 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     is_kueue = scheduler is Scheduler.KUEUE
     ours = {
         "ours": gang_authority.manager_cluster_rules(
-            scheduler, holds=is_kueue, deletes_without_quota=is_kueue
+            scheduler, holds=is_kueue, deletes_without_quota=is_kueue, makes_domains=is_kueue
         ),
         "webhooks": gang_authority.webhook_cluster_rules(),
     }

@@ -1,4 +1,4 @@
-"""KubeRay's real definitions, from what the local cluster installs, and the names of the Gateway API's."""
+"""KubeRay's real definitions, from what the local cluster installs, and what others say of their kinds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def kuberay(kustomization: Path) -> list[dict[str, Any]]:
     return [_read(file) for file in sorted((kustomization.parent / "crd" / "bases").glob("*.yaml"))]
+
+
+def compute_domains() -> dict[str, Any]:
+    """NVIDIA's kind for NVLink across machines."""
+    body: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("computedomains.yaml").read_text())
+    return body
 
 
 def gateways() -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from muster.model.names import (
 from tests.integration.tenancy.cluster import Object, place
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import (
+    DOMAIN,
     REQUEST,
     TEMPLATE,
     WORKLOAD,
@@ -172,7 +173,7 @@ def test_what_it_gives_to_pods_are_claims_and_node_selectors(
 
 def test_it_makes_requests_and_templates_under_its_own_names_alone(world: World) -> None:
     ours = world.controllers["ours"]
-    for body in (REQUEST, TEMPLATE):
+    for body in (REQUEST, TEMPLATE, DOMAIN):
         assert "muster-" in ours.create(body).message
         answer = ours.create(named(body, "muster-1234"))
         assert answer.is_allowed, answer.message

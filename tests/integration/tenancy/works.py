@@ -191,6 +191,12 @@ REQUEST = existing(
     },
 )
 TEMPLATE = existing("v1", "PodTemplate", "mine", template=template(1))
+DOMAIN = existing(
+    "resource.nvidia.com/v1beta1",
+    "ComputeDomain",
+    "mine",
+    spec={"channel": {"resourceClaimTemplate": {"name": "mine"}}},
+)
 DEPLOYMENT = existing(
     "apps/v1",
     "Deployment",

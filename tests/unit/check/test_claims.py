@@ -64,6 +64,17 @@ def test_a_gang_in_a_compute_domain_is_admitted_where_its_class_is_mapped() -> N
     assert refusals(MAPPED, domain()) == []
 
 
+def test_a_job_that_claims_the_template_named_after_it_needs_no_file_of_its_domain() -> None:
+    assert refusals(MAPPED, resourceClaimTemplateName="nccl-compute-domain") == []
+    (warned,) = refusals(MAPPED, resourceClaimTemplateName="other-compute-domain")
+    assert "nccl-compute-domain is made for this job" in warned
+
+
+def test_no_domain_is_promised_where_its_class_is_not_mapped() -> None:
+    found = refusals({"nic.example.com": "uncounted"}, resourceClaimTemplateName="nccl-compute-domain")
+    assert any(each.startswith("warned") for each in found), found
+
+
 @pytest.mark.parametrize("tenancy", ["enforce", "warn", "off"])
 def test_no_claim_is_admitted_where_no_class_is_mapped(tenancy: str) -> None:
     found = refusals({}, domain(), tenancy=tenancy)

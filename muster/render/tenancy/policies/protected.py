@@ -19,6 +19,7 @@ _INSTEAD: Final = {
     "localqueues": "use the queue of this namespace; queues are made from the stack of the platform team",
     "provisioningrequests": "submit the job with a queue, and its capacity is requested",
     "podtemplates": "write the pod template into the job",
+    "computedomains": "claim the template that is named after the job, and its domain is made",
     "podgroups": "submit the job with a queue, and KAI groups its pods",
     "bindrequests": "submit the job with a queue, and KAI binds its pods",
     "endpoints": _SELECTED,
@@ -53,6 +54,11 @@ def protected() -> Policy:
                 operations=_WRITES,
             ),
             Kinds(group="", resources=("podtemplates", "resourcequotas", "limitranges"), operations=_WRITES),
+            Kinds(
+                group="resource.nvidia.com",
+                resources=("computedomains", "computedomains/*"),
+                operations=_WRITES,
+            ),
             Kinds(group="networking.k8s.io", resources=("networkpolicies",), operations=_WRITES),
             # What a Service leads to, and the addresses of its load balancer.
             Kinds(group="", resources=("endpoints", "services/status"), operations=_WRITES),

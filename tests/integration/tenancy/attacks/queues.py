@@ -181,6 +181,7 @@ ATTACKS: Final = (
     ),
     _protected(works.REQUEST, "a ProvisioningRequest by hand", "nodes without quota", "submit the job"),
     _protected(works.TEMPLATE, "a PodTemplate by hand", "another size of a request than was counted"),
+    _protected(works.DOMAIN, "a ComputeDomain by hand", "every channel of a node", "named after the job"),
     _in_namespace(
         *("one's namespace in another team", "labels", "muster.dev/team", "team-b"), "another team's rights"
     ),
