@@ -1,4 +1,4 @@
-"""python -m tests.changed [--base REVISION] [--list]: run the tests that a change can break.
+"""python -m tests.changed [--base REVISION] [--all] [--list]: run the tests that a change can break.
 
 A test depends on what it imports, on what those modules import, on its helpers and conftest files,
 and on the programs that it starts. `-m muster` in a command line counts as an import of every command.
@@ -6,6 +6,7 @@ A string that names a package (`"muster.controller"`) counts as an import of all
 begins with a folder of the checkout (`"docs"`, `"stacks"`) as a reader of that folder. `_PROGRAMS` has
 what other processes run without such a string. A changed file that nothing here can place selects every test.
 
+Without `--all` it leaves out what `make test` does (length.py), and names it.
 The exit code is that of `python -m tests.budget`: 0 when every suite passed, 1 when one failed.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,7 @@ from typing import Final
 
 import grimp
 
-from tests import budget
+from tests import budget, length
 from tests.budget import ROOT, SUITES, Suite
 
 # What the tests of a folder run in other processes: the engine's program, a wheel, an image, a local cluster.
@@ -49,7 +51,9 @@ _UNREAD: Final = (
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}
 _ON_DEMAND: Final = ("tests/karpenter/", "tests/gpu/")
-_TESTS: Final = ("unit", "mocks", "policies", "browser", "integration", "faults", "local", "clouds", "e2e")
+_TESTS: Final = (
+    *("unit", "mocks", "policies", "browser", "integration", "tenancy", "faults", "local", "clouds", "e2e"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,7 @@ def _git(*arguments: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.changed", description=__doc__)
     parser.add_argument("--base", default="origin/main", help="the revision to compare with [origin/main]")
+    parser.add_argument("--all", action="store_true", help="what `make test-all` runs, too")
     parser.add_argument("--list", action="store_true", help="print the chosen files and run nothing")
     options = parser.parse_args(arguments)
     selection = select(_changed_paths(options.base))
@@ -220,9 +225,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for path in selection.unplaced:
         print(f"{path} can change what any test does: all of them run")
-    suites = {name: suite for name in _TESTS if (suite := _suite(SUITES[name], selection.chosen))}
+    later: set[str] = set()
+    if not options.all:
+        os.environ[length.VARIABLE] = length.SHORT
+        later = set(filter(length.is_long, selection.chosen))
+    chosen = selection.chosen - later
+    suites = {name: suite for name in _TESTS if (suite := _suite(SUITES[name], chosen))}
     skipped = [name for name in _TESTS if name not in suites]
     print(f"This change can break {len(selection.chosen)} test files; {len(selection.skipped)} are left out.")
+    if later:
+        print("It can also break what `make test-all` runs, or this command with ALL=1:", *sorted(later))
     if skipped:
         print(f"Suites left out as a whole: {', '.join(skipped)}")
     if any(name.startswith(_ON_DEMAND) for name in selection.chosen):
