@@ -37,7 +37,7 @@ status: $(STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
 # Two rows, one beside the other.
-SUITES := check build unit mocks policies browser integration faults --beside local e2e clouds tenancy
+SUITES := check build unit mocks policies browser integration --beside e2e clouds faults local
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.toml lists

@@ -64,7 +64,6 @@ def _pytest(folder: str, *extra: str) -> tuple[str, ...]:
 
 _PYTHON: Final = (sys.executable, "-m")
 _LOCAL: Final = "tests/integration/local"
-_TENANCY: Final = "tests/integration/tenancy"
 # Suites without property tests: they need not load the plugin, and with it all of hypothesis.
 _PLAIN: Final = ("-p", "no:hypothesispytest")
 SUITES: Final = {
@@ -105,14 +104,18 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
             ),
         ),
+        # By folder: what a folder shares, it starts once.
         Suite(
             "integration",
-            1600,
+            1100,
             300,
-            (_pytest("integration", "--hypothesis-seed=0", f"--ignore={_LOCAL}", f"--ignore={_TENANCY}"),),
+            (
+                _pytest(
+                    *("integration", "-n", "2", "--dist=loadgroup", "--hypothesis-seed=0"),
+                    f"--ignore={_LOCAL}",
+                ),
+            ),
         ),
-        # Its API servers are its own: it runs beside the others.
-        Suite("tenancy", 150, 150, (_pytest("integration/tenancy", "--hypothesis-seed=0"),)),
         # It compares the machine before and after: no other local cluster may start or stop meanwhile.
         Suite("local", 130, 0, (_pytest("integration/local", *_PLAIN),)),
         Suite("faults", 240, 120, (_pytest("faults", "-n", "2", *_PLAIN),)),

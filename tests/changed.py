@@ -51,9 +51,7 @@ _UNREAD: Final = (
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}
 _ON_DEMAND: Final = ("tests/karpenter/", "tests/gpu/")
-_TESTS: Final = (
-    *("unit", "mocks", "policies", "browser", "integration", "tenancy", "faults", "local", "clouds", "e2e"),
-)
+_TESTS: Final = ("unit", "mocks", "policies", "browser", "integration", "faults", "local", "clouds", "e2e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +107,18 @@ def select(changed: Iterable[str], root: Path = ROOT) -> Selection:
 
     chosen = frozenset(filter(can_break, tests))
     return Selection(chosen, tests - chosen, ())
+
+
+def importers(path: str, root: Path = ROOT) -> frozenset[str]:
+    """The test files that import the product's file at `path`, by themselves or by their helpers."""
+    graph, needs = _read_checkout(root)
+    modules = _modules_of(path, graph.modules)
+    return frozenset(
+        test
+        for test in needs
+        if Path(test).name.startswith("test_")
+        and any(needs[name].modules & modules for name in _closure(test, needs))
+    )
 
 
 def _modules_of(path: str, modules: Iterable[str]) -> set[str]:

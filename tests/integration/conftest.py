@@ -51,5 +51,11 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks back on all the others is run last."""
-    items.sort(key=lambda item: item.path == Path(test_rights.__file__))
+    """One worker runs a folder. What looks back on some is run by theirs, after all the others."""
+    last = Path(test_rights.__file__)
+    items.sort(key=lambda item: item.path == last)
+    for item in items:
+        folder = item.path.relative_to(last.parent).parts[0]
+        is_looked_at = any(folder in folders for folders in test_rights.TELLING.values())
+        group = "rights" if is_looked_at or item.path == last else folder
+        item.add_marker(pytest.mark.xdist_group(group))
