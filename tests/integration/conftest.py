@@ -5,10 +5,14 @@ Where its programs come from, and what happens without them: tests/built.py.
 
 from __future__ import annotations
 
+import json
 import secrets
+import urllib.error
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final, Self
 
 import pytest
 
@@ -19,6 +23,8 @@ from muster.model.stack import Scheduler
 from tests import built
 from tests.integration import test_rights
 from tests.integration.rights import STRICT_OWNERS, audited
+
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass
@@ -36,6 +42,22 @@ class ApiServer(ControlPlane):
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = self.call("POST", path, body)["status"]["token"]
         return self.kubeconfig(token, name=f"{namespace}-{name}-{secrets.token_hex(4)}")
+
+    @contextmanager
+    def serving(self, kinds: list[dict[str, Any]]) -> Iterator[Self]:
+        """With these CustomResourceDefinitions, until the block ends."""
+        self.define(kinds)
+        yield self
+        for kind in kinds:
+            self.call("DELETE", f"{_DEFINITIONS}/{kind['metadata']['name']}")
+
+    def refusal(self, path: str, body: dict[str, Any]) -> str:
+        """Why the server would not create it, unknown fields counted; "" where it would."""
+        try:
+            self.call("POST", f"{path}?fieldValidation=Strict&dryRun=All", body)
+        except urllib.error.HTTPError as error:
+            return str(json.load(error)["message"])
+        return ""
 
 
 @pytest.fixture(scope="session")
