@@ -36,13 +36,20 @@ down: $(STAMP) ## Stop the local cluster and delete everything in it
 status: $(STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
+# Two rows, one beside the other.
+SUITES := check build unit mocks policies browser integration --beside e2e clouds faults local
+
 .PHONY: test
-test: $(STAMP) ## Everything that CI runs
-	@$(PY) -m tests.budget check build unit mocks policies browser integration faults --beside local e2e clouds
+test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.toml lists
+	@$(PY) -m tests.budget --short $(SUITES)
+
+.PHONY: test-all
+test-all: $(STAMP) ## Every test, before a release and by night: make test-all [EXAMPLES=10]
+	@MUSTER_EXAMPLES="$(EXAMPLES)" $(PY) -m tests.budget $(SUITES)
 
 .PHONY: test-changed
-test-changed: $(STAMP) ## The tests that a change can break, by its imports: make test-changed [BASE=origin/main]
-	@$(PY) -m tests.changed $(if $(filter-out HEAD,$(BASE)),--base "$(BASE)")
+test-changed: $(STAMP) ## The tests that a change can break, by its imports: make test-changed [BASE=origin/main ALL=1]
+	@$(PY) -m tests.changed $(if $(filter-out HEAD,$(BASE)),--base "$(BASE)") $(if $(ALL),--all)
 
 .PHONY: test-karpenter
 test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its cloud: make test-karpenter [SEEDS=200]

@@ -1,8 +1,9 @@
-"""python -m tests.budget SUITE... [--beside SUITE...]: run suites, and print the time of each.
+"""python -m tests.budget [--short] SUITE... [--beside SUITE...]: run suites, and print the time of each.
 
 The suites run one after another. Those after `--beside` do too, beside the
 others, once `build` has passed: most suites wait more than they compute, and
 both rows take about the same time. Their output is printed when they end.
+`--short` leaves out what length.py says, and suites of which nothing is left.
 
 The budget is a figure to look at, not an assertion: machines differ. The exit
 code is 0 when every suite passed, 1 when one failed; all of them run, and the
@@ -19,23 +20,31 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests import failed
+from tests import failed, length
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A named list of commands; `budget` in seconds on two cores with a warm cache, within `make test`."""
+    """A named list of commands. `budget` in seconds on two cores with a warm cache, within `make test-all`;
+    `short` within `make test`.
+    """
 
     name: str
     budget: int
+    short: int
     commands: tuple[tuple[str, ...], ...]
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where its tests are; () where it has none."""
+        return tuple(word for command in self.commands for word in command if word.startswith("tests/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ SUITES: Final = {
         Suite(
             "check",
             60,
+            60,
             (
                 (*_PYTHON, "ruff", "format", "--check", "--quiet", "."),
                 (*_PYTHON, "ruff", "check", "--quiet", "."),
@@ -78,14 +88,15 @@ SUITES: Final = {
         ),
         # The same examples at every run: what fails here is the change's own doing. Whoever calls pytest
         # plainly gets new ones each time, and so looks for what nobody has thought of.
-        Suite("unit", 300, (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),)),
-        Suite("mocks", 70, (_pytest("mocks", *_PLAIN),)),
+        Suite("unit", 300, 220, (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),)),
+        Suite("mocks", 70, 70, (_pytest("mocks", *_PLAIN),)),
         # Each preview waits for processes to start more than it computes.
-        Suite("policies", 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
-        Suite("browser", 40, (_pytest("browser", *_PLAIN),)),
+        Suite("policies", 90, 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
+        Suite("browser", 40, 40, (_pytest("browser", *_PLAIN),)),
         Suite(
             "build",
-            2400,
+            60,
+            60,
             (
                 (*_PYTHON, "muster", "local", "build"),
                 # No local cluster needs it: programs in Pulumi YAML are tested with it.
@@ -93,22 +104,34 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
             ),
         ),
-        Suite("integration", 1400, (_pytest("integration", "--hypothesis-seed=0", f"--ignore={_LOCAL}"),)),
+        # By folder: what a folder shares, it starts once.
+        Suite(
+            "integration",
+            1100,
+            300,
+            (
+                _pytest(
+                    *("integration", "-n", "2", "--dist=loadgroup", "--hypothesis-seed=0"),
+                    f"--ignore={_LOCAL}",
+                ),
+            ),
+        ),
         # It compares the machine before and after: no other local cluster may start or stop meanwhile.
-        Suite("local", 130, (_pytest("integration/local", *_PLAIN),)),
-        Suite("faults", 240, (_pytest("faults", "-n", "2", *_PLAIN),)),
+        Suite("local", 130, 0, (_pytest("integration/local", *_PLAIN),)),
+        Suite("faults", 240, 120, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
-        Suite("clouds", 660, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
+        Suite("clouds", 660, 200, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
         # On demand (`make test-karpenter`): no other suite needs its program, which takes minutes to compile.
         Suite(
             "karpenter",
+            900,
             900,
             (
                 (*_PYTHON, "muster", "local", "build", "--only", "karpenter"),
                 _pytest("karpenter", *_PLAIN),
             ),
         ),
-        Suite("e2e", 1450, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
+        Suite("e2e", 1450, 500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }
 
@@ -174,10 +197,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("suites", nargs="+", choices=sorted(SUITES), metavar="SUITE")
     parser.add_argument("--beside", nargs="+", choices=sorted(SUITES), metavar="SUITE", default=())
+    parser.add_argument("--short", action="store_true", help="what `make test` runs")
     arguments = parser.parse_args()
-    return run(
-        [SUITES[name] for name in arguments.suites], beside=[SUITES[name] for name in arguments.beside]
-    )
+    if arguments.short:
+        os.environ[length.VARIABLE] = length.SHORT
+    (suites, beside) = (not_empty(names) for names in (arguments.suites, arguments.beside))
+    return run(suites, beside=beside)
+
+
+def not_empty(names: Iterable[str]) -> list[Suite]:
+    """The suites of which this run leaves something to do."""
+    suites = [SUITES[name] for name in names]
+    if length.is_short():
+        return [suite for suite in suites if not suite.folders or not all(map(length.is_long, suite.folders))]
+    return suites
 
 
 def run(suites: Sequence[Suite], *, beside: Sequence[Suite] = ()) -> int:
@@ -228,7 +261,8 @@ def _tell(results: list[Result]) -> None:
     print(f"\n{'suite':12} {'seconds':>8} {'budget':>8}  result")
     for result in results:
         outcome = "FAILED" if result.complaints else "passed"
-        print(f"{result.suite.name:12} {result.seconds:8.0f} {result.suite.budget:8}  {outcome}")
+        budget = result.suite.short if length.is_short() else result.suite.budget
+        print(f"{result.suite.name:12} {result.seconds:8.0f} {budget:8}  {outcome}")
     for result in results:
         if result.complaints:
             print(f"\n== {result.suite.name} failed", *result.complaints, sep="\n")

@@ -1,4 +1,4 @@
-"""python -m tests.changed [--base REVISION] [--list]: run the tests that a change can break.
+"""python -m tests.changed [--base REVISION] [--all] [--list]: run the tests that a change can break.
 
 A test depends on what it imports, on what those modules import, on its helpers and conftest files,
 and on the programs that it starts. `-m muster` in a command line counts as an import of every command.
@@ -6,6 +6,7 @@ A string that names a package (`"muster.controller"`) counts as an import of all
 begins with a folder of the checkout (`"docs"`, `"stacks"`) as a reader of that folder. `_PROGRAMS` has
 what other processes run without such a string. A changed file that nothing here can place selects every test.
 
+Without `--all` it leaves out what `make test` does (length.py), and names it.
 The exit code is that of `python -m tests.budget`: 0 when every suite passed, 1 when one failed.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,7 @@ from typing import Final
 
 import grimp
 
-from tests import budget
+from tests import budget, length
 from tests.budget import ROOT, SUITES, Suite
 
 # What the tests of a folder run in other processes: the engine's program, a wheel, an image, a local cluster.
@@ -105,6 +107,18 @@ def select(changed: Iterable[str], root: Path = ROOT) -> Selection:
 
     chosen = frozenset(filter(can_break, tests))
     return Selection(chosen, tests - chosen, ())
+
+
+def importers(path: str, root: Path = ROOT) -> frozenset[str]:
+    """The test files that import the product's file at `path`, by themselves or by their helpers."""
+    graph, needs = _read_checkout(root)
+    modules = _modules_of(path, graph.modules)
+    return frozenset(
+        test
+        for test in needs
+        if Path(test).name.startswith("test_")
+        and any(needs[name].modules & modules for name in _closure(test, needs))
+    )
 
 
 def _modules_of(path: str, modules: Iterable[str]) -> set[str]:
@@ -212,6 +226,7 @@ def _git(*arguments: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.changed", description=__doc__)
     parser.add_argument("--base", default="origin/main", help="the revision to compare with [origin/main]")
+    parser.add_argument("--all", action="store_true", help="what `make test-all` runs, too")
     parser.add_argument("--list", action="store_true", help="print the chosen files and run nothing")
     options = parser.parse_args(arguments)
     selection = select(_changed_paths(options.base))
@@ -220,9 +235,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for path in selection.unplaced:
         print(f"{path} can change what any test does: all of them run")
-    suites = {name: suite for name in _TESTS if (suite := _suite(SUITES[name], selection.chosen))}
+    later: set[str] = set()
+    if not options.all:
+        os.environ[length.VARIABLE] = length.SHORT
+        later = set(filter(length.is_long, selection.chosen))
+    chosen = selection.chosen - later
+    suites = {name: suite for name in _TESTS if (suite := _suite(SUITES[name], chosen))}
     skipped = [name for name in _TESTS if name not in suites]
     print(f"This change can break {len(selection.chosen)} test files; {len(selection.skipped)} are left out.")
+    if later:
+        print("It can also break what `make test-all` runs, or this command with ALL=1:", *sorted(later))
     if skipped:
         print(f"Suites left out as a whole: {', '.join(skipped)}")
     if any(name.startswith(_ON_DEMAND) for name in selection.chosen):

@@ -5,10 +5,14 @@ Where its programs come from, and what happens without them: tests/built.py.
 
 from __future__ import annotations
 
+import json
 import secrets
+import urllib.error
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final, Self
 
 import pytest
 
@@ -19,6 +23,8 @@ from muster.model.stack import Scheduler
 from tests import built
 from tests.integration import test_rights
 from tests.integration.rights import STRICT_OWNERS, audited
+
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass
@@ -37,6 +43,22 @@ class ApiServer(ControlPlane):
         token = self.call("POST", path, body)["status"]["token"]
         return self.kubeconfig(token, name=f"{namespace}-{name}-{secrets.token_hex(4)}")
 
+    @contextmanager
+    def serving(self, kinds: list[dict[str, Any]]) -> Iterator[Self]:
+        """With these CustomResourceDefinitions, until the block ends."""
+        self.define(kinds)
+        yield self
+        for kind in kinds:
+            self.call("DELETE", f"{_DEFINITIONS}/{kind['metadata']['name']}")
+
+    def refusal(self, path: str, body: dict[str, Any]) -> str:
+        """Why the server would not create it, unknown fields counted; "" where it would."""
+        try:
+            self.call("POST", f"{path}?fieldValidation=Strict&dryRun=All", body)
+        except urllib.error.HTTPError as error:
+            return str(json.load(error)["message"])
+        return ""
+
 
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
@@ -51,5 +73,11 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks back on all the others is run last."""
-    items.sort(key=lambda item: item.path == Path(test_rights.__file__))
+    """One worker runs a folder. What looks back on some is run by theirs, after all the others."""
+    last = Path(test_rights.__file__)
+    items.sort(key=lambda item: item.path == last)
+    for item in items:
+        folder = item.path.relative_to(last.parent).parts[0]
+        is_looked_at = any(folder in folders for folders in test_rights.TELLING.values())
+        group = "rights" if is_looked_at or item.path == last else folder
+        item.add_marker(pytest.mark.xdist_group(group))

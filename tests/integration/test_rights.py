@@ -18,7 +18,7 @@ from tests import built
 from tests.integration.rights import Right, asked_versions, granted, used
 
 _HERE: Final = Path(__file__).parent
-_TELLING: Final = {
+TELLING: Final = {
     Scheduler.KUEUE: ("controller", "kueue_api"),
     Scheduler.KAI: ("controller", "kai_gangs"),
 }
@@ -41,10 +41,10 @@ RARE: Final[dict[Right, str]] = {
 def test_no_right_is_given_that_nothing_uses(request: pytest.FixtureRequest, scheduler: Scheduler) -> None:
     built.programs(("etcd", "kube-apiserver", "kueue", "kube-controller-manager", "kuberay"))
     session = request.session
-    files = {file for folder in _TELLING[scheduler] for file in (_HERE / folder).glob("test_*.py")}
+    files = {file for folder in TELLING[scheduler] for file in (_HERE / folder).glob("test_*.py")}
     is_whole = files <= {item.path for item in session.items} and not request.config.option.keyword
     if session.testsfailed or not is_whole:
-        pytest.skip(f"tells only after all tests of {', '.join(_TELLING[scheduler])}")
+        pytest.skip(f"tells only after all tests of {', '.join(TELLING[scheduler])}")
     assert not sorted(granted(scheduler) - used(scheduler) - RARE.keys())
 
 

@@ -6,9 +6,15 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.length import examples
+
 # On top of what is in force already: under CI hypothesis chooses its examples reproducibly by itself.
 settings.register_profile(
-    "muster", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "muster",
+    parent=settings(),
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("muster")
 

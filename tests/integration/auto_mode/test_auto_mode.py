@@ -4,7 +4,6 @@ node classes by one that follows AWS's guide.
 
 from __future__ import annotations
 
-import json
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +30,6 @@ _AT: Final = {
     "ConfigMap": "/api/v1/namespaces/kube-system/configmaps",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
 }
-_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def _written() -> dict[tuple[str, str], Object]:
@@ -51,25 +49,13 @@ WRITTEN: Final = _written()
 def server(api_server: ApiServer) -> Iterator[ApiServer]:
     """The server of all tests with the kinds that Auto Mode brings, until these tests end."""
     kinds = [yaml.safe_load(path.read_text()) for path in (catalogue().files["nodepools"], _CLASSES)]
-    api_server.define(kinds)
-    yield api_server
-    for kind in kinds:
-        api_server.call("DELETE", f"{_DEFINITIONS}/{kind['metadata']['name']}")
-
-
-def _create(server: ApiServer, body: Object) -> str:
-    """Try to create it, unknown fields refused; what the server refuses, empty where it takes it."""
-    path = f"{_AT[body['kind']]}?fieldValidation=Strict&dryRun=All"
-    try:
-        server.call("POST", path, body)
-    except urllib.error.HTTPError as error:
-        return str(json.load(error)["message"])
-    return ""
+    with api_server.serving(kinds):
+        yield api_server
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
 def test_every_object_of_auto_mode_is_taken(server: ApiServer, kind: str, name: str) -> None:
-    assert _create(server, WRITTEN[kind, name]) == ""
+    assert server.refusal(_AT[kind], WRITTEN[kind, name]) == ""
 
 
 def test_the_stack_has_every_kind_of_object() -> None:
@@ -104,7 +90,7 @@ def test_a_broken_field_is_refused(
 ) -> None:
     """So that what is taken above was judged."""
     broken = changed(WRITTEN[kind, "system"], "spec", *path, value=value)
-    assert words in _create(server, broken)
+    assert words in server.refusal(_AT[kind], broken)
 
 
 def test_a_class_of_auto_mode_and_one_of_karpenter_are_told_apart(server: ApiServer) -> None:

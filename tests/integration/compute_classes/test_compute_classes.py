@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,6 @@ Object = dict[str, Any]
 _STACK: Final = Path(__file__).parents[2] / "clouds" / "stacks" / "gke-compute-classes.yaml"
 _KIND: Final = Path(__file__).parents[2] / "clouds" / "cluster" / "computeclasses.yaml"
 _AT: Final = "/apis/cloud.google.com/v1/computeclasses"
-_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def _written() -> dict[str, Object]:
@@ -39,23 +36,13 @@ WRITTEN: Final = _written()
 @pytest.fixture(scope="module")
 def server(api_server: ApiServer) -> Iterator[ApiServer]:
     kind = yaml.safe_load(_KIND.read_text())
-    api_server.define([kind])
-    yield api_server
-    api_server.call("DELETE", f"{_DEFINITIONS}/{kind['metadata']['name']}")
-
-
-def _create(server: ApiServer, body: Object) -> str:
-    """Try to create it, unknown fields refused; what the server refuses, empty where it takes it."""
-    try:
-        server.call("POST", f"{_AT}?fieldValidation=Strict&dryRun=All", body)
-    except urllib.error.HTTPError as error:
-        return str(json.load(error)["message"])
-    return ""
+    with api_server.serving([kind]):
+        yield api_server
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_class_is_taken(server: ApiServer, name: str) -> None:
-    assert _create(server, WRITTEN[name]) == ""
+    assert server.refusal(_AT, WRITTEN[name]) == ""
 
 
 def test_the_stack_has_every_way_to_buy() -> None:
@@ -82,4 +69,4 @@ def test_a_broken_rule_is_refused(server: ApiServer, change: Object, words: str)
     body = WRITTEN["l4"]
     rule = body["spec"]["priorities"][0]
     broken = {**body, "spec": {**body["spec"], "priorities": [{**rule, **change}]}}
-    assert words in _create(server, broken)
+    assert words in server.refusal(_AT, broken)

@@ -153,7 +153,7 @@ class Stack:
         items = self.server.call("GET", path)["items"]
         return {(item["regarding"]["name"], item["reason"]) for item in items}
 
-    def eventually(self, reached: Callable[[], object], what: str) -> None:
+    def eventually(self, what: str, reached: Callable[[], object]) -> None:
         eventually(what, reached, told=lambda: f"told: {self.told()}\n{self.programs.logs()}")
 
 
@@ -241,7 +241,7 @@ def _clean(server: ApiServer, namespace: str) -> None:
 
 def test_shared_gpus_are_asked_for_whole_and_what_the_quota_blocks_is_not_asked_for(stack: Stack) -> None:
     stack.submit("a", workers=4, fraction="0.5")
-    stack.eventually(lambda: stack.bound("a") == 5, "the whole gang runs")
+    stack.eventually("the whole gang runs", lambda: stack.bound("a") == 5)
     assert stack.nodes() == 3, "one GPU for the head and two for four halves"
     requests = {item["metadata"]["name"] for item in stack.requests()}
     for pod in stack.pods("a"):
@@ -249,28 +249,28 @@ def test_shared_gpus_are_asked_for_whole_and_what_the_quota_blocks_is_not_asked_
         assert notes[CONSUME_ANNOTATION] in requests
         assert notes[CLASS_ANNOTATION] == GKE_QUEUED_CLASS
         assert GKE_LEASE_LABEL in pod["spec"]["nodeSelector"]
-    stack.eventually(lambda: ("a", "GangReady") in stack.events(), "its Ray cluster has been told")
+    stack.eventually("its Ray cluster has been told", lambda: ("a", "GangReady") in stack.events())
 
     stack.submit("b", workers=0)
-    stack.eventually(lambda: "no room for 1 GPU (" in stack.told("b"), "the second is told why it waits")
+    stack.eventually("the second is told why it waits", lambda: "no room for 1 GPU (" in stack.told("b"))
     assert {item["metadata"]["name"] for item in stack.requests()} == requests, "it asks for no node"
 
     stack.end("a")
-    stack.eventually(lambda: stack.bound("b") == 1, "it runs when the queue has room")
-    stack.eventually(lambda: stack.nodes() == 1, "what the first had is given back")
+    stack.eventually("it runs when the queue has room", lambda: stack.bound("b") == 1)
+    stack.eventually("what the first had is given back", lambda: stack.nodes() == 1)
 
 
 def test_a_manager_that_is_killed_is_followed_by_one_that_finishes_and_growth_waits_for_room(
     stack: Stack,
 ) -> None:
     stack.submit("a", workers=1)
-    stack.eventually(lambda: len(stack.requests()) >= 1, "capacity is asked for")
+    stack.eventually("capacity is asked for", lambda: len(stack.requests()) >= 1)
     stack.programs.kill("manager")
     stack.start_manager()
-    stack.eventually(lambda: stack.bound("a") == 2, "the next one finishes")
+    stack.eventually("the next one finishes", lambda: stack.bound("a") == 2)
     assert len(stack.requests()) == 2
 
     stack.grow("a", 3, least=1)
-    stack.eventually(lambda: stack.bound("a") == 3, "one more passes, as the quota allows")
-    stack.eventually(lambda: "no room for 1 GPU (" in stack.told("a"), "the other waits")
+    stack.eventually("one more passes, as the quota allows", lambda: stack.bound("a") == 3)
+    stack.eventually("the other waits", lambda: "no room for 1 GPU (" in stack.told("a"))
     assert stack.nodes() == 3

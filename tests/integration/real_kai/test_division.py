@@ -37,23 +37,23 @@ def test_what_nobody_asks_for_is_divided_by_weight_and_taken_back_by_who_has_quo
     teams: dict[str, Team] = {team.name: team for _, team in stack.teams()}
     assert teams["training"].weight == 2 * (teams["notebooks"].weight or 1)
     _fill(full, "notebooks", 12)
-    full.eventually(lambda: _have(full)["notebooks"] == 8, "its quota and all that it may borrow")
+    full.eventually("its quota and all that it may borrow", lambda: _have(full)["notebooks"] == 8)
     _fill(full, "training", 40)
     full.eventually(
-        lambda: _have(full) == {"training": 24, "notebooks": 8, "serving": 0},
         "twelve GPUs that serving leaves are divided two to one",
+        lambda: _have(full) == {"training": 24, "notebooks": 8, "serving": 0},
     )
     _fill(full, "serving", 20)
     full.eventually(
-        lambda: _have(full) == {"training": 16, "notebooks": 4, "serving": 12}, "everybody has his quota"
+        "everybody has his quota", lambda: _have(full) == {"training": 16, "notebooks": 4, "serving": 12}
     )
 
 
 def test_non_preemptible_work_keeps_to_the_quota_and_takes_it_from_its_own_team(full: World) -> None:
     _fill(full, "notebooks", 8)
-    full.eventually(lambda: _have(full)["notebooks"] == 8, "preemptible work goes over quota")
+    full.eventually("preemptible work goes over quota", lambda: _have(full)["notebooks"] == 8)
     _fill(full, "notebooks", 6, priority="build")
-    full.eventually(lambda: _of(full, "build") == 4, "as much as the quota is")
+    full.eventually("as much as the quota is", lambda: _of(full, "build") == 4)
     full.stays(lambda: _of(full, "build") == 4, "never more")
 
 

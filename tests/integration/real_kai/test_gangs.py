@@ -36,36 +36,36 @@ def gangs(world: World, policy: GangPolicy) -> World:
 
 def test_kai_starts_nothing_of_a_gang_before_its_nodes_stand_and_all_of_it_then(gangs: World) -> None:
     gangs.submit("a", queue="training", gang=Gang(workers=3))
-    gangs.eventually(lambda: len(gangs.pods("a")) == 4, "KubeRay has made its pods")
-    gangs.eventually(lambda: "a" in gangs.groups(), "KAI has grouped them")
+    gangs.eventually("KubeRay has made its pods", lambda: len(gangs.pods("a")) == 4)
+    gangs.eventually("KAI has grouped them", lambda: "a" in gangs.groups())
     assert gangs.groups()["a"]["spec"]["minMember"] == 4, "the head and three workers"
-    gangs.eventually(lambda: gangs.requests(), "capacity is asked for")
-    gangs.eventually(lambda: gangs.bound("a") == 4, "KAI starts all of it")
+    gangs.eventually("capacity is asked for", lambda: gangs.requests())
+    gangs.eventually("KAI starts all of it", lambda: gangs.bound("a") == 4)
     requests = set(names_of(gangs.requests()))
     workers = [pod for pod in gangs.pods("a") if pod["metadata"]["labels"]["ray.io/group"] == "workers"]
     assert {pod["metadata"]["annotations"][CONSUME_ANNOTATION] for pod in workers} == requests
-    gangs.eventually(lambda: gangs.held("training") == "3", "the queue is told to hold them")
-    gangs.eventually(lambda: gangs.held("platform") == "3", "and so are those above it")
+    gangs.eventually("the queue is told to hold them", lambda: gangs.held("training") == "3")
+    gangs.eventually("and so are those above it", lambda: gangs.held("platform") == "3")
 
 
 def test_what_the_quota_blocks_is_not_asked_for_until_there_is_room(gangs: World) -> None:
     gangs.submit("first", queue="notebooks", gang=Gang(workers=3))
-    gangs.eventually(lambda: gangs.bound("first") == 4, "the first gang runs")
+    gangs.eventually("the first gang runs", lambda: gangs.bound("first") == 4)
     asked = set(names_of(gangs.requests()))
     gangs.submit("second", queue="notebooks", gang=Gang(workers=2))
-    gangs.eventually(lambda: "no room for 2 GPUs" in gangs.told("second"), "it is told why it waits")
+    gangs.eventually("it is told why it waits", lambda: "no room for 2 GPUs" in gangs.told("second"))
     gangs.stays(lambda: gangs.gated("second") == 3, "it stays behind its gate")
     assert set(names_of(gangs.requests())) == asked
     gangs.end("first")
-    gangs.eventually(lambda: gangs.bound("second") == 3, "it runs when the queue has room")
+    gangs.eventually("it runs when the queue has room", lambda: gangs.bound("second") == 3)
 
 
 def test_growth_beyond_the_minimum_is_started_by_kai_replica_by_replica(gangs: World) -> None:
     gangs.submit("a", queue="notebooks", gang=Gang(workers=2, least=2))
-    gangs.eventually(lambda: gangs.bound("a") == 3, "the gang runs")
+    gangs.eventually("the gang runs", lambda: gangs.bound("a") == 3)
     gangs.scale("a", 6)
-    gangs.eventually(lambda: gangs.bound("a") == 5, "what the quota allows is started")
-    gangs.eventually(lambda: "has no room for" in gangs.told("a"), "the rest is told why it waits")
+    gangs.eventually("what the quota allows is started", lambda: gangs.bound("a") == 5)
+    gangs.eventually("the rest is told why it waits", lambda: "has no room for" in gangs.told("a"))
     assert gangs.gated("a") == 2
 
 
@@ -74,9 +74,9 @@ def test_over_quota_a_gang_runs_where_the_policy_allows_it_and_nodes_come_for_wh
 ) -> None:
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
-    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it runs with four GPUs above its quota")
+    gangs.eventually("it runs with four GPUs above its quota", lambda: gangs.bound("borrower") == 9)
     gangs.submit("owner", queue="training", gang=Gang(workers=4))
-    gangs.eventually(lambda: gangs.bound("owner") == 5, "there are nodes for both")
+    gangs.eventually("there are nodes for both", lambda: gangs.bound("owner") == 5)
     assert gangs.bound("borrower") == 9
 
 
@@ -87,12 +87,12 @@ def test_a_gang_with_quota_waits_while_one_without_has_the_last_nodes(
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
     gangs.offer(stock=8, classes=_classes(policy))
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
-    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it has every node that there is")
+    gangs.eventually("it has every node that there is", lambda: gangs.bound("borrower") == 9)
     gangs.submit("owner", queue="training", gang=Gang(workers=4))
-    gangs.eventually(lambda: gangs.requests_of("owner"), "it asks for nodes")
+    gangs.eventually("it asks for nodes", lambda: gangs.requests_of("owner"))
     gangs.stays(lambda: gangs.gated("owner") == 5 and gangs.bound("borrower") == 9, "nobody moves")
     gangs.end("borrower")
-    gangs.eventually(lambda: gangs.bound("owner") == 5, "it runs when the other has ended")
+    gangs.eventually("it runs when the other has ended", lambda: gangs.bound("owner") == 5)
 
 
 def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whole(
@@ -101,14 +101,14 @@ def test_a_gang_that_kai_evicts_stands_behind_the_gate_again_and_comes_back_whol
     gangs.govern(replace(policy, kai=KaiPolicy(over_quota=OverQuota.ALLOW)))
     gangs.offer(stock=8, classes=_classes(policy), scale_down="20s")
     gangs.submit("borrower", queue="notebooks", gang=Gang(workers=8))
-    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it has every node that there is")
+    gangs.eventually("it has every node that there is", lambda: gangs.bound("borrower") == 9)
     for number in range(4):
         gangs.pod(f"owner-{number}", queue="training")
-    gangs.eventually(lambda: gangs.bound(queue="training") == 4, "who has quota takes nodes back")
-    gangs.eventually(lambda: gangs.gated("borrower") == 9, "all of the gang is made anew, and waits")
+    gangs.eventually("who has quota takes nodes back", lambda: gangs.bound(queue="training") == 4)
+    gangs.eventually("all of the gang is made anew, and waits", lambda: gangs.gated("borrower") == 9)
     for number in range(4):
         gangs.remove_pod(f"owner-{number}")
-    gangs.eventually(lambda: gangs.bound("borrower") == 9, "it runs again, whole")
+    gangs.eventually("it runs again, whole", lambda: gangs.bound("borrower") == 9)
 
 
 def _classes(policy: GangPolicy) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class Scene:
             self.step()
             return reached()
 
-        self.world.eventually(look, what)
+        self.world.eventually(what, look)
         found = self.world.items("/api/v1/nodes")
         self.nodes = max(self.nodes, sum(each["metadata"]["name"] != "cpu-0" for each in found))
 

@@ -46,7 +46,7 @@ class Cloud:
         return self.world.items(_BOUGHT)
 
     def until(self, what: str, reached: Callable[[], object]) -> None:
-        self.world.eventually(reached, what)
+        self.world.eventually(what, reached)
 
 
 @pytest.fixture(scope="module")

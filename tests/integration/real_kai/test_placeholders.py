@@ -45,7 +45,7 @@ class Cloud(Autoscaler):
             self.step()
             return reached()
 
-        self.world.eventually(look, what)
+        self.world.eventually(what, look)
 
 
 @pytest.fixture

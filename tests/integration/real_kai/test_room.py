@@ -127,6 +127,6 @@ def test_the_queue_controller_tells_what_is_allocated_in_kubernetes_quantities(w
     world.pod("one", queue="training", gpus=2, cpu="1500m", memory="3Gi")
     world.pod("two", queue="training", gpus=1, priority="build")
     told = {GPU_RESOURCE: "3", "cpu": "2500m", "memory": "4Gi"}
-    world.eventually(lambda: world.told_of("training", "allocated") == told, "both are told")
+    world.eventually("both are told", lambda: world.told_of("training", "allocated") == told)
     firm = {GPU_RESOURCE: "1", "cpu": "1", "memory": "1Gi"}
-    world.eventually(lambda: world.told_of("training", "allocatedNonPreemptible") == firm, "one is firm")
+    world.eventually("one is firm", lambda: world.told_of("training", "allocatedNonPreemptible") == firm)

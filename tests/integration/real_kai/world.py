@@ -123,7 +123,7 @@ class World:
         notes = [pod["metadata"].get("annotations", {}) for pod in self.pods(name)]
         return " / ".join(each[STATUS] for each in notes if STATUS in each)
 
-    def eventually(self, reached: Callable[[], object], what: str) -> None:
+    def eventually(self, what: str, reached: Callable[[], object]) -> None:
         eventually(what, reached, told=self.explained)
 
     def stays(self, holds: Callable[[], object], what: str, *, rounds: int = 6) -> None:
@@ -138,7 +138,7 @@ class World:
         self.pod(name, queue="rounds", gpus=0)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
         self.eventually(
-            lambda: self.server.call("GET", path)["spec"].get("nodeName"), f"pod {name} is placed"
+            f"pod {name} is placed", lambda: self.server.call("GET", path)["spec"].get("nodeName")
         )
         self.remove_pod(name)
 

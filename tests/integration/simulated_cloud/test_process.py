@@ -9,9 +9,8 @@ import os
 import secrets
 import signal
 import sys
-import time
 import urllib.error
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from muster.local.autoscalers import Autoscaler
 from muster.local.karpenter import CLOUD, stock_key
 from muster.local.simulated_cloud import manifests, names
 from muster.local.simulated_cloud.manifests import Manifest
-from tests.waiting import PATIENCE
+from tests.waiting import eventually
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _SCALE = 30
@@ -173,22 +172,23 @@ class Plane:
         async def reached() -> bool:
             return await self.condition(name, kind) == ("True", reason)
 
-        await self.eventually(reached, f"{name} {kind}={reason}")
+        await self.eventually(f"{name} {kind}={reason}", reached)
 
-    async def eventually(self, reached: Callable[[], Any], what: str) -> None:
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError, OSError):
-                if await reached():
-                    return
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"never came true: {what}\n{self.log.read_text()[-4000:]}")
+    async def eventually(self, what: str, reached: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Looks from a thread: the supervisor answers in this loop meanwhile."""
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(
+            eventually,
+            what,
+            lambda: asyncio.run_coroutine_threadsafe(reached(), loop).result(),
+            told=lambda: self.log.read_text()[-4000:],
+        )
 
     async def no_nodes(self) -> None:
         async def none() -> bool:
             return not await self.nodes()
 
-        await self.eventually(none, "no node is left")
+        await self.eventually("no node is left", none)
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +297,7 @@ async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) 
     async def advertised() -> bool:
         return bool((await plane.nodes())[0]["status"]["capacity"].get(names.GPU) == "1")
 
-    await plane.eventually(advertised, "the node advertises its GPU")
+    await plane.eventually("the node advertises its GPU", advertised)
     await plane.withdraw("gang")
     await plane.no_nodes()
     assert not plane.supervisor.machines
@@ -308,7 +308,7 @@ async def test_a_queued_gang_gets_its_real_node_and_gives_it_back(plane: Plane) 
         charged = line["nodeSeconds"] > 1 and abs(line["cost"] - line["nodeSeconds"]) < 0.1
         return bool(line["nodes"] == 0 and charged)  # at 3600 an hour
 
-    await plane.eventually(billed, "the bill shows the lease")
+    await plane.eventually("the bill shows the lease", billed)
 
 
 async def test_a_node_with_a_pod_stays_until_the_pod_is_gone(plane: Plane) -> None:
@@ -324,7 +324,7 @@ async def test_a_node_with_a_pod_stays_until_the_pod_is_gone(plane: Plane) -> No
     async def consumed() -> bool:
         return names.CONSUMED in (await plane.nodes())[0]["metadata"]["annotations"]
 
-    await plane.eventually(consumed, "the node is known to be consumed")
+    await plane.eventually("the node is known to be consumed", consumed)
     await plane.withdraw("gang")
     await plane.ask("later", pool="fake")
     await plane.becomes("later", "Provisioned", "Provisioned")
@@ -334,7 +334,7 @@ async def test_a_node_with_a_pod_stays_until_the_pod_is_gone(plane: Plane) -> No
     async def gone() -> bool:
         return node["metadata"]["name"] not in {one["metadata"]["name"] for one in await plane.nodes()}
 
-    await plane.eventually(gone, "the emptied node is gone")
+    await plane.eventually("the emptied node is gone", gone)
 
 
 async def test_killed_at_any_moment_it_goes_on_and_buys_nothing_twice(plane: Plane) -> None:
@@ -353,7 +353,7 @@ async def test_killed_at_any_moment_it_goes_on_and_buys_nothing_twice(plane: Pla
         async def moved(last: tuple[str, int] = last) -> bool:
             return await progress() != last
 
-        await plane.eventually(moved, "the next step is taken")
+        await plane.eventually("the next step is taken", moved)
         await plane.end(signal.SIGKILL)
         kills += 1
         seen = await progress()
@@ -405,7 +405,7 @@ async def test_a_node_object_that_somebody_deletes_takes_its_machine_along(plane
     async def stopped() -> bool:
         return "l4-0" not in plane.supervisor.machines
 
-    await plane.eventually(stopped, "the machine is stopped")
+    await plane.eventually("the machine is stopped", stopped)
     assert await plane.nodes() == []
 
 
@@ -417,7 +417,7 @@ async def test_a_machine_left_over_from_before_is_swept_away(plane: Plane) -> No
     async def swept() -> bool:
         return "l4-0" not in plane.supervisor.machines
 
-    await plane.eventually(swept, "the stray machine is stopped")
+    await plane.eventually("the stray machine is stopped", swept)
     assert "system-0" in plane.supervisor.machines
 
 
@@ -457,7 +457,7 @@ async def test_a_pools_file_with_a_mistake_changes_nothing(plane: Plane) -> None
         async def noticed() -> bool:
             return "the pools stay as they were" in plane.log.read_text()
 
-        await plane.eventually(noticed, "it says that it cannot read them")
+        await plane.eventually("it says that it cannot read them", noticed)
         await plane.ask("gang")
         await plane.becomes("gang", "Provisioned", "Provisioned")
     finally:
@@ -478,16 +478,16 @@ async def test_behind_karpenter_a_node_has_a_machine_for_as_long_as_its_object_i
         return not await runs()
 
     await plane.call("POST", "/api/v1/nodes", _bought_by_karpenter("l4-x"))
-    await plane.eventually(runs, "the machine is started")
+    await plane.eventually("the machine is started", runs)
     await _kubelet_registers(plane, "l4-x")
 
     async def has_gpus() -> bool:
         (node,) = await plane.nodes()
         return bool(node["status"]["capacity"].get(names.GPU) == "1")
 
-    await plane.eventually(has_gpus, "its GPU is advertised")
+    await plane.eventually("its GPU is advertised", has_gpus)
     await plane.call("DELETE", "/api/v1/nodes/l4-x")
-    await plane.eventually(is_gone, "the machine is stopped")
+    await plane.eventually("the machine is stopped", is_gone)
 
 
 @pytest.mark.usefixtures("behind_karpenter")
@@ -501,10 +501,10 @@ async def test_behind_karpenter_a_machine_that_still_starts_is_stopped_with_its_
     async def is_stopped() -> bool:
         return ("node-down", "l4-x") in plane.supervisor.asked and not plane.supervisor.machines
 
-    await plane.eventually(is_starting, "the machine is being started")
+    await plane.eventually("the machine is being started", is_starting)
     await plane.call("DELETE", "/api/v1/nodes/l4-x")
     plane.supervisor.starts.set()
-    await plane.eventually(is_stopped, "the machine is stopped once it runs")
+    await plane.eventually("the machine is stopped once it runs", is_stopped)
 
 
 @pytest.mark.usefixtures("behind_karpenter")
@@ -519,7 +519,7 @@ async def test_behind_karpenter_the_same_commands_change_its_stock(
             found = await plane.call("GET", f"{_KINDS['ConfigMap']}/{CLOUD}")
             return bool((found.get("data") or {}).get(stock_key("l4", "local")) == count)
 
-        await plane.eventually(reached, f"{count} in stock")
+        await plane.eventually(f"{count} in stock", reached)
 
     await stock_is("1")
     assert await command("capacity", "l4", "3") == 0

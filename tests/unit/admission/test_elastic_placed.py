@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.placeholder_sets import held_for
+from tests.length import examples
 from tests.unit.admission.elastic_placed_world import ElasticPlaced
 from tests.unit.admission.elastic_world import STEPS
 from tests.unit.admission.test_elastic_races import AT_ONCE, CALM, RUNNING, Step
@@ -42,7 +43,7 @@ def _in_calm(world: ElasticPlaced) -> None:
     world.now += CALM
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @example([(name, 0) for name in AT_ONCE] + [("resize", 3), ("job", 0), ("kueue", 0), ("finish", 0)])
 @example(
     [(name, 0) for name in (*AT_ONCE, "start")]

@@ -10,6 +10,7 @@ from datetime import timedelta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.length import examples
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.gangs.paper import flavor_policy
 
@@ -59,7 +60,7 @@ AT_ONCE = ["job", "kueue", "settle", "cloud", "cloud", "settle", "admit"]
 RUNNING = [(name, 0) for name in (*AT_ONCE, "start", "settle", "kuberay", "ungate", "jobs", "settle")]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @example([(name, 0) for name in AT_ONCE] + [("resize", 3), ("job", 0), ("kueue", 0), ("finish", 0)])
 @example(
     [(name, 0) for name in (*AT_ONCE, "start")]

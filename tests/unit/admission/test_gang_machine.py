@@ -31,6 +31,7 @@ from muster.model.names import (
     POOL_LABEL,
     STOP_ANNOTATION,
 )
+from tests.length import examples
 from tests.unit.admission.gang_world import (
     CHECK,
     FLAVORS,
@@ -701,7 +702,7 @@ def calm(world: World) -> None:
     raise AssertionError(f"only {sorted(world.ended)} of {sorted(world.workloads)} ended")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(gangs, steps, st.booleans())
 def test_whatever_happens_nothing_starts_half_nothing_is_left_over_and_everybody_ends(
     wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], holds: bool
@@ -719,7 +720,7 @@ def test_whatever_happens_nothing_starts_half_nothing_is_left_over_and_everybody
     assert not world.placeholders
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(gangs, steps, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12), st.booleans())
 def test_a_crash_after_any_write_converges_to_the_same_end(
     wanted: dict[str, dict[str, tuple[str, int]]],
@@ -740,7 +741,7 @@ def test_a_crash_after_any_write_converges_to_the_same_end(
     assert not world.requests
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(gangs, steps)
 def test_where_nothing_has_changed_nothing_is_done(
     wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
@@ -758,7 +759,7 @@ def test_where_nothing_has_changed_nothing_is_done(
             assert not decision.actions or due or snapshot.history.retry_at is not None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(
         st.dictionaries(

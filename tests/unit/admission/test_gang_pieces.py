@@ -23,6 +23,7 @@ from muster.controller.kueue.objects import EvictionCount, SchedulingStats
 from muster.controller.kueue.podsets import gang
 from muster.controller.kueue.templates import merged
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, RetryPolicy
+from tests.length import examples
 from tests.unit.admission.gang_world import FLAVORS, POLICY, World, assignment, workload
 from tests.unit.gangs.paper import START
 
@@ -112,7 +113,7 @@ def test_a_booking_that_was_consumed_hides_nothing_else() -> None:
     assert found.summary == "capacity revoked"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.text(max_size=20), st.integers(0, 100))
 def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) -> None:
     policy = RetryPolicy()
@@ -121,7 +122,7 @@ def test_a_pause_grows_to_its_maximum_within_its_jitter(uid: str, tries: int) ->
     assert backoff(uid, tries, policy) == backoff(uid, tries, policy)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(list(to_annotations(RetryHistory()))), st.text(max_size=30)),

@@ -26,6 +26,7 @@ from muster.controller.gangs.verify import PodDemand, verify
 from muster.controller.kube.resource import ObjectMeta
 from muster.controller.kueue.podsets import flavored
 from muster.model.names import GPU_RESOURCE
+from tests.length import examples
 from tests.unit.admission.gang_world import FLAVORS, pod_spec
 from tests.unit.gangs.paper import node
 
@@ -144,7 +145,7 @@ def test_what_is_asked_for_the_pod_as_a_whole_counts_in_place_of_its_containers(
     assert pod_amounts(limited)["cpu"] == 2
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_never_more_pods_are_placed_than_free_nodes_stand(
     standing: int, occupied: int, claimed: int, asked: int

@@ -20,6 +20,7 @@ from muster.model.gangpolicy import (
     unknown_fields,
 )
 from muster.model.violations import Violation
+from tests.length import examples
 
 durations = st.integers(min_value=1, max_value=86_400 * 300).map(lambda seconds: timedelta(seconds=seconds))
 flavors = st.builds(
@@ -38,7 +39,7 @@ flavors = st.builds(
 kai_policies = st.none() | st.builds(KaiPolicy, over_quota=st.sampled_from(OverQuota))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(durations)
 def test_every_duration_survives_its_spelling(duration: timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration
@@ -50,7 +51,7 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(flavors, max_size=4, unique_by=lambda flavor: flavor.name), durations, kai_policies)
 def test_the_written_policy_reads_back_equal(
     listed: list[FlavorPolicy], timeout: timedelta, kai: KaiPolicy | None

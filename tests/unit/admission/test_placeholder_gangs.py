@@ -19,6 +19,7 @@ from muster.controller.kube.resource import OwnerReference
 from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import ELASTIC_JOB
+from tests.length import examples
 from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
 from tests.unit.admission.test_gang_machine import MINUTE, SPLIT
@@ -357,7 +358,7 @@ def calm(world: PlacedWorld) -> None:
     assert not any(map(held_for, world.nodes.values()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(gangs, clouds)
 def test_whatever_the_cloud_does_nothing_starts_in_part_and_everything_is_given_back(
     wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]]
@@ -370,7 +371,7 @@ def test_whatever_the_cloud_does_nothing_starts_in_part_and_everything_is_given_
     calm(world)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(gangs, clouds, st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=12))
 def test_a_crash_after_any_write_changes_none_of_that(
     wanted: dict[str, dict[str, tuple[str, int]]], disturbances: list[tuple[str, int]], crashes: list[int]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.rate_limit import BURST, TOKEN_EXPIRY, RetryLimiter
 from muster.controller.kube.resource import Key
+from tests.length import examples
 
 
 class Clock:
@@ -21,7 +22,7 @@ def gang(number: int) -> Key:
     return Key("team-a", f"gang-{number}")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.integers(1, 200), st.integers(1, 600), st.lists(st.floats(0, 30), max_size=200), st.randoms())
 def test_retries_never_exceed_the_rate_and_one_burst(
     gangs: int, per_minute: int, steps: list[float], chance: Random
@@ -104,7 +105,7 @@ def test_nine_thousand_gangs_of_one_tenant_delay_those_of_another_by_a_token_eac
     assert pace.wait(gang(8999), per_minute=300) - last == timedelta(seconds=100 * 60 / 300)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=5), st.integers(1, 600))
 def test_namespaces_take_turns_while_each_has_a_gang_that_waits(sizes: list[int], per_minute: int) -> None:
     clock = Clock()

@@ -17,6 +17,7 @@ from muster.controller.kube.client import RawPage, Selection
 from muster.controller.kube.reflector import IDLE_TIMEOUT, HistoryReplaced, Reflector
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
+from tests.length import examples
 from tests.unit.controller_kube.fake_apiserver import DEEP, FakeApiServer, Fault
 from tests.unit.controller_runtime.virtual import now, virtual
 
@@ -492,7 +493,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     steps=STEPS,
     list_faults=st.lists(LIST_FAULTS, max_size=5),

@@ -10,6 +10,7 @@ from muster.controller.kai.actions import Decision
 from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
+from tests.length import examples
 from tests.unit.kai.kai_world import queue, replace
 from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
@@ -184,7 +185,7 @@ def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
 
 
 @POOLS
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(
     sizes=st.lists(st.integers(1, 3), min_size=1, max_size=2),
     takers=st.lists(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.kai.labels import is_gated
+from tests.length import examples
 from tests.unit.kai.kai_world import Group, World, queue
 from tests.unit.kai.placed_kai_world import PlacedWorld
 
@@ -75,7 +76,7 @@ def assert_within_room(here: World) -> None:
 
 
 @WORLDS
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(
     gangs=st.lists(GANGS, min_size=1, max_size=4),
     quotas=st.tuples(st.integers(4, 7), st.integers(3, 6), st.integers(3, 6)),
@@ -99,7 +100,7 @@ def test_queues_keep_their_room_and_gangs_pass_whole_whatever_happens(
 
 
 @WORLDS
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(gangs=st.lists(GANGS, min_size=2, max_size=4), faults=FAULTS)
 def test_gangs_that_fit_alone_all_run_in_the_end_and_none_blocks_another_with_half(
     kind: type[World], gangs: list[dict[str, object]], faults: list[tuple[int, str]]

@@ -23,6 +23,7 @@ from muster.preview.html import format_html
 from muster.preview.markdown import MAX_BYTES, format_comment
 from muster.preview.plan import load_plan, parse_plan
 from muster.preview.report import to_stack_report
+from tests.length import examples
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, PLAN, plan, report, step
 
@@ -157,7 +158,7 @@ def test_hostile_text_stays_text_in_html() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.text())
 def test_plain_text_is_one_bounded_line_that_can_be_written(text: str) -> None:
     found = sanitize_line(text)

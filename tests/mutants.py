@@ -1,0 +1,378 @@
+"""python -m tests.mutants [--minutes 480] [--until short] [--only PATH...] [--table]: does a test fail if the
+code is wrong?
+
+A mutant is the product with one expression changed: a comparison turned, a condition negated, a number one
+larger, a call left out. For each one the tests that can see it run (changed.py), the nearest first, until one
+fails: those that import the module, then all unit tests, then the rest of `make test`, then all of
+`make test-all`. A mutant that no test notices survives; it shows code that nothing checks, or that no check
+can tell apart.
+
+The sample is fixed by the seed and does not depend on other code: what is drawn first is run first, so the
+first hundred are a sample of the whole. Results are added to mutants.jsonl one by one, and a run goes on
+where the last one ended; a result counts as long as its file is unchanged. mutmut and cosmic-ray were not
+taken: both run one command for every mutant, and know nothing of which tests a module needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tests import changed, length
+from tests.budget import ROOT
+
+# What decides, and what has to be right before anything is applied.
+AREAS: Final = {
+    "kueue/decide": "muster/controller/kueue/decide.py",
+    "kai/decide": "muster/controller/kai/decide.py",
+    "gangs": "muster/controller/gangs/",
+    "validation": "muster/validation/",
+    "render/tenancy": "muster/render/tenancy/",
+    "render, the rest": "muster/render/",
+    "config": "muster/config/",
+    "policies": "policies/",
+    "provider": "muster/provider/",
+    "check": "muster/check/",
+}
+RESULTS: Final = Path(__file__).with_name("mutants.jsonl")
+# Which tests run, each after all before it.
+STAGES: Final = ("near", "unit", "short", "all")
+_UNIT: Final = ("tests/unit/", "tests/kai/")
+_ROOTS: Final = ("muster", "policies")
+_GENERATED: Final = "muster/provider/proto/"
+_TWO_WAYS: Final[tuple[tuple[type[ast.AST], type[ast.AST]], ...]] = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot)),
+    *((ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv), (ast.Continue, ast.Break)),
+)
+_SWAPS: Final = {one: other for pair in _TWO_WAYS for one, other in (pair, pair[::-1])}
+_CALLS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+# What says nothing about behaviour, or stands for it somewhere else.
+_SKIPPED_FIELDS: Final = {"annotation", "returns", "decorator_list", "pattern"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`start` and `end`: where `new` takes the place of `old`, in bytes of the file. `occurrence` counts
+    equal changes of one file.
+    """
+
+    path: str
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+    occurrence: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}: {self.old} -> {self.new} #{self.occurrence}"
+
+    def apply(self, source: bytes) -> bytes:
+        return source[: self.start] + self.new.encode() + source[self.end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`until`: the last stage that ran. `killer`: the test that failed, "" where the mutant survived."""
+
+    name: str
+    path: str
+    line: int
+    digest: str
+    until: str
+    killer: str
+    seconds: float
+
+
+def mutants(path: str, source: bytes) -> Iterator[Mutant]:
+    """Every mutant of one file, in its order."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    seen: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for old, new in _changes(ast.parse(source)):
+        text = new if isinstance(new, str) else ast.unparse(new)
+        if isinstance(old, ast.expr) and not isinstance(old, ast.Constant):
+            text = f"({text})"
+        start = starts[old.lineno - 1] + old.col_offset
+        end = starts[(old.end_lineno or 0) - 1] + (old.end_col_offset or 0)
+        change = ast.unparse(old), text
+        yield Mutant(path, old.lineno, start, end, *change, seen[change])
+        seen[change] += 1
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST | str]]:
+    """Nodes below this one, each with what takes its place."""
+    match node:
+        case ast.Compare(left, operators, others):
+            for place, operator in enumerate(operators):
+                turned = [*operators[:place], _swap(operator), *operators[place + 1 :]]
+                yield node, ast.Compare(left, turned, others)
+        case ast.BoolOp(operator, values):
+            yield node, ast.BoolOp(_swap(operator), values)
+        case ast.BinOp(left, operator, right) if type(operator) in _SWAPS and not _has_text(node):
+            yield node, ast.BinOp(left, _swap(operator), right)
+        case ast.UnaryOp(ast.Not(), operand):
+            yield node, operand
+        case ast.Constant(bool(value)):
+            yield node, str(not value)
+        case ast.Constant(int(value)):
+            yield node, str(value + 1)
+        case ast.Call(ast.Name(name)) if name in _CALLS:
+            yield node, ast.Call(ast.Name(_CALLS[name]), node.args, node.keywords)
+        case ast.Expr(ast.Call()):
+            yield node, "pass"
+        case ast.Continue() | ast.Break():
+            yield node, _swap(node)
+    match node:
+        # A comparison, a negation and a junction are turned already.
+        case ast.If(test) | ast.While(test) | ast.IfExp(test) if isinstance(
+            test, ast.Name | ast.Attribute | ast.Call
+        ):
+            yield test, ast.UnaryOp(ast.Not(), test)
+    for name, value in ast.iter_fields(node):
+        if name not in _SKIPPED_FIELDS and not isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from _changes(child)
+
+
+def _swap(node: ast.AST) -> Any:
+    return _SWAPS[type(node)]()
+
+
+def _has_text(node: ast.AST) -> bool:
+    """Concatenation: strings, lists and dicts have no minus."""
+    texts = ast.JoinedStr | ast.List | ast.Tuple | ast.Dict | ast.ListComp
+    return any(
+        isinstance(each, texts) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
+        for each in ast.walk(node)
+    )
+
+
+def drawn(seed: int) -> list[Mutant]:
+    """Every mutant in the order in which this seed takes them."""
+    files = sorted(str(file.relative_to(ROOT)) for root in _ROOTS for file in (ROOT / root).rglob("*.py"))
+    paths = [path for path in files if area_of(path) and not path.startswith(_GENERATED)]
+    made = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_bytes())]
+    return sorted(made, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
+
+
+def area_of(path: str) -> str:
+    """The first area that has the file, "" where none has."""
+    return next((area for area, place in AREAS.items() if path.startswith(place)), "")
+
+
+class Checkout:
+    """A copy of the working tree in which one file at a time is a mutant's."""
+
+    def __init__(self, folder: Path, seconds: float, known: Iterable[Outcome]) -> None:
+        self.folder, self._seconds = folder, seconds
+        # What has found the most in an area is tried first.
+        self._broken: list[str] = []
+        self._kills = Counter((area_of(each.path), each.killer.partition("::")[0]) for each in known)
+        listed = subprocess.run(
+            ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in filter(None, listed.stdout.split("\0")):
+            if os.path.lexists(ROOT / name):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+        if (ROOT / ".venv").exists():
+            (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
+        for command in (("init", "-q"), ("add", "-A")):
+            subprocess.run(("git", *command), cwd=folder, check=True)
+        # By its content: a mutant may be as long and as old as what it replaces.
+        compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "muster")
+        subprocess.run((sys.executable, *compiled), cwd=folder, check=True)
+
+    def judge(self, mutant: Mutant, stages: Sequence[str]) -> tuple[str, str]:
+        """The last stage that ran, and the test that noticed the mutant, "" where none did."""
+        target, original = self.folder / mutant.path, (self.folder / mutant.path).read_bytes()
+        stage = killer = ""
+        for stage in stages:
+            files = self._ordered(mutant.path, stage)
+            while True:
+                target.write_bytes(mutant.apply(original))
+                try:
+                    killer = self._failed(files, stage)
+                finally:
+                    target.write_bytes(original)
+                if not killer or killer.startswith(_NO_TEST) or self._passes(killer):
+                    break
+                print(f"{killer} fails without a mutant, too: left out", file=sys.stderr)
+                self._broken.append(killer)
+            if killer:
+                self._kills[area_of(mutant.path), killer.partition("::")[0]] += 1
+                break
+        return stage, killer
+
+    def _ordered(self, path: str, stage: str) -> list[str]:
+        area = area_of(path)
+        return sorted(_tests(path, stage), key=lambda test: (-self._kills[area, test], test))
+
+    def _failed(self, tests: Sequence[str], stage: str) -> str:
+        if not tests:
+            return ""
+        try:
+            done = self._pytest(tests, stage, self._seconds * (1 if stage in STAGES[:2] else 10))
+        except subprocess.TimeoutExpired:
+            return f"{_NO_TEST} ended in time"
+        if done.returncode == 0:
+            return ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - |$)", done.stdout, re.MULTILINE)
+        return failed[1] if failed and "::" in failed[1] else f"{_NO_TEST} could be read"
+
+    @cache  # noqa: B019 - one checkout for the whole run
+    def _passes(self, test: str) -> bool:
+        return self._pytest((test,), "all", self._seconds * 10).returncode == 0
+
+    def _pytest(self, tests: Sequence[str], stage: str, seconds: float) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
+        if stage != "all":
+            environment[length.VARIABLE] = length.SHORT
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--hypothesis-seed=0"]
+        command += [word for broken in self._broken for word in ("--deselect", broken)]
+        with subprocess.Popen(
+            [*command, "-p", "no:cacheprovider", *tests],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+# A mutant that lets nothing be imported, or never ends, is noticed by no test in particular.
+_NO_TEST: Final = "no test"
+
+
+@cache
+def _tests(path: str, stage: str) -> frozenset[str]:
+    """The files of a stage that can see a change of this one."""
+    chosen = changed.select([path]).chosen
+    near = changed.importers(path) & chosen
+    unit = frozenset(name for name in chosen if name.startswith(_UNIT))
+    match stage:
+        case "near":
+            files = near & unit
+        case "unit":
+            files = unit - near
+        case "short":
+            files = frozenset(name for name in chosen - unit if not length.is_long(name))
+        case _:
+            files = chosen
+    return files
+
+
+def _results() -> dict[tuple[str, str], Outcome]:
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    outcomes = (Outcome(**json.loads(line)) for line in lines)
+    return {(outcome.name, outcome.digest): outcome for outcome in outcomes}
+
+
+@cache
+def _digest(path: str) -> str:
+    return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:12]
+
+
+def run(sample: Sequence[Mutant], until: str, minutes: float, seconds: float) -> None:
+    """Judge mutants that no result says enough about, until the time is over."""
+    end = time.monotonic() + minutes * 60
+    stages = STAGES[: STAGES.index(until) + 1]
+    known = _results()
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = Checkout(Path(folder), seconds, known.values())
+        for mutant in sample:
+            if time.monotonic() > end:
+                return
+            before = known.get((mutant.name, _digest(mutant.path)))
+            if before and (before.killer or STAGES.index(before.until) >= len(stages) - 1):
+                continue
+            begun = time.monotonic()
+            left = stages[STAGES.index(before.until) + 1 if before else 0 :]
+            stage, killer = checkout.judge(mutant, left)
+            spent = round(time.monotonic() - begun, 1)
+            outcome = Outcome(
+                mutant.name, mutant.path, mutant.line, _digest(mutant.path), stage, killer, spent
+            )
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(outcome)) + "\n")
+            print(
+                f"{outcome.path}:{outcome.line}: {outcome.name.partition(': ')[2]}: {killer or 'SURVIVED'}",
+                flush=True,
+            )
+
+
+def table(sample: Sequence[Mutant]) -> Iterator[str]:
+    """Lines of Markdown: each area with what became of its part of the sample, then who survived."""
+    known = _results()
+    yield "| Code | Mutants | Judged | Killed by `make test` | By `make test-all` | Survived |"
+    yield "|---|---|---|---|---|---|"
+    survived = []
+    for area in AREAS:
+        mutants = [mutant for mutant in sample if area_of(mutant.path) == area]
+        found = [(mutant, known.get((mutant.name, _digest(mutant.path)))) for mutant in mutants]
+        judged = [(mutant, outcome) for mutant, outcome in found if outcome]
+        killed = [outcome for _, outcome in judged if outcome.killer]
+        short = [outcome for outcome in killed if outcome.until != STAGES[-1]]
+        survived += [(mutant, outcome) for mutant, outcome in judged if not outcome.killer]
+        counts = (len(mutants), len(judged), len(short), len(killed), len(judged) - len(killed))
+        yield f"| {area} | {' | '.join(map(str, counts))} |"
+    for mutant, outcome in survived:
+        change = f"`{outcome.path}:{mutant.line}`: `{mutant.old}` as `{mutant.new}`"
+        yield f"- {change}, after the tests of `{outcome.until}`"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=480, help="begin no mutant after so long [480]")
+    parser.add_argument("--sample", type=int, default=1500, help="how many mutants [1500]")
+    parser.add_argument("--seed", type=int, default=44, help="which ones [44]")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="PATH", help="of these files or folders alone"
+    )
+    parser.add_argument("--until", choices=STAGES, default="short", help="the last tests to try [short]")
+    parser.add_argument(
+        "--seconds", type=float, default=600, help="a mutant that takes longer never ends [600]"
+    )
+    parser.add_argument("--table", action="store_true", help="print what is known and run nothing")
+    options = parser.parse_args(arguments)
+    sample = drawn(options.seed)[: options.sample]
+    sample = [mutant for mutant in sample if not options.only or mutant.path.startswith(tuple(options.only))]
+    if not options.table:
+        run(sample, options.until, options.minutes, options.seconds)
+    print(*table(sample), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
