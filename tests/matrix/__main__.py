@@ -27,7 +27,7 @@ SUITES: Final = {
     "integration": ("tests/integration", f"--ignore={_TENANCY}", f"--ignore={_GANGS}"),
 }
 # Of Kubernetes itself, what these suites start.
-_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager")
+_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 USUAL: Final = ""
 
 
