@@ -9,7 +9,6 @@ from muster.model import names
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
-from muster.render import tenancy
 from muster.render.kueue.groups import resource_groups
 from muster.render.kueue.queues import Tree, cluster_queue, cohort_name, local_queues, queue_name
 from muster.render.manifest import Manifest, kueue, manifest
@@ -84,6 +83,9 @@ def _labels(department: Department, team: Team) -> dict[str, str]:
 
 
 def _team_objects(tree: Tree, department: Department, team: Team) -> list[Manifest]:
+    # Whoever judges queues (muster.validation) needs none of the fifty modules of tenancy.
+    from muster.render import tenancy
+
     labels, found = _labels(department, team), local_queues(team, tree.owner(team))
     own = tuple(name for namespace, name in found if namespace == team.namespace)
     is_managed = tree.stack.tenancy.namespaces is Namespaces.MANAGED
