@@ -37,7 +37,7 @@ Parameter = NewType("Parameter", str)
 """A text of an API, of at most 255 characters, which may be empty: whole numbers of YAML are converted."""
 QuantityText = NewType("QuantityText", str)
 """A quantity of Kubernetes, as it is written."""
-ANY_INTEGER: Final[Mapping[str, None]] = MappingProxyType({"minimum": None, "maximum": None})
+ANY_INTEGER: Final[Mapping[str, Any]] = MappingProxyType({"minimum": None, "maximum": None})
 """Bounds of a signed number of 32 bits that nothing bounds further."""
 _NUMERIC: Final = ("minimum", "maximum")
 _LEAST_INTEGER: Final = -(2**31)
@@ -229,7 +229,8 @@ class SchemaWriter(ABC):
 def to_json(value: Any) -> Any:
     """A declared value as a manifest has it: every key written out, but for sparse and optional defaults."""
     if is_dataclass(value):
-        attributes = ((key, getattr(value, key.attribute)) for key in keys(type(value)))
+        kind: Any = type(value)
+        attributes = ((key, getattr(value, key.attribute)) for key in keys(kind))
         return {
             key.name: to_json(attribute)
             for key, attribute in attributes
