@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from muster.config import bounds
+from muster.model.keys import read_part
 from muster.model.pools import Pool
 from muster.model.quantities import Gpus, Millicores, parse_cpu, parse_memory
 from muster.model.queues import Allowance, Amount, Bound, Limit, Share
@@ -32,12 +32,12 @@ def parse_allowance(section: Section, pools: Pools) -> Allowance:
     """The four keys that teams and departments share. The caller reads the others and closes the section."""
     amounts = _amounts(section, pools)
     quota = {name: parse_amount(amounts, name, value, pools) for name, value in amounts.items()}
-    weight = section.integer("weight", -1, **bounds.WEIGHT)
-    return Allowance(
+    return read_part(
+        Allowance,
+        section,
         quota=MappingProxyType({name: amount for name, amount in quota.items() if amount is not None}),
         borrow=_limit(section, "borrow", pools),
         lend=_limit(section, "lend", pools),
-        weight=None if weight == -1 else weight,
     )
 
 

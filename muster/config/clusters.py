@@ -1,13 +1,13 @@
 """Reads `muster:cluster`, whose keys depend on its provider."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.keys import read
 from muster.model.section import Section
 
-CLASSES: Final[Mapping[Provider, type[Cluster]]] = {
+CLASSES: Final[Mapping[Provider, Callable[..., Cluster]]] = {
     Provider.GKE: GkeCluster,
     Provider.EKS: EksCluster,
     Provider.EXISTING: ExistingCluster,

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from muster.model import names
+from muster.model.keys import declared
 from muster.model.providers import Provider
 
 
@@ -97,8 +98,12 @@ class Reservation:
     of reservations.
     """
 
-    name: str
-    project: str | None = None
+    SHORT: ClassVar = "name"
+
+    name: str = declared("The name of the reservation.", example="h100-2026")
+    project: str | None = declared(
+        "The project that shares it.", None, default_text="that of the cluster", example="shared-capacity"
+    )
 
     @property
     def is_group(self) -> bool:

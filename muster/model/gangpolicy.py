@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from muster.model import crds
 from muster.model.durations import format_duration
-from muster.model.keys import ANY_INTEGER, Parameter, QuantityText, declared, read, to_json
+from muster.model.keys import ANY_INTEGER, Parameter, QuantityText, Schema, declared, read, to_json
 from muster.model.names import (
     API_VERSION,
     DEVICE_RESOURCES,
@@ -28,7 +28,7 @@ from muster.model.quantities import parse_quantity
 from muster.model.section import Section
 from muster.model.violations import Violation
 
-_NAME: Final = {"maxLength": 253}
+_NAME: Final[Mapping[str, Any]] = {"maxLength": 253}
 MOST_FLAVORS: Final = 256
 """As many pools as Kueue lets a queue name: 16 resource groups of 16 flavors and room to spare."""
 
@@ -241,7 +241,7 @@ class GangPolicy:
         return next((flavor for flavor in self.flavors if flavor.name == name), None)
 
 
-def crd() -> crds.Schema:
+def crd() -> Schema:
     """The definition, ready to apply."""
     return crds.cluster_scoped(
         GANG_POLICY_KIND,

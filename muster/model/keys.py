@@ -37,7 +37,7 @@ Parameter = NewType("Parameter", str)
 """A text of an API, of at most 255 characters, which may be empty: whole numbers of YAML are converted."""
 QuantityText = NewType("QuantityText", str)
 """A quantity of Kubernetes, as it is written."""
-ANY_INTEGER: Final[Mapping[str, None]] = MappingProxyType({"minimum": None, "maximum": None})
+ANY_INTEGER: Final[Mapping[str, Any]] = MappingProxyType({"minimum": None, "maximum": None})
 """Bounds of a signed number of 32 bits that nothing bounds further."""
 _NUMERIC: Final = ("minimum", "maximum")
 _LEAST_INTEGER: Final = -(2**31)
@@ -229,7 +229,8 @@ class SchemaWriter(ABC):
 def to_json(value: Any) -> Any:
     """A declared value as a manifest has it: every key written out, but for sparse and optional defaults."""
     if is_dataclass(value):
-        attributes = ((key, getattr(value, key.attribute)) for key in keys(type(value)))
+        kind: Any = type(value)
+        attributes = ((key, getattr(value, key.attribute)) for key in keys(kind))
         return {
             key.name: to_json(attribute)
             for key, attribute in attributes
@@ -265,6 +266,12 @@ def read(kind: Callable[..., Kind], section: Section, /, **given: Any) -> Kind |
     return kind(**completed) if is_whole else None
 
 
+def read_part(kind: Callable[..., Kind], section: Section, /, **given: Any) -> Kind:
+    """The object of keys that are in a section with others, none of which is required."""
+    values, _ = _values(kind, section, given)
+    return kind(**values)
+
+
 def _values(
     kind: Any, section: Section, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[Section, ...]]:
@@ -289,8 +296,7 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
     if key.metadata["read"] is not None:
         return key.metadata["read"](section, key.name)
     if key.metadata["is_inline"]:
-        values, _ = _values(kind, section, {})
-        return kind(**values)
+        return read_part(kind, section)
     is_absent = section.get(key.name) is None
     if is_declared(kind):
         if key.default is None and is_absent:
@@ -324,8 +330,7 @@ def read_entry(kind: Any, section: Section, name: str, /, **given: Any) -> Any:
 def _items(kind: Any, section: Section, key: Key) -> tuple[Any, ...]:
     if is_named(kind):
         entries = section.section(key.name)
-        # The engine keeps no order.
-        named = [read_entry(kind, entries, name, name=name) for name in sorted(dict(entries.items()))]
+        named = [read_entry(kind, entries, name, name=name) for name in entries.names()]
         return tuple(item for item in named if item is not None)
     if is_declared(kind):
         return section.list(
@@ -346,7 +351,7 @@ def _by_name(kind: Any, section: Section, key: Key) -> Mapping[str, Any]:
         name: read_entry(entry, entries, name)
         if is_declared(entry)
         else _scalar(entry, entries, name, MISSING if is_word else None, key.bounds)
-        for name in sorted(dict(entries.items()))
+        for name in entries.names()
     }
     return MappingProxyType({name: value for name, value in values.items() if value is not None})
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.keys import declared
 from muster.model.providers import Provider
 
 BOOT_DISK_GIB: Final = 200
@@ -57,8 +58,15 @@ class ImagePull(StrEnum):
 class NodeNetwork:
     """A further network of a GKE pool's nodes (GPUDirect): an existing VPC and subnetwork."""
 
-    network: str
-    subnetwork: str
+    network: str = declared("An existing VPC.", example="gpu-0")
+    subnetwork: str = declared("Its subnetwork.", example="gpu-0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementGroup:
+    """An existing group in which the nodes of a pool are compact (EKS)."""
+
+    group: str = declared("The name of a cluster placement group of EC2.", example="h100-2026")
 
 
 class NetworkProfile(StrEnum):

@@ -5,15 +5,16 @@ nodes (muster.components) nor for which settings are legal together (validation/
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
+from muster.model.keys import Parameter, Schema, SchemaWriter, Seconds, declared
 from muster.model.kueue import PoolOptions
-from muster.model.machines import Machine, chips_of
+from muster.model.machines import MACHINES, Machine, chips_of
 from muster.model.nodes import (
     BOOT_DISK_GIB,
     Image,
@@ -22,9 +23,11 @@ from muster.model.nodes import (
     NetworkProfile,
     NodeNetwork,
     Placement,
+    PlacementGroup,
 )
 from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, format_cpu, format_memory
+from muster.model.section import Section
 from muster.model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
@@ -32,6 +35,30 @@ __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Po
 # Flex-start nodes live at most seven days:
 # https://cloud.google.com/kubernetes-engine/docs/concepts/dws
 MOST_RUN: Final = 7 * 24 * 3600
+MOST_GPUS_PER_NODE: Final = 16
+"""Of a machine that a table has."""
+
+
+def _topologies(_writer: SchemaWriter) -> Schema:
+    return {
+        "type": "string",
+        "enum": sorted({each for machine in MACHINES.values() for each in machine.topologies}),
+    }
+
+
+def _read_resources(section: Section) -> Mapping[str, Quantity]:
+    """Extended resources and huge pages: what else a node has, its other keys say."""
+    amounts: dict[str, Quantity] = {}
+    for name in section.names():
+        amount = section.quantity(name)
+        if name in names.DEVICE_RESOURCES or not ("/" in name or name.startswith("hugepages-")):
+            fix = "write the name of an extended resource, such as rdma/ib, or remove it."
+            section.note(name, "is not a resource that only the nodes' owner knows of.", fix)
+        elif amount is not None and not amount.value:
+            section.note(name, "is 0.", "write what one node has, or remove it.")
+        elif amount is not None:
+            amounts[name] = amount
+    return MappingProxyType(dict(sorted(amounts.items())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,32 +93,145 @@ class Pool:
 
     name: str
     machine: Machine
-    gpus_per_node: int
-    capacity: Capacity
-    max_nodes: int
-    min_nodes: int = 0
-    gangs: Gangs | None = None
-    provisioning_class: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    reservation: Reservation | None = None
-    zones: tuple[str, ...] = ()
-    max_run: int | None = None
-    image: Image | None = None
-    boot_disk_gib: int = BOOT_DISK_GIB
-    local_disks: LocalDisks = LocalDisks.NONE
-    image_pull: ImagePull = ImagePull.STANDARD
-    placement: Placement = Placement.ANY
-    placement_group: str | None = None
-    efa: bool = False
-    networks: tuple[NodeNetwork, ...] = ()
-    network_profile: NetworkProfile | None = None
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    sharing: GpuSharing = field(default_factory=GpuSharing)
-    topology: str | None = None
-    preference: int = 0
-    resources: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
+    gpus_per_node: int = declared(
+        "GPUs of one node, or chips of a TPU.",
+        is_derived=True,
+        default_text="those of the machine",
+        example=1,
+        maximum=MOST_GPUS_PER_NODE,
+    )
+    topology: str | None = declared(
+        "How the chips of a TPU slice are connected. A slice of several nodes is the whole pool.",
+        None,
+        default_text="that of one node",
+        example="4x4",
+        read=lambda section, key: section.text(key, example="2x4"),
+        schema=_topologies,
+    )
+    capacity: Capacity = declared(
+        "How nodes are bought: queued for all nodes of a gang at once, the others as pods request. A list is "
+        "tried first to last, by ComputeClasses and Karpenter.",
+        is_derived=True,
+        written_default=Capacity.ON_DEMAND,
+        example=Capacity.QUEUED.value,
+        schema=lambda writer: {
+            "anyOf": [
+                writer.of_type(Capacity),
+                writer.of_type(tuple[Capacity, ...], {"minItems": 1}),
+            ]
+        },
+    )
     fallback: tuple[Capacity, ...] = ()
-    kueue: PoolOptions = field(default_factory=PoolOptions)
+    preference: int = declared(
+        "Work goes first to the pool with the higher preference, after CPU pools.",
+        0,
+        default_text="0; of equal pools the most common accelerator first, then reservation and "
+        "capacity-block, queued, on-demand, spot, then the order of the file",
+        example=1,
+        minimum=-100,
+        maximum=100,
+    )
+    max_nodes: int = declared(
+        "Maximum number of nodes, over all zones. On EKS each zone may grow to it, and quota bounds their "
+        "sum.",
+        example=8,
+        minimum=1,
+        maximum=15_000,
+    )
+    min_nodes: int = declared("Nodes that are always there, over all zones.", 0, example=1, maximum=15_000)
+    gangs: Gangs | None = declared(
+        "How a gang gets nodes of a pool that is not queued: all at once by placeholders, or not.",
+        None,
+        default_text="placeholders where Karpenter makes the nodes, else none",
+        example=Gangs.PLACEHOLDERS.value,
+    )
+    parameters: Mapping[str, Parameter] = declared(
+        "Parameters of every ProvisioningRequest of the pool, such as maxRunDurationSeconds.",
+        {},
+        default_text="none",
+        example={"maxRunDurationSeconds": "86400"},
+    )
+    provisioning_class: str | None = declared(
+        "The class of the pool's ProvisioningRequests.",
+        None,
+        default_text="that of the provider, for a queued pool",
+        example="queued-provisioning.gke.io",
+    )
+    reservation: Reservation | None = declared(
+        "What a reserved pool takes from: a name, id or ARN, or name and project.", None, example="h100-2026"
+    )
+    zones: tuple[str, ...] = declared(
+        "Zones of the nodes.",
+        (),
+        default_text="those of the cluster; on GKE those that sell the machine",
+        example=["us-central1-a"],
+    )
+    max_run: Seconds | None = declared(
+        "After this time a node is deleted, even if it runs work.",
+        None,
+        key="maxRunDuration",
+        default_text="never; in a queued pool of GKE seven days",
+        example="24h",
+    )
+    image: Image | None = declared(
+        "The operating system of the nodes.", None, default_text="that of the provider"
+    )
+    boot_disk_gib: int = declared(
+        "Size of the boot disk in GiB.",
+        BOOT_DISK_GIB,
+        key="bootDiskGiB",
+        example=500,
+        minimum=30,
+        maximum=16_384,
+    )
+    local_disks: LocalDisks = declared(
+        "Whether the machine's local disks hold images, logs and files of containers.",
+        LocalDisks.NONE,
+        default_text="ephemeral where the machine has such disks",
+        example=LocalDisks.EPHEMERAL.value,
+    )
+    image_pull: ImagePull = declared(
+        "Whether a node pulls the parts of an image in parallel, by SOCI (EKS).", ImagePull.STANDARD
+    )
+    placement: Placement = declared(
+        "Whether nodes are close together in one zone, or the existing placement group (EKS).",
+        Placement.ANY,
+        schema=lambda writer: {"anyOf": [writer.of_type(Placement), writer.of_class(PlacementGroup)]},
+    )
+    placement_group: str | None = None
+    efa: bool = declared(
+        "Whether the machine's EFA interfaces are attached (EKS).",
+        False,
+        default_text="true on machines that are made for it",
+    )
+    networks: tuple[NodeNetwork, ...] = declared(
+        "Further networks of the nodes, in the order of their cards (GKE).",
+        (),
+        fix="write a list: [{network: ..., subnetwork: ...}].",
+        default_text="none",
+        example=[{"network": "gpu-0", "subnetwork": "gpu-0"}],
+    )
+    network_profile: NetworkProfile | None = declared(
+        "Whether GKE makes the networks of the machine's further cards, which pods then claim.",
+        None,
+        default_text="none",
+    )
+    labels: Mapping[str, str] = declared(
+        "Labels of the nodes.", {}, default_text="none", example={"team": "vision"}
+    )
+    sharing: GpuSharing = declared("", GpuSharing(), is_inline=True)
+    resources: Mapping[str, Quantity] = declared(
+        "What one node has besides CPU, memory and GPUs; a team's quota has its part of it.",
+        {},
+        default_text="none",
+        example={"rdma/ib": 8},
+        read=lambda section, key: _read_resources(section.section(key)),
+    )
+    kueue: PoolOptions = declared("The pool's ResourceFlavor in Kueue's own terms.", PoolOptions())
+
+    @staticmethod
+    def complete(_section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "max_run": values["max_run"] or None}
 
     @property
     def bought(self) -> str:

@@ -4,7 +4,7 @@ Responsible for what a priority is. Not responsible for which team may use which
 preemption (muster.render).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from muster.model.keys import ANY_INTEGER, declared
@@ -23,7 +23,8 @@ class Priority:
 
     SHORT: ClassVar = "value"
 
-    value: int = declared("Its value.", example=1000, **ANY_INTEGER)
+    # mypy takes any call but `field` for a default.
+    value: int = field(metadata=declared("Its value.", example=1000, **ANY_INTEGER).metadata)
     name: str
     description: str = declared(
         "What it is for.", "", default_text="what follows from the value", example="Serving."

@@ -60,6 +60,10 @@ class Section:
             self._asked[key] = None
             yield key, value
 
+    def names(self) -> tuple[str, ...]:
+        """Every key, in the order of the alphabet: the engine keeps no other."""
+        return tuple(sorted(name for name, _ in self.items()))
+
     def section(self, key: str) -> "Section":
         return self._below(self.get(key), key)
 
@@ -232,7 +236,7 @@ class Section:
         left out.
         """
         entries = self.section(key)
-        found = [read(entries.section(name), name) for name, _ in entries.items()]
+        found = [read(entries.section(name), name) for name in entries.names()]
         return tuple(item for item in found if item is not None)
 
     def list(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model.accelerators import ACCELERATORS
+from muster.model.keys import Schema, SchemaWriter, declared
 
 
 class Sharing(StrEnum):
@@ -25,13 +26,20 @@ class Sharing(StrEnum):
     MIG = "mig"
 
 
+def _profiles(_writer: SchemaWriter) -> Schema:
+    profiles = {profile for profiles in MIG_PROFILES.values() for profile in profiles}
+    return {"type": "string", "enum": sorted(profiles)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSharing:
     """`shares`: how many pods one GPU serves; `profile`: the MIG profile that defines it."""
 
-    kind: Sharing = Sharing.NONE
-    shares: int = 1
-    profile: str | None = None
+    kind: Sharing = declared("How pods share one GPU.", Sharing.NONE, key="sharing")
+    shares: int = declared("How many pods one GPU serves.", 1, example=4, minimum=1)
+    profile: str | None = declared(
+        "The MIG profile that divides the GPU, with `sharing: mig`.", None, key="migProfile", schema=_profiles
+    )
 
     @property
     def name(self) -> str:

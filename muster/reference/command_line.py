@@ -24,9 +24,9 @@ _HEAD: Final = f"""\
 {WRITTEN}
 
 `muster COMMAND --help` prints the same. STACK is the name of a stack of the project or a stack file, and
-always comes first. `--json` prints one JSON document to standard output. `--kubeconfig` and `--context`
-select a cluster, and `--quiet` leaves out progress. Errors go to standard error as `Error: ...` and, where
-there is one, `Fix: ...`.
+comes first; `check` takes it as `--stack`. `--json` prints one JSON document to standard output.
+`--kubeconfig` and `--context` select a cluster, and `--quiet` leaves out progress. Errors go to standard
+error as `Error: ...` and, where there is one, `Fix: ...`.
 """
 
 

@@ -47,7 +47,7 @@ def _read_strategies(section: Section, key: str) -> tuple[Strategy, ...]:
 
 def _read_topologies(section: Section, key: str) -> tuple[Topology, ...]:
     entries = section.section(key)
-    return tuple(Topology(name=name, levels=entries.words(name)) for name in sorted(dict(entries.items())))
+    return tuple(Topology(name=name, levels=entries.words(name)) for name in entries.names())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
