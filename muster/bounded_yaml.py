@@ -49,10 +49,16 @@ class Loader(Composer, SafeConstructor, Resolver):
 
 def load_all(text: str, *, by: type[Loader] = Loader) -> Iterator[object]:
     """The documents of a text. Raises yaml.YAMLError, or RecursionError where it nests too deeply."""
+    return (document for _, document in load_with_lines(text, by=by))
+
+
+def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[int, object]]:
+    """The documents of a text, each with the line on which it begins, from 1. Raises as `load_all` does."""
     loader = by(text)
     try:
         while loader.check_node():
-            yield loader.construct_document(loader.get_node())
+            node = loader.get_node()
+            yield node.start_mark.line + 1, loader.construct_document(node)
     finally:
         loader.dispose()
 

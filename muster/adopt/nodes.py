@@ -54,7 +54,7 @@ def shape_of(node: Manifest) -> NodeShape:
     return NodeShape(
         machine=machine.name if machine is not None and is_known else "",
         gpus=gpus,
-        accelerator=_accelerator(labels) if gpus else "",
+        accelerator=named_accelerator(labels) if gpus else "",
         gpu_memory=_gpu_memory(labels) if gpus else 0,
         cpu=0 if is_known else int(_amount(capacity.get("cpu")) * 1000),
         memory_gib=0 if is_known else round(_amount(capacity.get("memory")) / GIB),
@@ -90,7 +90,7 @@ def _gpu_memory(labels: dict[str, str]) -> int:
     return int(amd[:-1]) * 1024 if is_amd else int(_amount(labels.get(_MEMORY)))
 
 
-def _accelerator(labels: dict[str, str]) -> str:
+def named_accelerator(labels: dict[str, str]) -> str:
     """A part of a GPU is another accelerator than the whole card."""
     written = next((labels[label] for label in _PRODUCTS if labels.get(label)), "")
     product = re.sub("[._]", "-", written.lower())

@@ -3,23 +3,19 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.checks import to_checks, to_request_configs
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.departments import QueueTree, to_queue_tree
+from muster.adopt.departments import QueueTree
 from muster.adopt.findings import Finding, Findings
-from muster.adopt.flavors import to_flavor, to_topologies
 from muster.adopt.kai.values import to_values
+from muster.adopt.kueue import to_kueue
 from muster.adopt.pools import to_pools
-from muster.adopt.priorities import to_priorities
 from muster.adopt.programs import to_programs
 from muster.errors import MusterError
-from muster.live.fields import text, texts
+from muster.live.fields import texts
 from muster.model.stack import Scheduler
 from muster.render.manifest import MANAGED_BY_LABEL
 
-_LEFT_ALONE: Final = "left out; the object stays as it is"
 _QUEUES: Final = ("Cohort", "ClusterQueue", "LocalQueue")
-_ELSEWHERE: Final = ("MultiKueueConfig", "MultiKueueCluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
             effect = "no pools: the report of a change shows no quotas"
             findings.reworded("Nodes", "", f"cannot be pools of this stack: {unfit}", effect)
     else:
-        tree, own = _kueue(live, findings)
+        tree, own = to_kueue(live, to_pools(live, findings), findings)
     priorities, departments = own.pop("priorities"), own.pop("departments")
     values = {
         "cluster": {"provider": "existing", **cluster},
@@ -66,39 +62,6 @@ def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = ""
         tree,
         tuple(findings.found),
     )
-
-
-def _kueue(live: LiveCluster, findings: Findings) -> tuple[QueueTree, dict[str, Any]]:
-    """The keys of the stack file that say what Kueue has."""
-    pools = to_pools(live, findings)
-    checks = to_checks(live, findings)
-    tree = to_queue_tree(live, checks, findings)
-    of_pools = {each["kueue"].get("flavor", name) for name, each in pools.items()}
-    flavors = {
-        text(each, "metadata", "name"): to_flavor(each)
-        for each in live.of("ResourceFlavor")
-        if text(each, "metadata", "name") not in of_pools
-    }
-    kueue = {
-        "install": False,
-        "topologies": to_topologies(live),
-        "flavors": flavors,
-        "admissionChecks": checks,
-        "provisioningRequestConfigs": to_request_configs(live),
-    }
-    for kind in _ELSEWHERE:
-        for each in live.of(kind):
-            reason = "a stack is one cluster: Muster sends no work to others."
-            findings.reworded(title(each), "", reason, _LEFT_ALONE)
-    if live.kai.get("Queue"):
-        reason = f"the cluster has {len(live.kai['Queue'])} of KAI as well, and a stack has one scheduler."
-        findings.reworded("KAI", "Queues", reason, "left alone; they stay as they are")
-    return tree, {
-        "pools": pools,
-        "kueue": {key: value for key, value in kueue.items() if value or key == "install"},
-        "priorities": to_priorities(live),
-        "departments": tree.departments,
-    }
 
 
 def _refuse_ours(live: LiveCluster, findings: Findings) -> None:

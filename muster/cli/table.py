@@ -34,6 +34,7 @@ TABLE: Final[Mapping[str, Entry]] = {
         "Check offline whether a team's job would be admitted, and where it could run.", extras=("check",)
     ),
     "show": Entry("Print a stack with what it extends, and where each value is written."),
+    "render": Entry("Write the queue objects of a stack as YAML, for any tool that applies it."),
     "explain": Entry("Explain a key of the stack file: values, default, example."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),

@@ -79,6 +79,15 @@ def load_inputs(
         raise InputError(
             "Neither side has a stack, so there is nothing to compare.", fix="name a stack file."
         )
+    return compare_sides(bases, heads, shared)
+
+
+def compare_sides(
+    bases: Mapping[str, LoadedSide], heads: Mapping[str, LoadedSide], shared: SharedInputs
+) -> list[StackDiff]:
+    """Compare every stack, in the order of their names. InputError where a snapshot or a recording belongs to
+    none of them.
+    """
     names = sorted({*bases, *heads})
     snapshots = _by_stack(shared.snapshots, names)
     replays = _by_stack(shared.replays, names)

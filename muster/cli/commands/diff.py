@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -27,7 +28,15 @@ from muster.preview.explain import explain_to_json
 from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.forge.target import draws_mermaid
 from muster.preview.html import format_html
-from muster.preview.inputs import InputError, SharedInputs, SideOptions, load_inputs, parse_stack_option
+from muster.preview.inputs import (
+    NONE,
+    InputError,
+    SharedInputs,
+    SideOptions,
+    compare_sides,
+    load_inputs,
+    parse_stack_option,
+)
 from muster.preview.json_report import to_json
 from muster.preview.pricing import load_prices
 from muster.preview.report import to_report
@@ -40,6 +49,7 @@ muster diff gke-prod --head-plan plan.json --html preview.html --markdown commen
 muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan prod=prod.json
 muster diff stacks/Pulumi.new.yaml --base none
 muster diff gke-prod --kubeconfig ~/.kube/config --json
+muster diff --manifests base/ head/ --fail-on loss
 muster diff gke-prod --replay last-month.jsonl --html replay.html
 muster diff gke-prod --replay last-month.jsonl --durations x1.2 --provisioning h100=8m
 """
@@ -64,6 +74,14 @@ _CODES = {
     multiple=True,
     metavar="[STACK=]JSON",
     help="Output of `pulumi preview --json` with the change. May be repeated.",
+)
+@click.option(
+    "--manifests",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="BASE HEAD",
+    help="In place of stacks: two folders or files with Kueue's objects, as any tool renders them. Other "
+    "objects are left out. BASE `none` is a base without any.",
 )
 @click.option(
     "--fail-on",
@@ -115,6 +133,7 @@ def cli(
     base: tuple[str, ...],
     base_plan: tuple[str, ...],
     head_plan: tuple[str, ...],
+    manifests: tuple[Path, Path] | None,
     fail_on: tuple[str, ...],
     snapshot: tuple[str, ...],
     kubeconfig: tuple[str, ...],
@@ -136,24 +155,32 @@ def cli(
     branch left the default branch, unless --base names another. With plans the report shows which resources
     change, too; what the base's plan would change as well is listed apart.
     """
-    if not (stacks or head_plan):
+    if manifests and (stacks or base or base_plan or head_plan or replay):
+        raise InputError(
+            "--manifests takes the place of stacks, bases, plans and recordings.",
+            fix="name two folders, and none of those.",
+        )
+    if not (stacks or head_plan or manifests):
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
-    found = heads(stacks)
     written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
-    with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
-        files = [] if base_plan and not base else bases(base, found, into=Path(folder))
-        shared = SharedInputs(
-            prices=load_prices(prices),
-            snapshots=_snapshots(snapshot, kubeconfig, context=context),
-            replays=_replays(replay, written),
-        )
-        diffs = load_inputs(
-            SideOptions(side="base", files=files, plans=base_plan),
-            SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
-            shared,
-        )
+    shared = SharedInputs(
+        prices=load_prices(prices),
+        snapshots=_snapshots(snapshot, kubeconfig, context=context),
+        replays=_replays(replay, written),
+    )
+    if manifests:
+        diffs = _manifests(*manifests, shared)
+    else:
+        found = heads(stacks)
+        with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
+            files = [] if base_plan and not base else bases(base, found, into=Path(folder))
+            diffs = load_inputs(
+                SideOptions(side="base", files=files, plans=base_plan),
+                SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
+                shared,
+            )
     report = to_report(diffs) if explain is None else explain_team(diffs, explain)
     if to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
@@ -163,6 +190,15 @@ def cli(
         put_json(to_json(diffs) if explain is None else explain_to_json(diffs, explain))
     _check(diffs, [FailOn(each) for each in fail_on])
     return ExitCode.DONE
+
+
+def _manifests(base: Path, head: Path, shared: SharedInputs) -> list[StackDiff]:
+    from muster.adopt.manifests import load_manifests
+
+    sides = load_manifests(None if str(base) == NONE else base, head)
+    name = head.resolve().stem
+    (found,) = compare_sides({name: sides.base}, {name: sides.head}, shared)
+    return [found if found.changes is None else replace(found, changes=sides.completed(found.changes))]
 
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:

@@ -104,7 +104,7 @@ def changed_trees(base: Trees, head: Trees, workloads: Iterable[Workload]) -> se
 
 def _contents(
     by_kind: Mapping[str, list[Manifest]],
-    tree: kueue_tree.Tree,
+    queue_tree: kueue_tree.Tree,
     cohorts: Mapping[str, Tree],
     queues: Mapping[str, Tree],
     local: Mapping[tuple[str, str], Tree],
@@ -117,7 +117,7 @@ def _contents(
     for each in by_kind["Cohort"]:
         parts[cohorts[_name(each)]].append(each)
     for each in by_kind["ClusterQueue"]:
-        used = tree.nodes[_name(each)].flavors
+        used = queue_tree.nodes[_name(each)].flavors
         parts[queues[_name(each)]] += [each, *(flavors.get(flavor.name) for flavor in used)]
     for each in by_kind["LocalQueue"]:
         namespace = text(each, "metadata", "namespace")

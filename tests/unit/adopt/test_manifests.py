@@ -1,0 +1,221 @@
+"""`muster diff --manifests`: Kueue's objects of any tool get the report that stacks get."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.cli import main
+from muster.config import load
+from muster.model.quantities import Gpus
+from muster.model.queues import Amount, Department, Team
+from muster.model.stack import Scheduler, Stack
+from muster.preview import markdown
+from muster.preview.compare.side import LoadedSide
+from muster.preview.inputs import SharedInputs, compare_sides
+from muster.preview.report import to_report
+from muster.render import queues
+from tests.unit.adopt.clusters import ROOT
+from tests.unit.preview import banner_world
+
+_STACKS = [
+    path
+    for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
+    if load(path).scheduler is Scheduler.KUEUE
+]
+_SECRET = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: token}
+stringData: {token: hunter2}
+"""
+# Changes of queues alone, in which no share of CPU that no quota names moves to another team.
+_OF_QUEUES = ("drained-queue", "quota-between-teams", "stopped-queue", "team-moves")
+
+
+def _write(folder: Path, objects: list[dict[str, Any]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects, sort_keys=False))
+    return folder
+
+
+def _diff(capsys: pytest.CaptureFixture[str], base: Path | str, head: Path, *more: str) -> str:
+    assert main(["diff", "--manifests", str(base), str(head), *more]) == 0
+    return capsys.readouterr().out
+
+
+def _refused(capsys: pytest.CaptureFixture[str], base: Path | str, head: Path) -> str:
+    assert main(["diff", "--manifests", str(base), str(head)]) == 2
+    return capsys.readouterr().err
+
+
+def _expected(base: Stack, head: Stack) -> str:
+    """The report of the stacks, under the name of the folder."""
+    diffs = compare_sides({"head": LoadedSide(True, base)}, {"head": LoadedSide(True, head)}, SharedInputs())
+    return markdown.format_comment(to_report(diffs), is_drawn=False)
+
+
+def _queue(name: str = "vision", **spec: Any) -> dict[str, Any]:
+    quota = [{"name": "nvidia.com/gpu", "nominalQuota": 8}, {"name": "cpu", "nominalQuota": 64}]
+    groups = [
+        {
+            "coveredResources": ["nvidia.com/gpu", "cpu"],
+            "flavors": [{"name": "h100", "resources": quota}],
+        }
+    ]
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {"cohortName": "lab", "resourceGroups": groups, **spec},
+    }
+
+
+def _with_gpus(queue: dict[str, Any], gpus: int) -> dict[str, Any]:
+    changed: dict[str, Any] = json.loads(json.dumps(queue))
+    changed["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = gpus
+    return changed
+
+
+def _fewer(stack: Stack) -> Stack:
+    """The stack with one GPU less for the first team that has several, and CPU and memory as before."""
+
+    def team(one: Team) -> Team:
+        nonlocal found
+        for pool, amount in one.allowance.quota.items():
+            if not found and (amount.gpus or 0) > 1:
+                found = True
+                less = Amount(gpus=Gpus((amount.gpus or 0) - 1))
+                quota = {**one.allowance.quota, pool: less}
+                return replace(one, allowance=replace(one.allowance, quota=quota))
+        return one
+
+    def department(one: Department) -> Department:
+        teams = tuple(team(each) for each in one.teams)
+        return replace(one, teams=teams, departments=tuple(department(each) for each in one.departments))
+
+    found = False
+    return replace(stack, departments=tuple(department(each) for each in stack.departments))
+
+
+@pytest.mark.parametrize("path", _STACKS, ids=lambda path: path.stem)
+def test_what_a_shipped_stack_renders_is_compared_as_the_stack(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = load(path)
+    head = _fewer(base)
+    assert main(["render", str(path), "--out", str(tmp_path / "base.yaml")]) == 0
+    folder = _write(tmp_path / "head", queues.objects(head))
+    assert _diff(capsys, tmp_path / "base.yaml", folder) == _expected(base, head)
+
+
+@pytest.mark.parametrize("case", _OF_QUEUES)
+def test_a_change_of_queues_has_the_report_of_the_stacks(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, head = banner_world.changed_stacks(case)
+    folders = _write(tmp_path / "base", queues.objects(base)), _write(tmp_path / "head", queues.objects(head))
+    assert _diff(capsys, *folders) == _expected(base, head)
+
+
+def test_other_objects_folders_lists_and_json_change_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = _write(tmp_path / "base", [_queue()])
+    plain = _diff(capsys, base, _write(tmp_path / "head", [_with_gpus(_queue(), 6)]))
+    assert "**`vision` -2 H100**" in plain
+    head = tmp_path / "other" / "head"
+    (head / "queues").mkdir(parents=True)
+    (head / "app.yaml").write_text("\n---\n".join([_SECRET] * 200))
+    listed = {"apiVersion": "v1", "kind": "List", "items": [_with_gpus(_queue(), 6)]}
+    (head / "queues" / "all.json").write_text(json.dumps(listed))
+    assert _diff(capsys, base, head) == plain
+
+
+def test_a_base_without_objects_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "`vision` +8 H100" in _diff(capsys, "none", _write(tmp_path / "head", [_queue()]))
+
+
+def test_fail_on_and_json_are_those_of_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, head = _write(tmp_path / "base", [_queue()]), _write(tmp_path / "head", [_with_gpus(_queue(), 6)])
+    arguments = ["diff", "--manifests", str(base), str(head), "--json", "--fail-on", "loss"]
+    assert main(arguments) == 1
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_a_field_that_is_not_understood_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = _write(tmp_path / "base", [_queue(newPolicy="Fast")])
+    report = _diff(capsys, base, _write(tmp_path / "head", [_queue(newPolicy="Slow")]))
+    assert "ClusterQueue vision: spec.newPolicy" in report
+    assert 'is not compared, and changes from "Fast" to "Slow".' in report
+    assert "is the same on both sides" in _diff(capsys, base, base)
+
+
+def test_resources_that_no_pool_counts_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def licences(count: int) -> dict[str, Any]:
+        queue = _queue()
+        flavors = [{"name": "site", "resources": [{"name": "example.com/seat", "nominalQuota": count}]}]
+        group = {"coveredResources": ["example.com/seat"], "flavors": flavors}
+        queue["spec"]["resourceGroups"].append(group)
+        return queue
+
+    base, head = _write(tmp_path / "base", [licences(4)]), _write(tmp_path / "head", [licences(2)])
+    assert "| `team vision: quota of example.com/seat in site` | `4` | `2` |" in _diff(capsys, base, head)
+
+
+def test_a_flavor_that_no_file_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "l4"}}
+    head = _write(tmp_path / "head", [_queue(), other])
+    assert "ResourceFlavor h100" in _diff(capsys, "none", head)
+
+
+def test_an_old_version_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = _write(tmp_path / "head", [_queue(), {**_queue("speech"), "apiVersion": "kueue.x-k8s.io/v1beta1"}])
+    line = (head / "objects.yaml").read_text().splitlines().index("---") + 2
+    message = _refused(capsys, "none", head)
+    assert f"objects.yaml:{line}: ClusterQueue speech is of kueue.x-k8s.io/v1beta1" in message
+    assert "Fix: write it as kueue.x-k8s.io/v1beta2" in message
+
+
+def test_an_object_that_is_there_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = _refused(capsys, "none", _write(tmp_path / "head", [_queue(), _queue()]))
+    assert "ClusterQueue vision is in " in message
+
+
+def test_a_template_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text("kind: ClusterQueue\nmetadata: {{ .Values.name }}: x\n")
+    message = _refused(capsys, "none", file)
+    assert "queue.yaml:2: is not YAML" in message
+    assert "helm template" in message
+
+
+def test_stacks_and_manifests_are_not_compared_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(_write(tmp_path / "head", [_queue()]))
+    assert main(["diff", "local", "--manifests", folder, folder]) == 2
+    assert "takes the place of stacks" in capsys.readouterr().err
+
+
+def test_the_base_install_is_enough(tmp_path: Path) -> None:
+    folder = _write(tmp_path / "head", [_queue()])
+    code = (
+        "import sys\n"
+        "for name in ('pulumi', 'aiohttp', 'msgspec', 'grpc', 'google', 'boto3'): sys.modules[name] = None\n"
+        "from muster.cli import main\n"
+        f"sys.exit(main(['diff', '--manifests', 'none', {str(folder)!r}]) "
+        f"or main(['render', {str(_STACKS[0])!r}]))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert "`vision` +8 H100" in found.stdout
