@@ -116,6 +116,7 @@ class Ground:
         kind = MERGE if method == "PATCH" else "application/json"
         answer = self.member.send(method, path, body, kind)
         self.steps.append({"step": step, "path": path, "body": body, "answer": answer.code})
+        print(f"{step} {path}: {answer.code}, {self.running()} on {self.reserved()}", flush=True)
 
     # The oracle
 
