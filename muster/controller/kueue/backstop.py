@@ -317,23 +317,19 @@ class Backstop:
     def _report(self, pod: LivePod, without: float) -> None:
         self._metrics.deleted_without_quota.inc()
         meta, owner = pod.metadata, _controller(pod.metadata)
-        about = (
-            (owner.api_version, owner.kind, owner.name, owner.uid)
-            if owner
-            else ("v1", "Pod", meta.name, meta.uid)
-        )
-        api_version, kind, name, uid = about
-        self._log.warning(
-            "deleted a pod without quota", pod=str(pod.key), uid=meta.uid, owner=f"{kind}/{name}"
-        )
+        about = Reference.to(LIVE_POD, pod)
+        if owner is not None:
+            about = Reference(owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid)
+        named = f"{about.kind} {about.name}"
+        self._log.warning("deleted a pod without quota", pod=str(pod.key), uid=meta.uid, owner=named)
         self._events.event(
-            Reference(api_version, kind, meta.namespace, name, uid),
+            about,
             "Warning",
             reason="PodWithoutQuota",
             action="Delete",
             note=f"deleted Pod {meta.name}: it had devices and no Workload with quota for {without:.0f} "
-            f"seconds. Fix: submit work with the label of a queue, and delete {kind} {name} where its "
-            "controller makes the pod again",
+            f"seconds. Fix: submit work with the label of a queue, and delete {named} where its controller "
+            "makes the pod again",
         )
 
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from muster.components import gang_authority
 from muster.local import envtest
-from muster.local.envtest import path_of
 from muster.model import names
 from tests.integration.accounts import attack
 from tests.integration.kueue_api.objects import apply
@@ -79,10 +78,11 @@ def _running(world: World) -> Iterator[None]:
         try:
             yield
         finally:
-            for item in made:
-                world.delete(path_of(item))
-            _patch(world, f"{CLUSTERS}/finalizer", {"metadata": {"finalizers": None}})
-            for path in PATHS.values():
+            # Also the cluster without an owner, and what KubeRay keeps by a finalizer.
+            for path in (PATHS["RayJob"], CLUSTERS, JOBS):
+                for item in world.items(path):
+                    world.delete(f"{path}/{item['metadata']['name']}")
+                    _patch(world, f"{path}/{item['metadata']['name']}", {"metadata": {"finalizers": None}})
                 world.wait_until_empty(path)
 
 

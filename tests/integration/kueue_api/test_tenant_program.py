@@ -116,6 +116,7 @@ class Ground:
         kind = MERGE if method == "PATCH" else "application/json"
         answer = self.member.send(method, path, body, kind)
         self.steps.append({"step": step, "path": path, "body": body, "answer": answer.code})
+        print(f"{step} {path}: {answer.code}, {self.running()} on {self.reserved()}", flush=True)
 
     # The oracle
 
@@ -316,12 +317,15 @@ def _ground(folder: Path) -> Iterator[Ground]:
             world.kueue,
             held.enter_context(envtest.controllers(world.plane, world.programs, ("job-controller",))),
             held.enter_context(world.kuberay()),
-            held.enter_context(
-                world.manager(*([] if "backstop" in WITHOUT else ["--delete-without-quota=120"]))
-            ),
+            # Its pools are always there: no check of ours is, that the start could wait for.
+            held.enter_context(world.manager(*_flags(), wait=False)),
         ]
         held.enter_context(_kubelet(world))
         yield Ground(world, account(world.plane, TEAM, names.MEMBER_ACCOUNT), processes)
+
+
+def _flags() -> list[str]:
+    return [] if "backstop" in WITHOUT else ["--delete-without-quota=120"]
 
 
 def _begin(world: World, stack: Stack) -> None:
