@@ -1,13 +1,15 @@
 """What autoscalers say about pods that wait for a node, in the words of a gang's check.
 
-Reads the Events about placeholders and, where Karpenter has begun to make a node, about its NodeClaim. Events
-decide nothing: without them a gang waits in the same way and does not say why. The gravest word is kept while
-its Event exists, so that a text does not change with every try of the autoscaler.
+Reads the Events about placeholders and, where Karpenter has begun to make a node, about its NodeClaim. Of all
+words two decide: a gang that keeps nodes and gets no further one fails soon, unless "nodes are booting", and
+one without a node if its pool is "out of stock" (deadlines.py). Without Events a gang does not say why. The
+gravest word is kept while its Event exists, so that a text does not change with every try of the autoscaler.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import field
@@ -32,8 +34,16 @@ class Said(Object, frozen=True):
     involved_object: Subject = field(default_factory=Subject)
     reason: str = ""
     message: str = ""
+    event_time: datetime | None = None
+    last_timestamp: datetime | None = None
+    """When it was repeated last, where it was."""
+
+    @property
+    def at(self) -> datetime:
+        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp or _LONG_AGO
 
 
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _TITLES: Final = ("events of placeholders", "events of nodeclaims")
 EVENTS, CLAIM_EVENTS = (
     Resource("", "v1", "events", "Event", True, Said, annotation_prefixes=(), title=title)
@@ -69,6 +79,13 @@ _RULES: Final = tuple(
 NodePools do not fit: such a text is no proof that the pool's machines are too small."""
 
 
+def _since_booting(about_pod: Sequence[Said]) -> Iterator[Said]:
+    booting = _RULES[-1][0]
+    moments = (said.at for said in about_pod if booting.search(f"{said.reason}: {said.message}"))
+    since = max(moments, default=_LONG_AGO)
+    return (said for said in about_pod if said.at >= since)
+
+
 def subject_of(said: Said) -> list[str]:
     return [said.involved_object.name]
 
@@ -81,8 +98,10 @@ class AutoscalerWords:
     claims: Informer[Said]
 
     def why(self, waiting: Iterable[Placeholder]) -> str:
-        """Why these have no node; empty where nothing is known."""
-        found = [said for pod in waiting for said in self._about(pod)]
+        """Why these have no node; empty where nothing is known. What was said of a pod before its node began
+        to boot is over, although its Event is kept for an hour.
+        """
+        found = [said for pod in waiting for said in _since_booting([*self._about(pod)])]
         for pattern, words in _RULES:
             if any(pattern.search(f"{said.reason}: {said.message}") for said in found):
                 return words

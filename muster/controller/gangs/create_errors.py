@@ -1,8 +1,9 @@
 """Errors of the API server when an object of a gang is created.
 
 A rejection ends the attempt: the same object would be rejected again while the gang holds quota without
-progress. reasons.py decides whether a later attempt may succeed. Answers that are no rejection (429, 5xx, no
-answer, what startup.py recognises) are left to the work queue's backoff.
+progress, and its user would not read why. reasons.py decides whether a later attempt may succeed. Answers
+that are no rejection (429, no answer, for a while what startup.py recognises) are left to the work queue's
+backoff.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Final
 
 from muster.controller.gangs.assembly import AttemptFailed, Unsatisfiable
 from muster.controller.gangs.reasons import Outcome, classify_rejection
-from muster.controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid
+from muster.controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, ServerError
 
 _WEBHOOK: Final = re.compile(r'admission webhook ".*" denied|failed calling webhook')
 """Of k8s.io/apiserver 0.36, pkg/admission/plugin/webhook/errors and pkg/util/webhook: with whatever code the
@@ -19,8 +20,10 @@ webhook has chosen, and 500 where it cannot be reached and may not be left out.
 
 
 def is_rejection(error: ApiError) -> bool:
-    """Whether the object was rejected, or a webhook that has to judge it cannot be reached."""
-    judged = isinstance(error, BadRequest | Forbidden | Invalid)
+    """Whether the object was rejected, or cannot be judged or kept: its namespace or its kind is gone, a
+    webhook cannot be reached, the server fails.
+    """
+    judged = isinstance(error, BadRequest | Forbidden | Invalid | NotFound | ServerError)
     return judged or _WEBHOOK.search(error.status.message) is not None
 
 

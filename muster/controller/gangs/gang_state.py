@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from muster.controller.gangs.autoscaler_words import OUT_OF_STOCK
 from muster.controller.gangs.metrics import OTHER, GangMetrics, GangState, reason_of, slug
 from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key
@@ -105,8 +107,9 @@ class GangObserver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestObserver:
-    """`changed` listens to a cache of requests. `counts`: whether this process leads and the cache has been
-    read, for what the first list contains existed before. `flavor`: what the policy says of a pool.
+    """`changed` listens to a cache of requests, which tells of placeholder sets too. `counts`: whether this
+    process leads and the cache has been read, for what the first list contains existed before. `flavor`: what
+    the policy says of a pool.
     """
 
     metrics: GangMetrics
@@ -124,7 +127,8 @@ class RequestObserver:
     def _observe(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
         if after is None:
             if before is not None and not _is_settled(before):
-                self._count(before, "withdrawn")
+                is_sold_out = isinstance(before, PlaceholderSet) and before.waits_for == OUT_OF_STOCK
+                self._count(before, slug(OUT_OF_STOCK) if is_sold_out else "withdrawn")
             return
         if before is None:
             self._count(after, "asked")

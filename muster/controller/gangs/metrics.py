@@ -94,6 +94,7 @@ class GangMetrics:
             "`provisionTimeout_passed`, ...; "
             "where the API server did not create a request: `denied_by_a_policy`, "
             "`namespace_quota_exhausted`, `creation_forbidden`, `name_taken`, "
+            "`namespace_or_kind_missing`, `API_server_in_trouble`, "
             "`changed_by_a_webhook`",
             ["reason"],
             registry=registry,

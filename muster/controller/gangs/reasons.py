@@ -89,6 +89,8 @@ RULES: Final = (
     _rule(ON_CREATE, r"^(Invalid|BadRequest)$", Outcome.REFUSE, "request refused"),
     _rule(ON_CREATE, r"exceeded quota", Outcome.RETRY, "namespace quota exhausted"),
     _rule(ON_CREATE, r"^NameTaken$", Outcome.RETRY, "name taken"),
+    _rule(ON_CREATE, r"^NotFound$", Outcome.RETRY, "namespace or kind missing"),
+    _rule(ON_CREATE, r"^ServerError$", Outcome.RETRY, "API server in trouble"),
     _rule(ON_CREATE, r"", Outcome.RETRY, "creation forbidden"),
 )
 

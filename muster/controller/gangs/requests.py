@@ -7,7 +7,6 @@ rejections, create_errors.py the others.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -62,7 +61,7 @@ class Requests:
         client: Client,
         *,
         caches: Mapping[Resource[Any], Informer[Any]],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
     ) -> None:
         self._client, self._caches = client, caches
         self._startup = Startup(clock)
@@ -179,7 +178,7 @@ class Requests:
             return found
         except ApiError as error:
             message = error.status.message or "no reason given"
-            if not is_rejection(error) or self._startup.may_explain(key.name, message):
+            if not is_rejection(error) or self._startup.may_explain(key.name, error):
                 raise
             raise CreateRejected(
                 resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=message

@@ -3,13 +3,16 @@
 A server that answers before it has read its roles forbids every request; one that has not read its admission
 plugins or quotas denies every create; so does one whose webhooks have no ready pod. Most load balancers keep
 clients away until the server is ready, but a Service with a single server behind it, or an early connection,
-does not. Such an answer is retried for a while before it counts as a rejection of the object. Not responsible
-for what follows a rejection (create_errors.py) or for the retry delay (the work queue's backoff).
+does not. So does a server in trouble, or one on which an `up` is about to make a namespace. Such an answer is
+retried for a while before it counts as a rejection of the object. Not responsible for what follows a
+rejection (create_errors.py) or for the retry delay (the work queue's backoff).
 """
 
 import re
 from collections.abc import Callable
 from typing import Final
+
+from muster.controller.kube.errors import ApiError, NotFound, ServerError
 
 _WORDS: Final = re.compile(
     r"cannot create resource|not yet ready to handle request|status unknown for quota|failed calling webhook"
@@ -36,11 +39,12 @@ class Startup:
         self._clock = clock
         self._since: dict[str, float] = {}
 
-    def may_explain(self, name: str, message: str) -> bool:
+    def may_explain(self, name: str, error: ApiError) -> bool:
         """Whether this denial of the object `name` may be the server's and not the object's. The names of
         objects carry their attempt, so that none is denied again long after it was denied first.
         """
-        if not _WORDS.search(message):
+        is_trouble = isinstance(error, NotFound | ServerError)
+        if not (is_trouble or _WORDS.search(error.status.message)):
             return False
         now = self._clock()
         self._forget(before=now - _REMEMBERED)

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
+from msgspec.structs import replace
+
 from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
+from muster.controller.gangs.identity import request_of_template
 from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.objects import (
     Belonging,
@@ -19,6 +22,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import PlaceholderSet, has_changed, sets_of
+from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.kube.resource import Key, T
 from muster.controller.runtime.informer import Informer
@@ -36,6 +40,11 @@ class GangView(ABC, Generic[T]):
     nodes: Informer[Node]
     words: AutoscalerWords | None = None
     usage: NodeUsage[Any] = field(init=False)
+    _told: dict[str, PlaceholderSet] = field(init=False, default_factory=dict)
+    """By name: the placeholder sets that listeners to requests have been told of."""
+
+    def __post_init__(self) -> None:
+        self.templates.store.listen(self._template_changed)
 
     @property
     @abstractmethod
@@ -68,13 +77,31 @@ class GangView(ABC, Generic[T]):
     def placeholder_sets(
         self, templates: Iterable[PodTemplate], placeholders: Iterable[Placeholder]
     ) -> Iterator[PlaceholderSet]:
-        return sets_of(
+        for found in sets_of(
             templates,
             placeholders,
             node=lambda name: self.nodes.get(Key("", name)),
             why=self.words.why if self.words else lambda _: "",
             used=self._used_on,
-        )
+        ):
+            self._tell(found)
+            yield found
+
+    def _tell(self, found: PlaceholderSet) -> None:
+        """Metrics count sets as they count requests. What is told names no owner: it reconciles nobody."""
+        name, before = found.metadata.name, self._told.get(found.metadata.name)
+        if before is None or before.status != found.status:
+            pool = {POOL: found.metadata.annotations.get(POOL, "")}
+            self._told[name] = PlaceholderSet(
+                metadata=replace(found.metadata, labels={}, annotations=pool), status=found.status
+            )
+            self.requests.store.tell(before, self._told[name])
+
+    def _template_changed(self, before: PodTemplate | None, after: PodTemplate | None) -> None:
+        if before is not None and after is None:
+            gone = self._told.pop(request_of_template(before.metadata.name), None)
+            if gone is not None:
+                self.requests.store.tell(gone, None)
 
     def _used_on(self, node: str) -> Amounts:
         """What all pods on it take; nothing where one of them cannot be read."""

@@ -56,6 +56,7 @@ class View(GangView[RayCluster]):
     gathering: Gathering = field(init=False)
 
     def __post_init__(self) -> None:
+        GangView.__post_init__(self)
         self.usage = NodeUsage(self.pods)
         self.gathering = Gathering(
             clusters=self.clusters,

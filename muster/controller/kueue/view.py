@@ -76,6 +76,7 @@ class View(GangView[Workload]):
     competing_gangs: CompetingGangs = field(init=False)
 
     def __post_init__(self) -> None:
+        GangView.__post_init__(self)
         self.usage = NodeUsage(self.pods)
         words = (self.words.pods, self.words.claims) if self.words else ()
         self.known = KnownSnapshots(

@@ -103,7 +103,8 @@ class EventRecorder:
         self._client, self._reporter, self._instance = client, reporter, instance
         self._wall_clock = wall_clock
         self._fate = metrics.events
-        self._waiting: deque[_News] = deque()
+        self._waiting: dict[Kind, deque[_News]] = {"Warning": deque(), "Normal": deque()}
+        """Warnings are written first, and dropped last."""
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -117,18 +118,21 @@ class EventRecorder:
         KiB.
         """
         note = note.encode()[:NOTE_BYTES].decode(errors="ignore")
-        if len(self._waiting) >= WAITING:
+        warnings, normals = self._waiting.values()
+        if len(warnings) + len(normals) >= WAITING:
             self._fate.labels("dropped").inc()
-            return
-        self._waiting.append(_News(about, kind, reason[:128], action[:128], note))
+            if kind == "Normal" or not normals:
+                return
+            normals.popleft()
+        self._waiting[kind].append(_News(about, kind, reason[:128], action[:128], note))
         self._idle.clear()
         self._wake.set()
 
     async def run(self) -> None:
         """Write what is recorded, forever."""
         while True:
-            while self._waiting:
-                await self._write(self._waiting.popleft())
+            while waiting := next((each for each in self._waiting.values() if each), None):
+                await self._write(waiting.popleft())
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
@@ -143,6 +147,7 @@ class EventRecorder:
         if not self._may_write(news):
             self._fate.labels("dropped").inc()
             return
+        await self._await_turn()
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await self._repeat_or_create(news)
@@ -165,11 +170,16 @@ class EventRecorder:
         self._objects.move_to_end(news.about.uid)
         if len(self._objects) > SERIES:
             self._objects.popitem(last=False)
+        return bucket.take(now=now, burst=OBJECT_BURST, refill=OBJECT_REFILL)
+
+    async def _await_turn(self) -> None:
+        """Within the rate of the process. What waits meanwhile is bounded: gangs that fail together all get
+        their Event, which may be the only place that says why.
+        """
         if self._process is None:
-            self._process = _Bucket(PROCESS_BURST, now)
-        return bucket.take(now=now, burst=OBJECT_BURST, refill=OBJECT_REFILL) and self._process.take(
-            now=now, burst=PROCESS_BURST, refill=PROCESS_REFILL
-        )
+            self._process = _Bucket(PROCESS_BURST, self._now())
+        while not self._process.take(now=self._now(), burst=PROCESS_BURST, refill=PROCESS_REFILL):
+            await asyncio.sleep(1 / PROCESS_REFILL)
 
     async def _repeat_or_create(self, news: _News) -> None:
         series = self._series.get(news)

@@ -94,6 +94,10 @@ class Store(Generic[T]):
     def listen(self, listener: Listener[T]) -> None:
         self._listeners.append(listener)
 
+    def tell(self, before: T | None, after: T | None) -> None:
+        """Let the listeners know of an object that is computed: no API server keeps it, no index has it."""
+        self._notify(before, after)
+
     def known(self, obj: T) -> T:
         held = self._objects.get(obj.key)
         if held is None or held.metadata.resource_version != obj.metadata.resource_version:
