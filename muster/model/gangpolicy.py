@@ -110,6 +110,9 @@ class FlavorPolicy:
         False, "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs."
     )
     gpu_memory: int = declared(0, "MiB of one GPU; 0: not known.")
+    mig_profile: str = declared(
+        "", "MIG profile of its GPUs, whose slices count as GPUs.", sparse=True, maxLength=63
+    )
     slice_nodes: int = declared(
         1, "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", sparse=True
     )

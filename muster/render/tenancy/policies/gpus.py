@@ -12,9 +12,10 @@ from muster.render.tenancy.policies.who import quoted
 # Whole GPUs, MIG slices and shared ones of a vendor; all of Neuron's units; TPUs.
 _VENDORS: Final = ("nvidia.com/", "amd.com/", "aws.amazon.com/neuron")
 _TPU: Final = names.TPU_RESOURCE
-_PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+"""Annotations by which pods ask KAI for a part of a GPU."""
 
-WAYS: Final = f"resources of {', '.join(_VENDORS)}, {_TPU}, resourceClaims, annotations {', '.join(_PARTS)}"
+WAYS: Final = f"resources of {', '.join(_VENDORS)}, {_TPU}, resourceClaims, annotations {', '.join(PARTS)}"
 
 
 def asked(of: str) -> str:
@@ -29,7 +30,7 @@ def asked(of: str) -> str:
         f"{is_vendors} || name == '{_TPU}')))"
     )
     claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
-    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(_PARTS)})"
+    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(PARTS)})"
     return f"{resources} || {claim} || {part}"
 
 
