@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.retry import REFUSED, TRIES
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.ledger import Ledger
-from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
 from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
