@@ -136,7 +136,7 @@ def test_a_topology_of_kai_that_the_stack_lacks_is_refused() -> None:
     body = of_queue(ray_job(pod(8)), "vision-h100", **asked)
     assert "kai.scheduler/topology: racks" in refusals(judged(body, "gke", "kai"))
     levels = [{"nodeLabel": "example.com/rack", "alias": "rack"}]
-    known = judged(body, "gke", "kai", kai={"topologies": {"racks": levels}})
+    known = judged(body, "gke", "kai", kai={"topologies": {"racks": {"levels": levels}}})
     assert "topology" not in refusals(known)
 
 

@@ -15,6 +15,7 @@ from muster.render.tenancy.policies.fabrics import fabrics
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
 from muster.render.tenancy.policies.kai_valid import kai_sharing, kai_waiting
+from muster.render.tenancy.policies.node_labels import node_labels
 from muster.render.tenancy.policies.owners import owners
 from muster.render.tenancy.policies.pod_security import pod_security
 from muster.render.tenancy.policies.pod_valid import pod_valid
@@ -46,6 +47,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     if stack.gang_admission.mode is GangMode.MUSTER:
         never = (reviews(stack), pod_valid(), topologies(stack))
         found += [(policy, TenancyMode.ENFORCE) for policy in never]
+        found.append((node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
             found.append((queues(), TenancyMode.ENFORCE))
     if stack.is_gated:
