@@ -2,9 +2,11 @@
 
     manifests.py  files -> objects              policies.py  CEL of the policies, by Google's runtime
     admission.py  one object -> what admission fills in, warns of and refuses
+    definitions.py  names and types of fields, by the pinned definitions
+    kubectl_yaml.py  YAML as kubectl reads it      fixes.py  what --fix writes
     demands.py    what an object asks for, and which pools could give it
     report.py     the result as text and as JSON
 
 The rules are those of the cluster: the rendered ValidatingAdmissionPolicies and the functions of the
-webhooks. Not evaluated are the schemas of the definitions, and quotas of objects.
+webhooks. Not evaluated are quotas of objects.
 """

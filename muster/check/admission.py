@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
-from muster.check.definitions import field_faults, kind_fault
+from muster.check.definitions import corrected, field_faults, kind_fault
+from muster.check.fixes import fix
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
@@ -141,9 +142,11 @@ class Admission:
 
     def fixed(self, body: Json) -> Json:
         """The object with what an author may leave out: its namespace, and all that admission fills in, also
-        in the jobs of a CronJob, in which admission fills nothing in. A namespace that it names stays.
+        in the jobs of a CronJob, in which admission fills nothing in; and with what has one right answer
+        alone. A namespace that it names stays.
         """
-        found = copy.deepcopy(body)
+        found = corrected(body)
+        fix(found, self.stack)
         namespace = found["metadata"].get("namespace") or self.namespaces[0]
         found["metadata"]["namespace"] = namespace
         if found["kind"] == "CronJob":

@@ -6,6 +6,7 @@ fields are the policies'.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,38 @@ def kind_fault(body: Json) -> str:
     if nearest is None or not _is_slip(kind, nearest):
         return ""
     return f"there is no kind {kind}; write kind: {nearest}"
+
+
+def corrected(body: Json) -> Json:
+    """A copy with what has one right spelling alone: a kind, a field of other case, a number that is text."""
+    version, kind = body["apiVersion"], body["kind"]
+    known = [name.split(" ") for name in _data()["kinds"]]
+    slips = [name for _, name in known if kind != name and _is_slip(kind, name)]
+    kind = slips[0] if slips and kind not in {name for _, name in known} else kind
+    served = [each for each, name in known if name == kind]
+    is_ours = version.rpartition("/")[0] in {each.rpartition("/")[0] for each in served}
+    found = {**body, "kind": kind, "apiVersion": served[0] if is_ours and version not in served else version}
+    schema = _data()["kinds"].get(f"{found['apiVersion']} {kind}")
+    written: Json = copy.deepcopy(found)
+    return _spelled(written, schema) if schema else written
+
+
+def _spelled(value: Any, schema: Json) -> Any:
+    schema = _data()["parts"][schema["$ref"]] if "$ref" in schema else schema
+    if isinstance(value, float) and schema.get("type") == "int-or-string":
+        return repr(value)
+    if isinstance(value, list):
+        return [_spelled(each, schema.get("items", {})) for each in value]
+    if not isinstance(value, dict):
+        return value
+    fields, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+    lower = {name.lower(): name for name in fields}
+    found = {}
+    for name, each in value.items():
+        right = name if name in fields else lower.get(name.lower(), name)
+        right = name if right in value else right  # Both are there: which counts is its author's to say.
+        found[right] = _spelled(each, fields.get(right, others))
+    return found
 
 
 def field_faults(body: Json) -> Iterator[str]:

@@ -199,6 +199,8 @@ def _reasons(
         yield f"its node selector names pool {pod_set.pool}"
     elif not pod_set.nodes.leaves(flavor, policy):
         yield f"it selects nodes with {pod_set.nodes.misses([flavor], policy)}"
+    if queue is not None and queue.pool not in ("", flavor.name):
+        yield f"queue {queue.name} is of pool {queue.pool}"
     for resource, noun in names.DEVICES.items():
         if pod_set.amounts.get(resource) and not flavor.node.get(resource):
             yield f"no node of it has {'an' if noun[0] in 'A' else 'a'} {noun}"

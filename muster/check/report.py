@@ -16,7 +16,6 @@ from muster.model.pods import Amounts, describe, figure
 from muster.model.queuetree import ANY_POOL
 
 NOT_CHECKED: Final = (
-    "the fields' names and types, which the API server compares with the definitions",
     "what Kueue's and the cloud's own webhooks refuse",
     "how many objects the namespace may hold, and what runs or waits there now",
 )

@@ -106,6 +106,9 @@ class FlavorPolicy:
         "Kueue assigns it only to pods that tolerate the taint of GPUs or TPUs.", False
     )
     gpu_memory: int = declared("MiB of one GPU; 0: not known.", 0)
+    mig_profile: str = declared(
+        "MIG profile of its GPUs, whose slices count as GPUs.", "", is_sparse=True, maxLength=63
+    )
     slice_nodes: int = declared(
         "Nodes of one TPU slice, which the cloud makes together; a gang takes all of them.", 1, is_sparse=True
     )

@@ -6,6 +6,7 @@ pkg/scheduler/flavorassigner (flavorSelector), read 2026-11-27.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from muster.model import gpu_operator, names
@@ -26,6 +27,15 @@ GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
 KARPENTER_NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
+KARPENTER_CAPACITY_LABEL: Final = "karpenter.sh/capacity-type"
+KARPENTER_CAPACITY: Final[Mapping[Capacity, str]] = MappingProxyType(
+    {
+        Capacity.ON_DEMAND: "on-demand",
+        Capacity.SPOT: "spot",
+        Capacity.RESERVATION: "reserved",
+        Capacity.CAPACITY_BLOCK: "reserved",
+    }
+)
 # What a cloud's own labels begin with. No node of another cloud has one, unless the stack writes it.
 _GOOGLES: Final = "cloud.google.com/"
 _AMAZONS: Final = ("karpenter.sh/", "karpenter.k8s.aws/", "eks.amazonaws.com/", "k8s.amazonaws.com/")
@@ -121,6 +131,8 @@ def cloud_labels(pool: Pool, stack: Stack) -> dict[str, str]:
                 found[names.EKS_GPU_LABEL] = pool.accelerator.name
             if not cluster.answers_requests:
                 found[KARPENTER_NODE_POOL_LABEL] = pool.name
+                if not pool.fallback and pool.capacity in KARPENTER_CAPACITY:
+                    found[KARPENTER_CAPACITY_LABEL] = KARPENTER_CAPACITY[pool.capacity]
         case _:
             return {}
     zones = [zones_of(each, stack) for each in stack.pools]

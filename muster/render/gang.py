@@ -19,6 +19,7 @@ from muster.model.gangpolicy import (
 from muster.model.kueue import Effect, Operator
 from muster.model.node_labels import compared_labels, flavor_labels, zones_of
 from muster.model.pools import Capacity, Pool
+from muster.model.sharing import Sharing
 from muster.model.stack import Scheduler, Stack
 from muster.render.manifest import Manifest
 
@@ -63,6 +64,7 @@ def gang_policy(stack: Stack) -> GangPolicy:
                     key: value for key, value in labels[pool.name].items() if key != names.POOL_LABEL
                 },
                 zones=zones_of(pool, stack),
+                mig_profile=pool.sharing.profile or "" if pool.sharing.kind is Sharing.MIG else "",
             )
             for pool in stack.pools
         ),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
-from muster.model.node_labels import node_labels
+from muster.model.node_labels import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL, node_labels
 from muster.model.nodes import LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
@@ -23,12 +23,6 @@ from muster.render.user_data import user_data
 
 _NODE_POOL: Final = "karpenter.sh/v1"
 _CLASSES: Final = {False: ("karpenter.k8s.aws", "EC2NodeClass"), True: ("eks.amazonaws.com", "NodeClass")}
-_CAPACITY: Final = {
-    Capacity.ON_DEMAND: "on-demand",
-    Capacity.SPOT: "spot",
-    Capacity.RESERVATION: "reserved",
-    Capacity.CAPACITY_BLOCK: "reserved",
-}
 # https://karpenter.sh/docs/tasks/odcrs/. Auto Mode's page on reservations names no such label, and the class
 # of a pool selects one reservation alone.
 _RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
@@ -74,7 +68,9 @@ def node_pool(pool: Pool, cluster: EksCluster) -> Manifest:
         _in("kubernetes.io/os", "linux"),
         _in("node.kubernetes.io/instance-type", pool.machine.name),
         _in("topology.kubernetes.io/zone", *(pool.zones or cluster.zones)),
-        _in("karpenter.sh/capacity-type", *(_CAPACITY[each] for each in (pool.capacity, *pool.fallback))),
+        _in(
+            KARPENTER_CAPACITY_LABEL, *(KARPENTER_CAPACITY[each] for each in (pool.capacity, *pool.fallback))
+        ),
     ]
     # Only reserved nodes have the label, so it would rule out all others.
     if pool.capacity.is_reserved and not pool.fallback and not cluster.is_auto:

@@ -11,15 +11,20 @@ from typing import Final
 
 from muster.controller.kueue.jobs import JobPodSet
 from muster.controller.kueue.limits import Pools
-from muster.model.names import DEVICE_RESOURCES, POOL_LABEL
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import DEVICE_RESOURCES, GPU_RESOURCE, POOL_LABEL
 from muster.model.pods import Amounts, add, describe
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree
 
 _NONE: Final = Fraction(0)
+# Resources that NVIDIA's device plugin gives to slices of a GPU with its strategy `mixed`.
+_SLICE: Final = "nvidia.com/mig-"
 _GROUP = Mapping[str, Amounts]
 
 
-def uncovered(job_pod_sets: Iterable[JobPodSet], queue: Queue, tree: QueueTree) -> Iterator[str]:
+def uncovered(
+    job_pod_sets: Iterable[JobPodSet], queue: Queue, tree: QueueTree, policy: GangPolicy | None = None
+) -> Iterator[str]:
     """Resources that the queue has no quota of: Kueue assigns such a PodSet no flavor, and waits
     (pkg/scheduler/flavorassigner of 0.19.2, `unavailable in ClusterQueue`). KAI leaves them to the nodes.
     """
@@ -34,9 +39,26 @@ def uncovered(job_pod_sets: Iterable[JobPodSet], queue: Queue, tree: QueueTree) 
     for resource, pod_sets in missing.items():
         yield (
             f"{', '.join(pod_sets)} asks for {resource}, of which queue {queue.name} has no quota (it has "
-            f"{', '.join(covered)}), so it would wait forever; remove {resource} from the requests and "
-            "limits of its containers, or have a quota of it added for the team"
+            f"{', '.join(covered)}), so it would wait forever; {_instead(resource, queue, policy)}"
         )
+
+
+def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
+    """What to ask for. Slices of GPUs count as GPUs in the pools that have them."""
+    if resource.startswith(_SLICE):
+        profile = resource.removeprefix(_SLICE)
+        cut = [each for each in policy.flavors if each.mig_profile] if policy else []
+        fitting = [each.name for each in cut if each.mig_profile == profile and each.name in queue.groups[0]]
+        if fitting:
+            return f"ask for {GPU_RESOURCE} of pool {' or '.join(fitting)} ({POOL_LABEL}: {fitting[0]})"
+        sizes = ", ".join(f"{each.name}: {each.mig_profile}" for each in cut)
+        return (
+            f"no pool of the queue has slices {profile} ({sizes or 'there are none'}); ask for {GPU_RESOURCE}"
+        )
+    return (
+        f"remove {resource} from the requests and limits of its containers, or have a quota of it added for "
+        "the team"
+    )
 
 
 def over_quota(job_pod_sets: Sequence[JobPodSet], queue: Queue, pools: Pools | None) -> Iterator[str]:

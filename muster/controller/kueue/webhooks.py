@@ -87,7 +87,7 @@ class Reviews:
             yield from _by_pools(listed, Pools(policy=policy, queue=queue))
         if queue is not None:
             pools = None if policy is None else Pools(policy=policy, queue=queue)
-            yield from queue_limits.uncovered(listed, queue, tree)
+            yield from queue_limits.uncovered(listed, queue, tree, policy)
             yield from queue_limits.over_quota(listed, queue, pools)
 
 

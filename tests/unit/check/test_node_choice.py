@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.render import kueue
-from tests.unit.check.stacks import fitting, job, judged, pod, ray_job, refusals, stack_text
+from tests.unit.check.stacks import fitting, job, judged, pod, ray_job, refusals, stack_text, warnings
 from tests.unit.model.model_stacks import parsed
 
 GKE_GPU = "cloud.google.com/gke-accelerator"
@@ -77,6 +77,34 @@ def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
     found = judged(ray_job(pod(8), head=pinned), "eks")
     assert "head does not tolerate the taint nvidia.com/gpu" in refusals(found)
     assert TYPE in refusals(found)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key", "is_warned"),
+    [
+        ("gke", "nvidia.com/gpu.product", True),
+        ("gke", "cloud.google.com/gke-flex-start", True),
+        ("gke", "example.com/rack", False),
+        ("gke", GKE_GPU, False),
+        ("eks", "eks.amazonaws.com/nodegroup", True),
+    ],
+)
+def test_a_label_that_no_queue_compares_is_warned_of(cloud: str, key: str, is_warned: bool) -> None:
+    value = "nvidia-l4" if key == GKE_GPU else "x"
+    found = judged(job(pod(1, nodeSelector={key: value})), cloud)
+    assert found.answer.is_admitted, refusals(found)
+    assert (key in warnings(found)) is is_warned
+    named = judged(job(pod(1, nodeSelector={key: value, "muster.dev/pool": "l4"})), cloud)
+    assert key not in warnings(named)
+
+
+def test_karpenters_capacity_type_is_compared() -> None:
+    l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
+    h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
+    cpu = {"machine": "m6i.4xlarge", "maxNodes": 20}
+    more = {"cluster": {"autoscaler": "karpenter"}, "pools": {"cpu": cpu, "l4": l4, "h100": h100}}
+    found = judged(job(pod(1, nodeSelector={"karpenter.sh/capacity-type": "spot"})), "eks", **more)
+    assert fitting(found, "main") == {"l4"}
 
 
 MIG = {

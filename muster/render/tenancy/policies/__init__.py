@@ -14,6 +14,8 @@ from muster.render.tenancy.policies.ending import ending
 from muster.render.tenancy.policies.fabrics import fabrics
 from muster.render.tenancy.policies.finished import finished
 from muster.render.tenancy.policies.growth import growth
+from muster.render.tenancy.policies.kai_valid import kai_sharing, kai_waiting
+from muster.render.tenancy.policies.node_labels import node_labels
 from muster.render.tenancy.policies.owners import owners
 from muster.render.tenancy.policies.pod_security import pod_security
 from muster.render.tenancy.policies.pod_valid import pod_valid
@@ -30,6 +32,7 @@ from muster.render.tenancy.policies.scalers import scalers
 from muster.render.tenancy.policies.services import ray_services, services
 from muster.render.tenancy.policies.sizes import sizes
 from muster.render.tenancy.policies.templates import templates
+from muster.render.tenancy.policies.topologies import topologies
 from muster.render.tenancy.policies.work import work
 
 
@@ -42,9 +45,14 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        found += [(reviews(stack), TenancyMode.ENFORCE), (pod_valid(), TenancyMode.ENFORCE)]
+        never = (reviews(stack), pod_valid(), topologies(stack))
+        found += [(policy, TenancyMode.ENFORCE) for policy in never]
+        found.append((node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
             found.append((queues(), TenancyMode.ENFORCE))
+    if stack.is_gated:
+        found.append((kai_waiting(), TenancyMode.WARN))
+        found += [] if stack.kai.gpu_sharing else [(kai_sharing(), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.
         found.append((pod_security(stack), TenancyMode.ENFORCE))

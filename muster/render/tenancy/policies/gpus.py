@@ -9,10 +9,11 @@ from muster.model import names
 from muster.model.stack import Stack
 from muster.render.tenancy.policies.who import quoted
 
-_PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+"""Annotations by which pods ask KAI for a part of a GPU."""
 
 WAYS: Final = (
-    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, annotations {', '.join(_PARTS)}"
+    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, annotations {', '.join(PARTS)}"
 )
 
 
@@ -27,7 +28,7 @@ def asked(of: str) -> str:
         f"amounts.hasValue() && amounts.value().exists(name, {is_device})))"
     )
     claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
-    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(_PARTS)})"
+    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(PARTS)})"
     return f"{resources} || {claim} || {part}"
 
 

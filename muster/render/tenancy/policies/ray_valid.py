@@ -259,7 +259,7 @@ def _of_service(when: str, of: str) -> list[str]:
     found = [
         (
             f"variables.cluster{when}.?headGroupSpec.?headService.?metadata.?name.orValue('') != ''",
-            "'remove metadata.name of spec.rayClusterConfig.headGroupSpec.headService'",
+            "'remove spec.rayClusterConfig.headGroupSpec.headService.metadata.name'",
         ),
         (
             f"{timeout} != '' && !({timeout}.matches('{_DURATION}') && {timeout}.matches('{_NOT_ZERO}'))",

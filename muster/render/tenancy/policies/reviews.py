@@ -170,11 +170,15 @@ def _pod_sets(when: str) -> list[str]:
         f"{before}.filter(other, other == name).size() < 2)"
     )
     strategy = f"variables.cluster{when}.?upgradeStrategy.?type.orValue('')"
+    is_idle = "group.?suspend.orValue(false) && group.?replicas.orValue(1) > 0"
+    idle = f"variables.groups{when}.filter(group, {is_idle})"
     return [
         fault(
             f"request.resource.resource != 'rayclusters' && {strategy} != ''",
             f"variables.clusterPath + '.upgradeStrategy {ray_upgrades.WITHIN_MESSAGE}'",
         ),
+        f"{idle}.map(group, 'group ' + group.?groupName.orValue('') + ' is suspended, and its queue would "
+        "wait for pods that are never made; remove its suspend, or set its replicas to 0')",
         f"{wrong}.map(name, 'group ' + name + ' cannot be queued by this name; write a groupName of at most "
         f"{_LONGEST_POD_SET} of a-z, 0-9 and -, beginning and ending with one of a-z, 0-9')",
         fault(

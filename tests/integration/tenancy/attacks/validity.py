@@ -282,7 +282,7 @@ def _of_services() -> Iterator[Attack]:
         gains=_GAINS,
         policy=_POLICY,
         path="RayService.spec.rayClusterConfig.headGroupSpec.headService.metadata.name",
-        words=(_INVALID, "remove metadata.name of spec.rayClusterConfig.headGroupSpec.headService"),
+        words=(_INVALID, "remove spec.rayClusterConfig.headGroupSpec.headService.metadata.name"),
     )
 
 

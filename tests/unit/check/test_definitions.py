@@ -1,0 +1,149 @@
+"""Fields and kinds are judged as the API server judges them, and YAML is read as kubectl reads it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.check import kubectl_yaml, manifests
+from muster.check.definitions import FILE
+from tests.definitions import definitions
+from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals
+
+Json = dict[str, Any]
+
+
+def changed(body: Json, *path: str | int, value: Any) -> Json:
+    found = copy.deepcopy(body)
+    at: Any = found
+    for part in path[:-1]:
+        at = at[part]
+    at[path[-1]] = value
+    return found
+
+
+CLUSTER = ("spec", "rayClusterSpec")
+GROUP = (*CLUSTER, "workerGroupSpecs", 0)
+JOB = ray_job(pod(1))
+WRONG: dict[str, tuple[Json, str]] = {
+    "a field that is like another": (
+        changed(JOB, *CLUSTER, "workerGroupSpec", value=[]),
+        "spec.rayClusterSpec.workerGroupSpec is no field of it; write workerGroupSpecs",
+    ),
+    "a field of nothing": (
+        changed(JOB, "spec", "colour", value=8),
+        "spec.colour is no field of it; remove it",
+    ),
+    "text for a number": (
+        changed(JOB, *GROUP, "replicas", value="$NODES"),
+        "workerGroupSpecs[0].replicas is '$NODES', and has to be a whole number",
+    ),
+    "no amount": (
+        changed(JOB, *GROUP, "template", "spec", "containers", 0, "resources", "limits", "cpu", value="many"),
+        "limits.cpu is 'many', and has to be an amount",
+    ),
+    "a number with a point, which Ray's definitions do not take": (
+        changed(JOB, *GROUP, "template", "spec", "containers", 0, "resources", "limits", "cpu", value=1.5),
+        "put it in quotes",
+    ),
+    "nothing where a mapping is": (
+        changed(JOB, *CLUSTER, "headGroupSpec", "rayStartParams", value=None),
+        "headGroupSpec.rayStartParams has no value, and has to be a mapping",
+    ),
+    "no head": (
+        changed(JOB, *CLUSTER, value={"workerGroupSpecs": []}),
+        "spec.rayClusterSpec.headGroupSpec is missing; write it",
+    ),
+    "a number for a label": (
+        changed(JOB, "metadata", "labels", value={"run": 7}),
+        "metadata.labels[run] is 7, and has to be text; put it in quotes",
+    ),
+    "a field of a Job": (changed(job(pod(1)), "spec", "parallelsim", value=2), "write parallelism"),
+    "a variable that is a number": (
+        job(changed(pod(1), "spec", "containers", 0, "env", value=[{"name": "A", "value": 1}])),
+        "env[0].value is 1, and has to be text",
+    ),
+    "an empty cluster": ({**JOB, "kind": "RayCluster", "spec": {}}, "spec.headGroupSpec is missing"),
+    "a kind of other case": ({**JOB, "kind": "Rayjob"}, "write kind: RayJob"),
+    "two of a kind": ({**JOB, "kind": "RayJobs"}, "write kind: RayJob"),
+    "a version that is not served": ({**JOB, "apiVersion": "ray.io/v1beta1"}, "write apiVersion: ray.io/v1"),
+    "an old version": (
+        {"apiVersion": "batch/v1beta1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {}},
+        "write apiVersion: batch/v1",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_the_definitions_refuse_is_named_with_what_to_write(what: str) -> None:
+    body, told = WRONG[what]
+    found = judged(body)
+    assert not found.answer.is_admitted
+    assert told in refusals(found)
+    assert "CEL" not in refusals(found)
+    assert "overload" not in refusals(found)
+
+
+@pytest.mark.parametrize("what", ["a kind of other case", "an old version"])
+def test_fix_writes_a_kind_that_can_mean_one_thing(what: str) -> None:
+    written = fixed(WRONG[what][0])
+    assert f"{written['apiVersion']} {written['kind']}" in ("ray.io/v1 RayJob", "batch/v1 CronJob")
+
+
+def test_a_malformed_object_is_told_what_its_other_templates_lack_too() -> None:
+    body = changed(ray_job(pod(1), pod(1)), *GROUP, "replicas", value="many")
+    body = changed(
+        body, *CLUSTER, "workerGroupSpecs", 1, "template", "spec", "schedulerName", value="volcano"
+    )
+    assert "workerGroupSpecs[0].replicas" in refusals(judged(body))
+    assert "workerGroupSpecs of group-1: set schedulerName" in refusals(judged(body))
+
+
+def test_the_definitions_are_those_of_the_pinned_versions() -> None:
+    assert FILE.read_text() == definitions(), "run python -m tests.definitions"
+
+
+# What kubectl 1.32 printed of each (`kubectl label --local -o json`), on 2026-11-27.
+READ: dict[str, Any] = {
+    "12:30:00": "12:30:00",
+    "12:30": "12:30",
+    "2026-11-27": "2026-11-27",
+    "2026-11-27 10:00:00": "2026-11-27 10:00:00",
+    "1e3": 1000,
+    "08": 8,
+    "0755": 493,
+    "0o17": 15,
+    "1_000": 1000,
+    "1.0": 1,
+    "1.10": 1.1,
+    "y": True,
+    "NO": False,
+    '"NO"': "NO",
+    "nO": "nO",
+    "~": None,
+    "1.10.2": "1.10.2",
+    "-": "-",
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_a_value_is_what_kubectl_reads(text: str) -> None:
+    (body,) = manifests.read(f"{{apiVersion: v1, kind: ConfigMap, data: {{a: {text}}}}}", "x.yaml")
+    assert body["data"] == {"a": READ[text]}
+    assert type(body["data"]["a"]) is type(READ[text])
+
+
+def test_a_key_that_is_no_text_becomes_what_json_has() -> None:
+    (body,) = manifests.read("{apiVersion: v1, kind: ConfigMap, data: {yes: a, 2: b}}", "x.yaml")
+    assert body["data"] == {"true": "a", "2": "b"}
+
+
+@pytest.mark.parametrize("text", ["12:30:00", "1e3", "08", "y", "NO", "2026-11-27", "0x1F", "1_000", "plain"])
+def test_text_stays_text_for_both_readers(text: str) -> None:
+    written = kubectl_yaml.dump_all([{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text}}])
+    (body,) = manifests.read(written, "x.yaml")
+    assert body["data"] == {"a": text}
+    assert yaml.safe_load(written)["data"] == {"a": text}

@@ -1,0 +1,164 @@
+"""Work that a scheduler would take, and that never runs: refused before nodes are bought, or warned of."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.unit.check.stacks import fitting, fixed, job, judged, pod, ray_job, refusals, warnings
+
+Json = dict[str, Any]
+HOST = "kubernetes.io/hostname"
+
+
+def noted(template: Json, labels: Json | None = None, **annotations: str) -> Json:
+    found = copy.deepcopy(template)
+    notes = {key.replace("__", "/").replace("_", "-"): value for key, value in annotations.items()}
+    return {**found, "metadata": {"annotations": notes, "labels": labels or {}}}
+
+
+def apart(template: Json, app: str = "train") -> Json:
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    found = noted(template, labels={"app": "train"})
+    found["spec"]["affinity"] = rules
+    return found
+
+
+@pytest.mark.parametrize(
+    ("app", "replicas", "fits"), [("train", 8, False), ("train", 4, True), ("other", 8, True)]
+)
+def test_pods_that_keep_apart_take_a_node_each(app: str, replicas: int, fits: bool) -> None:
+    """Of pool h100, which has four nodes."""
+    worker = apart(pod(1, nodeSelector={"muster.dev/pool": "h100"}), app)
+    found = judged(ray_job(worker, replicas=replicas))
+    assert found.answer.is_admitted is fits, refusals(found)
+    assert ("podAntiAffinity" in refusals(found)) is not fits
+
+
+def test_placeholders_cannot_keep_apart_what_keeps_apart() -> None:
+    placed = {
+        "machine": "a3-highgpu-8g",
+        "accelerator": "nvidia-h100-80gb",
+        "maxNodes": 8,
+        "gangs": "placeholders",
+    }
+    worker = apart(pod(1, nodeSelector={"muster.dev/pool": "h100"}))
+    found = judged(ray_job(worker), pools={"h100": {**placed, "capacity": "on-demand"}})
+    assert "placeholders, which do not copy that" in refusals(found)
+    assert not fitting(found, "group-0")
+
+
+def test_rays_autoscaler_counts_in_the_head() -> None:
+    head = pod()
+    head["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "15890m", "memory": "8Gi"}}
+    body = ray_job(pod(1), head=head)
+    assert judged(body).answer.is_admitted
+    cluster = {**body, "kind": "RayCluster", "spec": body["spec"]["rayClusterSpec"]}
+    cluster["metadata"] = {"name": "c", "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+    cluster["spec"] |= {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v2"}}
+    assert "cpu 16390m" in refusals(judged(cluster))
+
+
+def test_a_suspended_group_would_be_waited_for() -> None:
+    body = ray_job(pod(1))
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["suspend"] = True
+    assert "group-0 is suspended" in refusals(judged(body))
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0] |= {"replicas": 0, "minReplicas": 0}
+    assert "suspended" not in refusals(judged(body))
+
+
+def test_every_group_that_is_too_large_is_named() -> None:
+    found = judged(ray_job(pod(9), pod(10)))
+    assert "one pod of group-0" in refusals(found)
+    assert "one pod of group-1" in refusals(found)
+
+
+@pytest.mark.parametrize("kind", ["required", "preferred", "unconstrained"])
+def test_a_topology_of_kueue_that_no_pool_has_is_refused(kind: str) -> None:
+    key = f"kueue.x-k8s.io/podset-{kind}-topology"
+    template = {**pod(1), "metadata": {"annotations": {key: "example.com/rack"}}}
+    assert "a topology that the stack does not have" in refusals(judged(job(template)))
+
+
+def test_a_level_of_the_pools_topology_is_admitted_and_another_is_refused() -> None:
+    h100 = {
+        "accelerator": "nvidia-h100-80gb",
+        "machine": "a3-highgpu-8g",
+        "capacity": "on-demand",
+        "minNodes": 4,
+        "maxNodes": 4,
+        "kueue": {"topology": "racks"},
+    }
+    more = {"pools": {"h100": h100}, "kueue": {"topologies": {"racks": ["example.com/rack", HOST]}}}
+    key = "kueue.x-k8s.io/podset-required-topology"
+    for level, is_known in (("example.com/rack", True), ("example.com/block", False)):
+        template = {**pod(8), "metadata": {"annotations": {key: level}}}
+        found = judged(job(template), **more)
+        assert found.answer.is_admitted is is_known, refusals(found)
+    assert "has example.com/rack" in refusals(found)
+
+
+def of_queue(body: Json, queue: str, **annotations: str) -> Json:
+    meta = {"name": "train", "labels": {"kai.scheduler/queue": queue}, "annotations": annotations}
+    return {**body, "metadata": meta}
+
+
+def test_kai_counts_parts_of_gpus_and_refuses_what_is_none() -> None:
+    half = noted(pod(), gpu_fraction="0.5")
+    sharing = {"kai": {"gpuSharing": True}}
+    found = judged(of_queue(ray_job(half), "vision-l4"), "eks", "kai", **sharing)
+    assert found.answer.is_admitted, refusals(found)
+    assert fitting(found, "group-0") == {"l4"}
+    (workers,) = [each for each in found.demands if each.name == "group-0"]
+    assert workers.total["nvidia.com/gpu"] == 1
+    for text in ("1.5", "0", "half"):
+        wrong = of_queue(ray_job(noted(pod(), gpu_fraction=text)), "vision-l4")
+        assert "gpu-fraction" in refusals(judged(wrong, "eks", "kai", **sharing))
+    off = judged(of_queue(ray_job(half), "vision-l4"), "eks", "kai")
+    assert "gpuSharing is off" in refusals(off)
+
+
+def test_a_gang_of_kai_uses_the_pool_of_its_queue_alone() -> None:
+    big = pod(8, nodeSelector={"muster.dev/pool": "h100"})
+    small = pod(1, nodeSelector={"muster.dev/pool": "l4"})
+    assert "one GPU pool" in refusals(judged(of_queue(ray_job(small, big), "vision-l4"), "gke", "kai"))
+    found = judged(of_queue(ray_job(big), "vision-l4"), "gke", "kai")
+    assert "pool of queue vision-l4" in refusals(found)
+    missing = pod(1, nodeSelector={"muster.dev/pool": "b200"})
+    assert "muster.dev/pool=b200" in refusals(judged(of_queue(ray_job(missing), "vision-l4"), "gke", "kai"))
+
+
+def test_a_topology_of_kai_that_the_stack_lacks_is_refused() -> None:
+    asked = {"kai.scheduler/topology": "racks", "kai.scheduler/topology-required-placement": "rack"}
+    body = of_queue(ray_job(pod(8)), "vision-h100", **asked)
+    assert "kai.scheduler/topology: racks" in refusals(judged(body, "gke", "kai"))
+    levels = [{"nodeLabel": "example.com/rack", "alias": "rack"}]
+    known = judged(body, "gke", "kai", kai={"topologies": {"racks": {"levels": levels}}})
+    assert "topology" not in refusals(known)
+
+
+def test_deadlines_behind_the_gate_and_a_smaller_minimum_are_warned_of() -> None:
+    body = of_queue(ray_job(pod(1), activeDeadlineSeconds=600), "vision-l4")
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["minReplicas"] = 1
+    found = judged(body, "gke", "kai")
+    assert found.answer.is_admitted, refusals(found)
+    assert "activeDeadlineSeconds" in warnings(found)
+    assert "minReplicas of group-0" in warnings(found)
+    assert not warnings(judged(of_queue(ray_job(pod(1)), "vision-l4"), "gke", "kai"))
+
+
+def test_fix_writes_what_has_one_right_answer() -> None:
+    template = pod(schedulerName="volcano", volumes=[{"name": "shm", "hostPath": {"path": "/dev/shm"}}])
+    template["spec"]["containers"][0]["resources"]["requests"] = {"nvidia.com/gpu": 1}
+    body = of_queue(ray_job(template, submissionMode="K8sJobMode"), "vision-l4")
+    assert not judged(body, "gke", "kai").answer.is_admitted
+    found = judged(fixed(body, "gke", "kai"), "gke", "kai")
+    assert found.answer.is_admitted, refusals(found)
+    head = ray_job(pod(1))["spec"]["rayClusterSpec"]
+    head["headGroupSpec"]["headService"] = {"metadata": {"name": "own"}}
+    service = {**body, "kind": "RayService", "metadata": {"name": "s"}, "spec": {"rayClusterConfig": head}}
+    assert "headService.metadata.name" in refusals(judged(service))
+    assert judged(fixed(service)).answer.is_admitted
