@@ -92,7 +92,10 @@ def _read(root: Section) -> tuple[Stack, bool]:
     cluster = with_kubernetes(parse_cluster(_required(root, "cluster")), kubernetes, root=root)
     cluster = _with_cloud(cluster, gpu_operator)
     pools = _pools(_required(root, "pools"), cluster)
-    sound = MappingProxyType({name: pool for name, pool in pools.items() if pool is not None})
+    kai = parse_kai(root.section("kai"))
+    sound = MappingProxyType(
+        {name: replace(pool, by_variable=kai.gpu_sharing) for name, pool in pools.items() if pool is not None}
+    )
     _required(root, "departments")
     root.get("extends")  # Read before the values are: extends.py.
     stack = Stack(
@@ -111,7 +114,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         version_level=level,
         charts=parse_charts(root.section("charts")),
         images=parse_images(root),
-        kai=parse_kai(root.section("kai")),
+        kai=kai,
         kueue=parse_kueue(root.section("kueue")),
         observability=parse_observability(root.section("observability")),
         recording=parse_recording(root.section("recording")),

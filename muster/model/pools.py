@@ -61,6 +61,9 @@ class Pool:
 
     `fallback`: how nodes are bought where `capacity` has none, first to last (ComputeClasses and Karpenter).
 
+    `by_variable`: a container gets the GPUs that its variable NVIDIA_VISIBLE_DEVICES names, as KAI's parts of
+    GPUs need it. Any container can then take all GPUs of its node.
+
     `preference`: a pool with a higher one gets work first, whatever its accelerator and capacity.
     """
 
@@ -88,6 +91,7 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sharing: GpuSharing = field(default_factory=GpuSharing)
     topology: str | None = None
+    by_variable: bool = False
     preference: int = 0
     resources: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     fallback: tuple[Capacity, ...] = ()

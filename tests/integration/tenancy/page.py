@@ -15,7 +15,16 @@ from muster.model.stack import Scheduler
 from tests.integration.tenancy.attack import API_SERVER, Attack
 from tests.integration.tenancy.attacks import ALL, kai
 from tests.integration.tenancy.fields import matches
-from tests.integration.tenancy.judgements import KINDS, Judgement, Verdict, judgements, rights, shared
+from tests.integration.tenancy.judgements import (
+    KINDS,
+    Effect,
+    Judgement,
+    Verdict,
+    effects,
+    judgements,
+    rights,
+    shared,
+)
 
 _HEAD: Final = """\
 # What a tenant can and cannot do
@@ -42,6 +51,11 @@ _PATHS: Final = """\
 A path names the kind and then the fields. `[]` are the items of a list and `{}` the values of a map, of
 which one can be named: `labels{app}`. `(a|b)` is one of several. What several kinds have in common has a name
 of its own, and is listed once:
+"""
+_RUNNING: Final = """\
+An update of work that runs must leave it to Kueue and KubeRay to stop and to delete it, and must take nothing
+that its queue has not counted. `recounted`: Kueue stops the work and counts it anew. `open` is in
+[known issues](known-issues.md#changes-of-what-exists).
 """
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
@@ -80,7 +94,15 @@ _POLICIES: Final = {
 def page() -> str:
     """The whole page."""
     count = len(ALL) + len(kai.ALL)
-    parts = [_HEAD.format(count=count), *_requests(), *_shared(), *_kinds(), *_others(), *_with_kai()]
+    parts = [
+        _HEAD.format(count=count),
+        *_requests(),
+        *_shared(),
+        *_running(),
+        *_kinds(),
+        *_others(),
+        *_with_kai(),
+    ]
     return "\n".join(parts)
 
 
@@ -113,6 +135,27 @@ def _shared() -> Iterator[str]:
         ("Name", "Where"),
         ((f"`{part}`", ", ".join(f"`{each}`" for each in at)) for part, at in shared().at.items()),
     )
+
+
+def _running() -> Iterator[str]:
+    yield "### While work runs\n"
+    yield _RUNNING
+    yield _table(
+        ("An update is", "By, or why", "Fields"),
+        (
+            (effect.value, f"`{by}`" if effect is Effect.REFUSED else by, ", ".join(fields))
+            for effect in Effect
+            for by, fields in _by_reason(effect).items()
+        ),
+    )
+
+
+def _by_reason(effect: Effect) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in effects():
+        if each.verdict is effect:
+            found.setdefault(each.by, []).append(f"`{each.pattern}`")
+    return found
 
 
 def _kinds() -> Iterator[str]:

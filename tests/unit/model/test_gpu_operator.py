@@ -167,8 +167,10 @@ def test_the_operator_s_runtime_gives_no_container_the_gpus_that_it_names(cloud:
 
 
 def test_the_runtime_obeys_where_kai_names_parts_of_gpus() -> None:
-    known = stack(Provider.EXISTING, cluster={"cloud": "other"})
-    found = installation(replace(known, kai=replace(known.kai, gpu_sharing=True)))
+    written = config(Provider.EXISTING)
+    written["muster:cluster"] |= {"cloud": "other"}
+    written |= {"muster:scheduler": "kai", "muster:kai": {"gpuSharing": True}}
+    found = installation(parse(written, source="x"))
     assert found is not None
     toolkit = values(found, control_nodes=SYSTEM)["toolkit"]
     assert toolkit["env"] == [{"name": OBEYS_VARIABLE, "value": "true"}]
