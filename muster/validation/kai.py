@@ -95,12 +95,12 @@ def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
     # Source: https://github.com/kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/deviceaccess and
     # CHANGELOG.md, read 2026-11-27
     message = (
-        "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail. It makes "
-        "the nodes obey NVIDIA_VISIBLE_DEVICES, by which a container of any team gets every GPU of its node."
+        "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail. It "
+        "makes nodes obey NVIDIA_VISIBLE_DEVICES, by which a container of any team gets every GPU of its node."
     )
     fix = (
-        "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates. Among "
-        "teams that do not trust each other write `sharing` of the pool in its place."
+        "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates. "
+        "Among teams that do not trust each other write `sharing` of the pool in its place."
     )
     yield Violation("muster:kai.gpuSharing", message, fix, level="warning")
     for pool in stack.pools:

@@ -2,6 +2,6 @@
 
     python -m tests.fuzz --seconds 600    every importer for ten minutes, as the nightly file does
 
-Every importer gets files that it takes, with bytes changed, left out, doubled and added. It reads the file, or
-raises MusterError, within `mutations.MOST_BYTES` of memory.
+Every importer gets files that it takes, with bytes changed, left out, doubled and added. It reads the file
+or raises MusterError, within `mutations.MOST_BYTES` of memory.
 """

@@ -111,8 +111,8 @@ def read(source: Path, cache: Cache, *, pins: str) -> list[Entry]:
 
 
 class _Bounded(io.RawIOBase):
-    """What gzip unpacks to, up to `left` bytes: first of the manifest, then of the files that it names. A tar's
-    headers have any size, and are read into memory.
+    """What gzip unpacks to, up to `left` bytes: first of the manifest, then of the files that it names. A tar
+    has headers of any size, which are read into memory.
     """
 
     def __init__(self, packed: IO[bytes]) -> None:
