@@ -53,6 +53,10 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run vir
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py tests/clouds/test_applied.py) -p no:hypothesispytest
 	@$(if $(SEED),,$(PY) -m bench.virtual_days --days 20)
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## Change what Muster reads of strangers at random, ten minutes for each importer: make fuzz [SECONDS_EACH=60]
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS_EACH),600)
+
 .PHONY: matrix
 matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the support table: make matrix [KUBERNETES=1.37 SUITE=tenancy]
 	@$(PY) -m tests.matrix $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(SUITE),--suite $(SUITE)); result=$$?; \

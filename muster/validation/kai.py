@@ -96,7 +96,7 @@ def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
     # CHANGELOG.md, read 2026-11-27
     message = (
         "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail. It "
-        "makes nodes obey NVIDIA_VISIBLE_DEVICES, by which a container of any team gets every GPU of its node."
+        "makes nodes obey NVIDIA_VISIBLE_DEVICES, by which containers of any team get all GPUs of a node."
     )
     fix = (
         "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates. "
