@@ -57,6 +57,32 @@ An update of work that runs must leave it to Kueue and KubeRay to stop and to de
 that its queue has not counted. `recounted`: Kueue stops the work and counts it anew. `open` is in
 [known issues](known-issues.md#changes-of-what-exists).
 """
+_LAST: Final = """\
+Ways to GPUs without quota that once led there, and their neighbours by kind, field and verb. Each form is tried as
+the head of this page says. A container for debugging is tried in `test_updates.py`.
+"""
+# What a tenant is after -> words of the names or paths of its attacks.
+STORIES: Final = {
+    "a cluster that is deleted and runs on": ("annotations{ray.io/ft-enabled}",),
+    "a cluster that no preemption stops": ("rayStartParams{}",),
+    "a job that is on hold and keeps its GPUs": ("RayJob.spec.backoffLimit",),
+    "a job that its queue takes for another's": (
+        "becomes its controller",
+        "with a controller as its owner",
+        "whose owner has another",
+    ),
+    "a cluster that is larger than it was counted": ("freed of its owner", "that claim devices"),
+    "a job that cannot end": ("Secret of a RayJob", "Secret with the name of", "Secret with a drawn name"),
+    "the GPUs of other pods of the node": (
+        "the GPUs of its node",
+        "a GPU by its number",
+        "the GPUs that a ConfigMap names",
+        "the memory of another node's GPUs",
+    ),
+    "another team's data": ("with another team's share",),
+    "the place of a counted pod": ("a label of ours on the pods of a",),
+    "the operators' dashboards": ("with label grafana_",),
+}
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
 such as the role `edit`.
@@ -102,6 +128,7 @@ def page() -> str:
         *_kinds(),
         *_others(),
         *_with_kai(),
+        *_tried(),
     ]
     return "\n".join(parts)
 
@@ -218,6 +245,24 @@ def _others() -> Iterator[str]:
     )
     yield "## Policies\n"
     yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
+
+
+def _tried() -> Iterator[str]:
+    yield "## What was tried last\n"
+    yield _LAST
+    rows = []
+    for story in STORIES:
+        found = attacks_of(story)
+        policies = dict.fromkeys(f"`{attack.policy}`" for attack in found)
+        names = dict.fromkeys(attack.name.partition(", in ")[0] for attack in found)
+        rows.append((story, "; ".join(names), str(len(found)), ", ".join(policies)))
+    yield _table(("To get", "Attacks", "Forms", "Refused by"), rows)
+
+
+def attacks_of(story: str) -> list[Attack]:
+    """The attacks of a story, by words of their names or paths."""
+    words = STORIES[story]
+    return [attack for attack in ALL if any(word in f"{attack.name} {attack.path}" for word in words)]
 
 
 def _with_kai() -> Iterator[str]:
