@@ -64,6 +64,10 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run vir
 tenant: $(STAMP) ## Draw what a member of a team may send, on the real Kueue and KubeRay: make tenant [STEPS=500]
 	@MUSTER_TENANT_STEPS="$(or $(STEPS),500)" $(PY) -m pytest -v -s tests/integration/kueue_api/test_tenant_program.py
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## Change what Muster reads of strangers at random, ten minutes for each importer: make fuzz [SECONDS_EACH=60]
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS_EACH),600)
+
 .PHONY: matrix
 matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the support table: make matrix [KUBERNETES=1.37 SUITE=tenancy]
 	@$(PY) -m tests.matrix $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(SUITE),--suite $(SUITE)); result=$$?; \

@@ -97,7 +97,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         images=parse_images(root),
     )
     assert stack is not None  # No key of it is required.
-    stack = _with_cloud(stack)
+    stack = _with_variable(_with_cloud(stack))
     return stack, cluster is not None and root.has("pools") and len(sound) == len(pools)
 
 
@@ -125,3 +125,10 @@ def _with_cloud(stack: Stack) -> Stack:
     if isinstance(cluster, ExistingCluster) and cluster.cloud is None and stack.gpu_operator.install:
         return replace(stack, cluster=replace(cluster, cloud=NodeCloud.OTHER))
     return stack
+
+
+def _with_variable(stack: Stack) -> Stack:
+    """KAI's parts of GPUs reach a container by a variable, in every pool."""
+    if not stack.kai.gpu_sharing:
+        return stack
+    return replace(stack, pools=tuple(replace(pool, by_variable=True) for pool in stack.pools))

@@ -97,13 +97,10 @@ def gpu_stack(cluster: Cluster) -> GpuStack | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """One stack's GPU Operator: `pools` are those that it serves. `by_variable`: a container gets the GPUs
-    that its environment names, as KAI's parts of GPUs need it.
-    """
+    """One stack's GPU Operator: `pools` are those that it serves."""
 
     kind: GpuStack
     pools: tuple[Pool, ...]
-    by_variable: bool = False
 
     @property
     def is_gke(self) -> bool:
@@ -143,7 +140,7 @@ def required_installation(stack: Stack) -> Installation | None:
     pools = tuple(pool for pool in stack.pools if serves(pool))
     if kind is None or not pools or stack.artifacts is ArtifactSource.LOCAL:
         return None
-    return Installation(kind=kind, pools=pools, by_variable=stack.kai.gpu_sharing)
+    return Installation(kind=kind, pools=pools)
 
 
 def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[str, Any]:
@@ -164,7 +161,7 @@ def values(wanted: Installation, *, control_nodes: Mapping[str, str]) -> dict[st
         "migManager": {"enabled": wanted.has_mig},
     }
     if wanted.is_gke or wanted.kind is GpuStack.OPERATOR:
-        value = "true" if wanted.by_variable else "false"
+        value = "true" if any(pool.by_variable for pool in wanted.pools) else "false"
         found["toolkit"] = {"env": [{"name": OBEYS_VARIABLE, "value": value}]}
     if wanted.is_gke:
         _for_cos(found)

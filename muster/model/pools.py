@@ -88,6 +88,9 @@ class Pool:
 
     `fallback`: how nodes are bought where `capacity` has none, first to last (ComputeClasses and Karpenter).
 
+    `by_variable`: a container gets the GPUs that its variable NVIDIA_VISIBLE_DEVICES names, as KAI's parts of
+    GPUs need it. Any container can then take all GPUs of its node.
+
     `preference`: a pool with a higher one gets work first, whatever its accelerator and capacity.
     """
 
@@ -122,6 +125,7 @@ class Pool:
         },
     )
     fallback: tuple[Capacity, ...] = ()
+    by_variable: bool = False
     preference: int = declared(
         "Work goes first to the pool with the higher preference, after CPU pools.",
         0,

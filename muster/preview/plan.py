@@ -17,6 +17,7 @@ from muster.live.fields import mapping, text
 from muster.live.sanitize import sanitize_line
 from muster.preview.bundles import ObjectChange, compare_manifests
 from muster.preview.events import PolicyViolation, parse_events, parse_violations
+from muster.whole_file import read_at_most
 
 # A thousand teams are about 30 MB of steps.
 _MAX_BYTES: Final = 512 * 1024 * 1024
@@ -76,11 +77,11 @@ class Plan:
 def load_plan(path: Path) -> Plan:
     """The plan in a file; PlanError when it is not one."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        if (content := read_at_most(path, _MAX_BYTES)) is None:
             raise PlanError(
                 f"{path}: larger than {_MAX_BYTES // 2**20} MiB.", fix="preview fewer stacks at once."
             )
-        text = path.read_text(encoding="utf-8")
+        text = content.decode()
     except OSError as error:
         raise PlanError(
             f"{path}: cannot be read: {error.strerror}.", fix="name a plan that exists."

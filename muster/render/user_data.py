@@ -38,17 +38,19 @@ def user_data(pool: Pool, *, by_karpenter: bool = False) -> str | None:
     is_parallel = pool.image_pull is ImagePull.PARALLEL
     if pool.image is Image.BOTTLEROCKET:
         return _bottlerocket(has_disks=has_disks, is_parallel=is_parallel)
-    return _al2023(has_disks=has_disks, is_parallel=is_parallel, has_gpus=pool.is_nvidia)
+    return _al2023(
+        has_disks=has_disks, is_parallel=is_parallel, closes_gpus=pool.is_nvidia and not pool.by_variable
+    )
 
 
-def _al2023(*, has_disks: bool, is_parallel: bool, has_gpus: bool) -> str | None:
+def _al2023(*, has_disks: bool, is_parallel: bool, closes_gpus: bool) -> str | None:
     """EKS puts its own part beside these, so they have to be parts of a MIME document. JSON is YAML."""
     spec: dict[str, Any] = {}
     if has_disks:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     if is_parallel:
         spec["featureGates"] = {"FastImagePull": True}
-    parts = {"text/x-shellscript": _CLOSE_GPUS} if has_gpus else {}
+    parts = {"text/x-shellscript": _CLOSE_GPUS} if closes_gpus else {}
     if spec:
         config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
         parts["application/node.eks.aws"] = json.dumps(config, sort_keys=True)

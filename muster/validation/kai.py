@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.clusters import EksCluster
 from muster.model.kai import (
     Figure,
     QueueSettings,
@@ -93,32 +92,22 @@ def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
         yield Violation("muster:kai.clusterAutoscaling", message, fix, level="warning")
     if not stack.kai.gpu_sharing:
         return
-    yield _named_parts(stack)
+    # Source: https://github.com/kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/deviceaccess and
+    # CHANGELOG.md, read 2026-11-27
+    message = (
+        "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail. It "
+        "makes nodes obey NVIDIA_VISIBLE_DEVICES, by which containers of any team get all GPUs of a node."
+    )
+    fix = (
+        "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates. "
+        "Among teams that do not trust each other write `sharing` of the pool in its place."
+    )
+    yield Violation("muster:kai.gpuSharing", message, fix, level="warning")
     for pool in stack.pools:
         if pool.sharing.kind is not Sharing.NONE:
             message = f"{pool.sharing.kind} and KAI's gpuSharing would each divide the same GPUs."
             fix = "write `sharing: none`, or remove `muster:kai.gpuSharing`."
             yield Violation(f"muster:pools.{pool.name}.sharing", message, fix)
-
-
-def _named_parts(stack: Stack) -> Violation:
-    """KAI names the part to its container by the variable NVIDIA_VISIBLE_DEVICES. Source:
-    https://github.com/kai-scheduler/KAI-Scheduler at v0.17.0, CHANGELOG.md and pkg/admission/webhook/
-    v1alpha2/deviceaccess, read 2026-11-27
-    """
-    path = "muster:kai.gpuSharing"
-    if isinstance(stack.cluster, EksCluster) and any(pool.is_nvidia for pool in stack.pools):
-        message = (
-            "KAI names a part of a GPU by NVIDIA_VISIBLE_DEVICES, which EKS's nodes do not obey, because "
-            "any container may write it: the pods would get no GPU."
-        )
-        return Violation(path, message, "remove it, and write `sharing` of the pool.")
-    message = (
-        "gpu-fraction does not isolate memory: one pod of a shared GPU can take all, and others fail. It "
-        "takes nodes that obey NVIDIA_VISIBLE_DEVICES, by which any container gets every GPU of its node."
-    )
-    fix = "let every pod keep to its part by its own settings (vLLM: gpu_memory_utilization); MIG isolates."
-    return Violation(path, message, fix, level="warning")
 
 
 def _known(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str) -> Iterator[Violation]:

@@ -309,6 +309,12 @@ def test_no_container_takes_the_gpus_of_a_node_by_a_variable(program: Program) -
         assert script.rstrip().endswith("systemctl mask kubelet")
 
 
+def test_nodes_obey_the_variable_by_which_kai_names_parts_of_gpus() -> None:
+    program = made(pools=(replace(POOLS[1], by_variable=True),))
+    mime = base64.b64decode(template(program, "l4")["userData"]).decode()
+    assert "nvidia-ctk" not in mime
+
+
 def test_images_are_pulled_in_parallel_in_the_words_of_each_image() -> None:
     parallel = [replace(each, image_pull=ImagePull.PARALLEL) for each in POOLS[:3]]
     program = made(pools=tuple(parallel))

@@ -12,8 +12,11 @@ from muster.live.dataclass_json import MisfitError, from_json, to_json
 from muster.live.errors import PreviewError
 from muster.live.sanitize import sanitize_line
 from muster.live.snapshot.snapshot import Snapshot
+from muster.whole_file import read_at_most
 
 _VERSION: Final = 1
+# Of 10,000 jobs it is about 30 MB.
+_MAX_BYTES: Final = 512 * 1024 * 1024
 _HOW: Final = "record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
 
 
@@ -29,7 +32,9 @@ def format_snapshot(snapshot: Snapshot) -> str:
 def load_snapshot(path: Path) -> Snapshot:
     """The snapshot in a file; SnapshotError when it is not one."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if (content := read_at_most(path, _MAX_BYTES)) is None:
+            raise SnapshotError(f"{path}: larger than {_MAX_BYTES // 2**20} MiB.", fix=_HOW)
+        text = content.decode()
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}.", fix=_HOW) from None
     except UnicodeDecodeError:

@@ -10,13 +10,16 @@ they depend on the machine's containerd and are made from the images within half
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
 import os
 import platform
 import re
+import shutil
 import tarfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +36,8 @@ MANIFEST: Final = "manifest.json"
 KINDS: Final = ("imported", "assets", "base", "python", "images")
 _ENTRIES: Final = "entries"
 _MANIFEST_LIMIT: Final = 64 * 1024**2
+# Of one file in a tar: its header, a long name, and the padding.
+_HEADERS: Final = 64 * 1024
 _BLOCK: Final = 1 << 20
 _LEVEL: Final = 1  # programs shrink to a third, in a quarter of the time of the default level
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -95,11 +100,48 @@ def read(source: Path, cache: Cache, *, pins: str) -> list[Entry]:
     The cache is then as it was before; so it is after Ctrl-C.
     """
     with cache.scratch("import") as scratch:
-        with _reading(source), tarfile.open(source, "r|gz") as tar:
-            members = iter(tar)
-            entries = _manifest(tar, next(members, None), source=source, pins=pins)
-            _extract(tar, members, entries, scratch=scratch, source=source)
+        with _reading(source), gzip.open(source) as packed:
+            unpacked = _Bounded(packed)
+            with tarfile.open(fileobj=io.BufferedReader(unpacked), mode="r|") as tar:
+                members = iter(tar)
+                entries = _manifest(tar, next(members, None), source=source, pins=pins)
+                unpacked.left = _room(entries, scratch, source=source)
+                _extract(tar, members, entries, scratch=scratch)
         return _publish(cache, entries, scratch=scratch, source=source)
+
+
+class _Bounded(io.RawIOBase):
+    """What gzip unpacks to, up to `left` bytes: first of the manifest, then of the files that it names. A tar
+    has headers of any size, which are read into memory.
+    """
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__()
+        self._packed = packed
+        self.left = _MANIFEST_LIMIT + _HEADERS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._packed.read(len(buffer))
+        self.left -= len(content)
+        if self.left < 0:
+            raise ValueError("it unpacks to more than its manifest names")
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def _room(entries: Sequence[Mapping[str, Any]], scratch: Path, *, source: Path) -> int:
+    """How many bytes the files of the manifest unpack to, with their headers."""
+    sizes = [each.get("size", 0) for entry in entries for each in entry["files"].values()]
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError("a file of its manifest has no size")
+    needed, free = sum(sizes), shutil.disk_usage(scratch).free
+    if needed > free:
+        what = f"unpacks to {needed} bytes, and {free} are free in {scratch.parent}"
+        raise LocalClusterError(str(source), what, fix="free the room, or set MUSTER_CACHE to a larger disk")
+    return needed + _HEADERS * (len(sizes) + 1)
 
 
 def _files(part: Part) -> dict[str, Path]:
@@ -124,7 +166,7 @@ def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 def _reading(source: Path) -> Iterator[None]:
     try:
         yield
-    except (EOFError, tarfile.TarError, OSError, ValueError, KeyError, TypeError) as problem:
+    except (EOFError, zlib.error, tarfile.TarError, OSError, ValueError, KeyError, TypeError) as problem:
         raise LocalClusterError(
             str(source),
             f"is not a whole bundle ({problem})",
@@ -185,7 +227,6 @@ def _extract(
     entries: Sequence[Mapping[str, Any]],
     *,
     scratch: Path,
-    source: Path,
 ) -> None:
     expected = {
         f"{_ENTRIES}/{entry['kind']}/{entry['name']}/{entry['key']}/{name}": described
@@ -211,6 +252,10 @@ def _extract(
         raise ValueError(f"files of its manifest are missing ({len(expected)}), such as {min(expected)}")
     for target, link in links:  # last, so that no file is written through one
         target.symlink_to(link)
+    for target, _ in links:  # each alone stays inside, and one may go on through another
+        entry = scratch.resolve().joinpath(*target.relative_to(scratch).parts[:4])
+        if not Path(os.path.realpath(target)).is_relative_to(entry):
+            raise ValueError(f"the link {target.relative_to(scratch)} leads out of its entry")
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

@@ -1,8 +1,10 @@
-"""The declared judgements (judgements.yaml): which rights a member has, and who judges which field."""
+"""The declared judgements: which rights a member has and who judges which field (judgements.yaml), and what
+an update of the field does to work that runs (running.yaml).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -14,7 +16,7 @@ import yaml
 from muster.model.stack import Scheduler
 from tests.integration.tenancy.fields import Shared, matches, without_key
 
-_FILE: Final = Path(__file__).parent / "judgements.yaml"
+_FOLDER: Final = Path(__file__).parent
 # What a member may write: its kinds, with the version that is judged.
 KINDS: Final = {
     "RayJob": "ray.io/v1",
@@ -35,13 +37,23 @@ class Verdict(StrEnum):
     UNREACHABLE = "unreachable"
 
 
+class Effect(StrEnum):
+    """Of an update, on work that runs: see running.yaml."""
+
+    REFUSED = "refused"
+    FIXED = "fixed"
+    RECOUNTED = "recounted"
+    HARMLESS = "harmless"
+    OPEN = "open"
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`by` is the policy that judges the fields, or the reason why none has to."""
 
     part: str
     field: str
-    verdict: Verdict
+    verdict: Verdict | Effect
     by: str
 
     @property
@@ -80,7 +92,7 @@ class Right:
 
 @cache
 def _read() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load(_FILE.read_text())
+    found: Mapping[str, Any] = yaml.safe_load((_FOLDER / "judgements.yaml").read_text())
     return found
 
 
@@ -100,9 +112,18 @@ def shared() -> Shared:
 
 @cache
 def judgements() -> tuple[Judgement, ...]:
+    return _listed(_read()["fields"], Verdict)
+
+
+@cache
+def effects() -> tuple[Judgement, ...]:
+    return _listed(yaml.safe_load((_FOLDER / "running.yaml").read_text()), Effect)
+
+
+def _listed(parts: Mapping[str, Any], kind: type[Verdict] | type[Effect]) -> tuple[Judgement, ...]:
     return tuple(
-        Judgement(part, field, Verdict(verdict), by)
-        for part, verdicts in _read()["fields"].items()
+        Judgement(part, field, kind(verdict), by)
+        for part, verdicts in parts.items()
         for verdict, listed in verdicts.items()
         for by, fields in listed.items()
         for field in fields
@@ -123,8 +144,8 @@ def _rights() -> Iterator[Right]:
                     yield Right(resource, verb, reason, only, entry.get("everyone", False))
 
 
-def judgements_of(path: str) -> list[Judgement]:
+def judgements_of(path: str, among: Sequence[Judgement] = ()) -> list[Judgement]:
     """Those of a field, or of one key of a map, by any of its paths."""
-    field = shared().name(path)
-    exact = [each for each in judgements() if each.applies(field)]
-    return exact or [each for each in judgements() if each.applies(without_key(field))]
+    field, listed = shared().name(path), among or judgements()
+    exact = [each for each in listed if each.applies(field)]
+    return exact or [each for each in listed if each.applies(without_key(field))]

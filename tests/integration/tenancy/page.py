@@ -15,7 +15,16 @@ from muster.model.stack import Scheduler
 from tests.integration.tenancy.attack import API_SERVER, Attack
 from tests.integration.tenancy.attacks import ALL, kai
 from tests.integration.tenancy.fields import matches
-from tests.integration.tenancy.judgements import KINDS, Judgement, Verdict, judgements, rights, shared
+from tests.integration.tenancy.judgements import (
+    KINDS,
+    Effect,
+    Judgement,
+    Verdict,
+    effects,
+    judgements,
+    rights,
+    shared,
+)
 
 _HEAD: Final = """\
 # What a tenant can and cannot do
@@ -44,6 +53,37 @@ A path names the kind and then the fields. `[]` are the items of a list and `{}`
 which one can be named: `labels{app}`. `(a|b)` is one of several. What several kinds have in common has a name
 of its own, and is listed once:
 """
+_RUNNING: Final = """\
+An update of work that runs must leave it to Kueue and KubeRay to stop and to delete it, and must take nothing
+that its queue has not counted. `recounted`: Kueue stops the work and counts it anew. `open` is in
+[known issues](known-issues.md#changes-of-what-exists).
+"""
+_LAST: Final = """\
+Ways to GPUs without quota that once led there, and their neighbours by kind, field and verb. Each form is tried as
+the head of this page says. A container for debugging is tried in `test_updates.py`.
+"""
+# What a tenant is after -> words of the names or paths of its attacks.
+STORIES: Final = {
+    "a cluster that is deleted and runs on": ("annotations{ray.io/ft-enabled}",),
+    "a cluster that no preemption stops": ("rayStartParams{}",),
+    "a job that is on hold and keeps its GPUs": ("RayJob.spec.backoffLimit",),
+    "a job that its queue takes for another's": (
+        "becomes its controller",
+        "with a controller as its owner",
+        "whose owner has another",
+    ),
+    "a cluster that is larger than it was counted": ("freed of its owner", "that claim devices"),
+    "a job that cannot end": ("Secret of a RayJob", "Secret with the name of", "Secret with a drawn name"),
+    "the GPUs of other pods of the node": (
+        "the GPUs of its node",
+        "a GPU by its number",
+        "the GPUs that a ConfigMap names",
+        "the memory of another node's GPUs",
+    ),
+    "another team's data": ("with another team's share",),
+    "the place of a counted pod": ("a label of ours on the pods of a",),
+    "the operators' dashboards": ("with label grafana_",),
+}
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
 such as the role `edit`.
@@ -81,7 +121,16 @@ _POLICIES: Final = {
 def page() -> str:
     """The whole page."""
     count = len(ALL) + len(kai.ALL)
-    parts = [_HEAD.format(count=count), *_requests(), *_shared(), *_kinds(), *_others(), *_with_kai()]
+    parts = [
+        _HEAD.format(count=count),
+        *_requests(),
+        *_shared(),
+        *_running(),
+        *_kinds(),
+        *_others(),
+        *_with_kai(),
+        *_tried(),
+    ]
     return "\n".join(parts)
 
 
@@ -114,6 +163,27 @@ def _shared() -> Iterator[str]:
         ("Name", "Where"),
         ((f"`{part}`", ", ".join(f"`{each}`" for each in at)) for part, at in shared().at.items()),
     )
+
+
+def _running() -> Iterator[str]:
+    yield "### While work runs\n"
+    yield _RUNNING
+    yield _table(
+        ("An update is", "By, or why", "Fields"),
+        (
+            (effect.value, f"`{by}`" if effect is Effect.REFUSED else by, ", ".join(fields))
+            for effect in Effect
+            for by, fields in _by_reason(effect).items()
+        ),
+    )
+
+
+def _by_reason(effect: Effect) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in effects():
+        if each.verdict is effect:
+            found.setdefault(each.by, []).append(f"`{each.pattern}`")
+    return found
 
 
 def _kinds() -> Iterator[str]:
@@ -176,6 +246,24 @@ def _others() -> Iterator[str]:
     )
     yield "## Policies\n"
     yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
+
+
+def _tried() -> Iterator[str]:
+    yield "## What was tried last\n"
+    yield _LAST
+    rows = []
+    for story in STORIES:
+        found = attacks_of(story)
+        policies = dict.fromkeys(f"`{attack.policy}`" for attack in found)
+        names = dict.fromkeys(attack.name.partition(", in ")[0] for attack in found)
+        rows.append((story, "; ".join(names), str(len(found)), ", ".join(policies)))
+    yield _table(("To get", "Attacks", "Forms", "Refused by"), rows)
+
+
+def attacks_of(story: str) -> list[Attack]:
+    """The attacks of a story, by words of their names or paths."""
+    words = STORIES[story]
+    return [attack for attack in ALL if any(word in f"{attack.name} {attack.path}" for word in words)]
 
 
 def _with_kai() -> Iterator[str]:

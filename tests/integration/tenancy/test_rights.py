@@ -1,4 +1,5 @@
-"""Everything that a member's role allows is judged: each verb, kind and field (judgements.yaml).
+"""Everything that a member's role allows is judged: each verb, kind and field (judgements.yaml), and what an
+update of the field does to work that runs (running.yaml).
 
 The fields come from the API server's own schemas, with the kinds of the KubeRay and Kueue that are pinned. A
 field that a new release brings fails here until it has been judged.
@@ -6,7 +7,7 @@ field that a new release brings fails here until it has been judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,21 +16,24 @@ import pytest
 
 from muster.model.stack import Scheduler
 from muster.render import tenancy
-from tests.integration.tenancy.attack import API_SERVER
+from tests.integration.tenancy.attack import API_SERVER, CHANGES
 from tests.integration.tenancy.attacks import ALL
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World, described
 from tests.integration.tenancy.fields import alternatives, leaves, matches, without_key
 from tests.integration.tenancy.judgements import (
     KINDS,
+    Effect,
+    Judgement,
     Verdict,
+    effects,
     judgements,
     judgements_of,
     newer,
     rights,
     shared,
 )
-from tests.integration.tenancy.page import page, policies_without_text
+from tests.integration.tenancy.page import STORIES, attacks_of, page, policies_without_text
 
 Rights = set[tuple[str, str]]
 
@@ -63,34 +67,54 @@ def _schema(schemas: Mapping[str, Any], group: str, version: str, kind: str) -> 
     return body
 
 
-def test_every_field_of_what_a_member_writes_is_judged(fields: Mapping[str, str]) -> None:
-    new = {field: path for field, path in fields.items() if not judgements_of(field)}
-    assert not new, f"decide what they are, in judgements.yaml (field: one of its paths): {new}"
+_TABLES = pytest.mark.parametrize(
+    ("table", "listed", "by_policy"),
+    [
+        ("judgements.yaml", judgements(), Verdict.JUDGED),
+        ("running.yaml", effects(), Effect.REFUSED),
+    ],
+    ids=["new objects", "updates of running work"],
+)
 
 
-def test_no_field_has_two_verdicts(fields: Mapping[str, str]) -> None:
+@_TABLES
+def test_every_field_of_what_a_member_writes_is_judged(
+    fields: Mapping[str, str], table: str, listed: Sequence[Judgement], by_policy: object
+) -> None:
+    new = {field: path for field, path in fields.items() if not judgements_of(field, listed)}
+    assert not new, f"decide what they are, in {table} (field: one of its paths): {new}"
+
+
+@_TABLES
+def test_no_field_has_two_verdicts(
+    fields: Mapping[str, str], table: str, listed: Sequence[Judgement], by_policy: object
+) -> None:
     """Several policies may judge one, each once."""
     twice = {
         field: found
         for field in fields
-        if len(found := judgements_of(field)) > 1
-        and (
-            {each.verdict for each in found} != {Verdict.JUDGED}
-            or len({each.by for each in found}) < len(found)
-        )
+        if len(found := judgements_of(field, listed)) > 1
+        and ({each.verdict for each in found} != {by_policy} or len({each.by for each in found}) < len(found))
     }
-    assert not twice
+    assert not twice, table
 
 
-def test_no_judgement_is_of_a_field_that_is_gone(fields: Mapping[str, str], kubernetes: str) -> None:
+@_TABLES
+def test_no_judgement_is_of_a_field_that_is_gone(
+    fields: Mapping[str, str],
+    kubernetes: str,
+    table: str,
+    listed: Sequence[Judgement],
+    by_policy: object,
+) -> None:
     gone = [
         each
-        for each in judgements()
+        for each in listed
         if _has(kubernetes, each.since)
         and not any(each.applies(field) for field in fields)
         and not (each.key and all(without_key(word) in fields for word in alternatives(each.pattern)))
     ]
-    assert not gone
+    assert not gone, table
 
 
 def _has(kubernetes: str, since: str) -> bool:
@@ -118,6 +142,24 @@ def test_what_a_policy_judges_is_attacked(policy: str, pattern: str) -> None:
     """The attack shows that the policy refuses it (test_attacks.py)."""
     assert any(matches(pattern, shared().name(attack.path)) and attack.policy == policy for attack in ALL), (
         f"no attack of {policy} has a path like {pattern}"
+    )
+
+
+def _refused() -> Iterator[tuple[str, str]]:
+    for each in effects():
+        if each.verdict is Effect.REFUSED:
+            yield from ((each.by, pattern) for pattern in alternatives(each.pattern))
+
+
+@pytest.mark.parametrize(("policy", "pattern"), tuple(_refused()))
+def test_what_is_refused_of_running_work_is_tried_by_an_update(policy: str, pattern: str) -> None:
+    tried = (
+        attack
+        for attack in ALL
+        if policy in (attack.policy, *attack.also) and set(attack.tried) & set(CHANGES)
+    )
+    assert any(matches(pattern, without_key(shared().name(attack.path))) for attack in tried), (
+        f"no attack of {policy} changes a field like {pattern}"
     )
 
 
@@ -218,6 +260,11 @@ def test_a_right_has_a_reason() -> None:
 def test_the_page_of_a_tenant_s_rights_is_up_to_date() -> None:
     written = (Path(__file__).parents[3] / "docs" / "tenant-rights.md").read_text()
     assert written == page(), "python -m tests.integration.tenancy.page docs/tenant-rights.md"
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_each_story_of_the_page_has_attacks(story: str) -> None:
+    assert attacks_of(story)
 
 
 def test_the_page_explains_each_policy() -> None:

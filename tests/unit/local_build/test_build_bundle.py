@@ -197,6 +197,44 @@ def test_no_link_leads_out_of_its_entry(
     assert "leads out of its entry" in refusal(with_manifest(written(tmp_path, parts), change), importer)
 
 
+def test_no_link_leads_out_through_another(tmp_path: Path, parts: list[Part], importer: Cache) -> None:
+    """Each alone stays inside: the second is as deep as it looks only while the first is a folder."""
+    tree = parts[0].folder
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "b" / "up").symlink_to("../..")
+    (tree / "out").symlink_to("a/b/up/../../../../outside")
+    source = tmp_path / "bundle.tar.gz"
+    bundle.write(source, parts, pins=PINS)
+    assert "the link" in refusal(source, importer)
+
+
+def test_a_bundle_unpacks_to_what_its_manifest_names(
+    tmp_path: Path, parts: list[Part], importer: Cache
+) -> None:
+    """Headers of a tar are read into memory, whatever size they name."""
+    source = written(tmp_path, parts)
+    with tarfile.open(source) as old:
+        manifest = old.extractfile(bundle.MANIFEST)
+        assert manifest is not None
+        content = manifest.read()
+    bomb = tmp_path / "bomb.tar.gz"
+    with tarfile.open(bomb, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        first = tarfile.TarInfo(bundle.MANIFEST)
+        first.size = len(content)
+        tar.addfile(first, io.BytesIO(content))
+        tar.addfile(tarfile.TarInfo("x" * 2 * 1024**2))
+    assert "unpacks to more than its manifest names" in refusal(bomb, importer)
+
+
+def test_a_bundle_that_needs_more_room_than_there_is_is_refused(
+    tmp_path: Path, parts: list[Part], importer: Cache
+) -> None:
+    def change(manifest: Any) -> None:
+        manifest["entries"][0]["files"]["etcd"]["size"] = 2**60
+
+    assert "are free in" in refusal(with_manifest(written(tmp_path, parts), change), importer)
+
+
 @pytest.mark.parametrize(("word", "value"), [("kind", "locks"), ("name", ".."), ("key", "a/b")])
 def test_no_entry_lies_elsewhere(
     tmp_path: Path, parts: list[Part], importer: Cache, word: str, value: str

@@ -10,7 +10,7 @@ import yaml
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import ArtifactError
-from muster.config import parse
+from muster.config import load, parse
 from muster.config.document import parse_text
 from muster.config.scaffold import template
 from muster.config.stack import examine
@@ -29,6 +29,7 @@ from muster.model.sharing import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.render import gpu
+from muster.render.user_data import user_data
 
 TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}
@@ -167,11 +168,18 @@ def test_the_operator_s_runtime_gives_no_container_the_gpus_that_it_names(cloud:
 
 
 def test_the_runtime_obeys_where_kai_names_parts_of_gpus() -> None:
-    known = stack(Provider.EXISTING, cluster={"cloud": "other"})
-    found = installation(replace(known, kai=replace(known.kai, gpu_sharing=True)))
-    assert found is not None
-    toolkit = values(found, control_nodes=SYSTEM)["toolkit"]
+    found = wanted(Provider.EXISTING, cluster={"cloud": "other"})
+    pools = tuple(replace(pool, by_variable=True) for pool in found.pools)
+    toolkit = values(replace(found, pools=pools), control_nodes=SYSTEM)["toolkit"]
     assert toolkit["env"] == [{"name": OBEYS_VARIABLE, "value": "true"}]
+
+
+@pytest.mark.parametrize(("name", "obeys"), [("eks-prod", False), ("kai-prod", True)])
+def test_a_stack_s_nodes_obey_the_variable_only_for_parts_of_gpus(name: str, obeys: bool) -> None:
+    found = load(Path(__file__).parents[3] / "stacks" / f"Pulumi.{name}.yaml")
+    told = [user_data(pool) or "" for pool in found.pools if pool.is_nvidia]
+    assert told
+    assert all(("nvidia-ctk" in each) is not obeys for each in told)
 
 
 def test_on_oke_driver_toolkit_and_plugin_are_oracles() -> None:

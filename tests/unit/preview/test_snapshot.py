@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,6 +17,7 @@ from muster.live.snapshot import (
     fetch_snapshot,
     format_snapshot,
     kueue,
+    load_snapshot,
     parse_snapshot,
 )
 from muster.live.web import Web, WebError
@@ -211,3 +213,10 @@ def test_any_json_is_a_snapshot_or_refused(value: object) -> None:
     for text in (json.dumps(value), json.dumps({"version": 1, "queues": value})):
         with pytest.raises(SnapshotError):
             parse_snapshot(text, source="x")
+
+
+def test_a_device_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no size that could be looked at first."""
+    monkeypatch.setattr("muster.live.snapshot.record._MAX_BYTES", 1024)
+    with pytest.raises(SnapshotError, match="larger than"):
+        load_snapshot(Path("/dev/zero"))

@@ -322,3 +322,13 @@ def test_a_wrong_file_gets_one_error_that_says_what_it_is(
         error, fix = capsys.readouterr().err.splitlines()
         assert error.startswith(f"Error: {path}: {named}")
         assert fix.startswith("Fix: ")
+
+
+def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.replay.reader._UNPACKED", 0)
+    path = tmp_path / "month.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"header": ' + b" " * 1024**2))
+    with pytest.raises(RecordingError, match="more than 64 times its size"):
+        load_recording(path)

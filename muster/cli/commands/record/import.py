@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from muster.replay.errors import RecordingError
 from muster.replay.recording import Recording
 from muster.replay.sacct_jobs import COMMAND, parse_sacct
 from muster.replay.writer import write_recording
+from muster.whole_file import read_at_most
 
 _EXAMPLES = """
 muster record import jobs.csv --out month.jsonl.gz
@@ -28,6 +30,7 @@ muster record import trace.csv --column submitted=submit_s --column duration=dur
 muster record import sacct.txt --from sacct --zone Europe/Berlin --out month.jsonl.gz
 """
 _START: Final = "2026-01-01T00:00:00Z"
+_MAX_BYTES: Final = 512 * 1024 * 1024
 # An answer of Prometheus names its type in its first lines.
 _HEAD: Final = 4096
 
@@ -88,8 +91,14 @@ def _report(out: Path, recording: Recording) -> None:
 
 def _read(file: Path) -> str:
     try:
-        raw = file.read_bytes()
-        text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8-sig")
+        content = read_at_most(file, _MAX_BYTES)
+        if content is not None and content.startswith(b"\x1f\x8b"):
+            content = _unpacked(content)
+        if content is None:
+            raise RecordingError(
+                f"{file}: more than {_MAX_BYTES // 2**20} MiB of text.", fix="import one month after another."
+            )
+        text = content.decode("utf-8-sig")
     except EOFError:
         raise RecordingError(f"{file}: its gzip data ends early.", fix="copy or export it again.") from None
     except (zlib.error, gzip.BadGzipFile, UnicodeDecodeError):
@@ -119,6 +128,12 @@ def _read(file: Path) -> str:
             fix=f"write a CSV file with a line for each job, or export them from Slurm: {COMMAND}",
         )
     return text
+
+
+def _unpacked(packed: bytes) -> bytes | None:
+    with gzip.open(io.BytesIO(packed)) as file:
+        content: bytes = file.read(_MAX_BYTES + 1)
+    return content if len(content) <= _MAX_BYTES else None
 
 
 def _is_metrics(text: str) -> bool:
