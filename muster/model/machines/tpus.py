@@ -43,6 +43,7 @@ class _Series:
     zones: frozenset[str]
     disk: str = "pd-balanced"
     unsourced: frozenset[Capacity] = frozenset()
+    workload_policy: bool = False
 
 
 _V5E: Final = _Series(
@@ -79,6 +80,8 @@ _V6E: Final = _Series(
 )
 _V7X: Final = _Series(
     accelerator="tpu7x",
+    # Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/tpu-ironwood, read 2026-11-27.
+    workload_policy=True,
     zones=frozenset({"us-central1-c"}),
     # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-tpu-7x
     disk="hyperdisk-balanced",
@@ -110,6 +113,7 @@ def tpu_machines() -> Iterator[Machine]:
                 unsourced=series.unsourced,
                 disk=series.disk,
                 topologies=topologies,
+                workload_policy=series.workload_policy,
             )
 
 
