@@ -147,8 +147,8 @@ def _workload_policy(
     """The name of the policy that a slice of some TPUs is placed by. The engine chooses it, so that another
     topology is another policy.
 
-    Source: https://github.com/GoogleCloudPlatform/cluster-toolkit at 3c107070, modules/compute/resource-policy
-    and examples/gke-tpu-7x, read 2026-11-27.
+    Source: https://github.com/GoogleCloudPlatform/cluster-toolkit at 3c107070, examples/gke-tpu-7x and
+    modules/compute/resource-policy, read 2026-11-27.
     """
     if one.slice_nodes == 1 or not one.machine.workload_policy:
         return None
