@@ -208,8 +208,8 @@ EKS_GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
 # Kueue's name for devices that are claimed without quota: of each queue's there are more than nodes have.
 UNCOUNTED_DEVICES: Final = f"{GROUP}/uncounted-devices"
 # The DeviceClass of the channels of every ComputeDomain.
-# Source: https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/22407113785e78c7763b4637689a201eb39c6199/deployments/
-# helm/dra-driver-nvidia-gpu/templates/deviceclass-compute-domain-default-channel.yaml, read 2026-11-27.
+# Source: https://github.com/NVIDIA/k8s-dra-driver-gpu at 22407113, the DeviceClasses of its chart, read
+# 2026-11-27.
 CHANNEL_DEVICE_CLASS: Final = "compute-domain-default-channel.nvidia.com"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 EFA_PLUGIN: Final = "aws-efa-k8s-device-plugin"

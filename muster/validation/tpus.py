@@ -7,8 +7,9 @@ https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
 from collections.abc import Iterator
 
 from muster.model.capacity import Capacity
-from muster.model.clusters import Cluster, ExistingCluster
+from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
 from muster.model.machines import MACHINES
+from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 from muster.model.violations import Violation, suggestion
 
@@ -50,6 +51,12 @@ def _slice(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
         yield Violation(f"{path}.minNodes", message, f"write {nodes} to keep the slice, or remove minNodes.")
     if isinstance(cluster, ExistingCluster):
         return
-    if len(pool.zones or cluster.zones) != 1:
+    zones = pool_zones(pool, cluster) if isinstance(cluster, GkeCluster) else pool.zones or cluster.zones
+    if len(zones) != 1:
         message = "all nodes of a slice are in one zone."
-        yield Violation(f"{path}.zones", message, "write the one zone: zones: [...].")
+        one_of = f", one of {', '.join(zones)}" if zones else ""
+        yield Violation(f"{path}.zones", message, f"write the one zone: zones: [...]{one_of}.")
+    elif not pool.zones and len(cluster.zones) != 1:
+        message = f"the slice is made in {zones[0]}, where Google sells {pool.machine.name}."
+        fix = f"write that zone, or another, so that no later table moves the slice: zones: [{zones[0]}]."
+        yield Violation(f"{path}.zones", message, fix, "warning")

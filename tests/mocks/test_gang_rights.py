@@ -4,12 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from muster.components.gang_authority import manager_cluster_rules, taint_rules
 from muster.config import load
 from muster.model.capacity import Gangs
+from muster.model.names import CHANNEL_DEVICE_CLASS
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from tests.integration.accounts import registered
+from tests.unit.model.model_stacks import parsed
+from tests.unit.model.test_device_classes import text_of
 
 _KARPENTER: Final = Path("tests/karpenter/stack.yaml")
 _STACK: Final = load(Path("tests/integration/kueue_api/stack.yaml"))
@@ -58,6 +63,23 @@ def _manager_reads(stack: Stack) -> bool:
     arguments = program["spec"]["template"]["spec"]["containers"][0]["args"]
     assert may is any(each.startswith("--delete-without-quota=") for each in arguments)
     return may
+
+
+@pytest.mark.parametrize(
+    ("classes", "makes_domains"), [({CHANNEL_DEVICE_CLASS: "uncounted"}, True), ({}, False)]
+)
+def test_compute_domains_are_made_where_the_stack_maps_the_class_of_channels(
+    classes: dict[str, str], makes_domains: bool
+) -> None:
+    stack = parsed(text_of(classes))
+    rules = [rule for listed in _roles(stack).values() for rule in listed]
+    verbs = {verb for rule in rules if "computedomains" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == ({"get", "list", "watch", "create"} if makes_domains else set())
+    programs = [
+        each["spec"]["template"]["spec"] for each in registered(stack) if each["kind"] == "Deployment"
+    ]
+    flags = [flag for program in programs for flag in program["containers"][0]["args"]]
+    assert ("--compute-domains" in flags) is makes_domains
 
 
 def test_neither_scheduler_gives_rights_on_the_other_ones_kinds() -> None:

@@ -130,6 +130,27 @@ def test_a_network_profile_brings_gkes_driver_for_the_cards() -> None:
     assert "enableMultiNetworking" not in program.one(CONTROL, "ml").inputs
 
 
+@pytest.mark.parametrize(
+    ("machine", "topology", "has_policy"),
+    [
+        ("tpu7x-standard-4t", "2x2x2", True),
+        ("tpu7x-standard-4t", "2x2x1", False),
+        ("ct6e-standard-4t", "4x4", False),
+    ],
+)
+def test_a_slice_of_several_nodes_of_tpu7x_is_placed_by_a_workload_policy(
+    machine: str, topology: str, has_policy: bool
+) -> None:
+    found = made(pools=(pool("tpu", machine, Capacity.ON_DEMAND, topology=topology),))
+    policies = found.of("gcp:compute/resourcePolicy:ResourcePolicy")
+    assert len(policies) == has_policy
+    for policy in policies:
+        assert policy.inputs["workloadPolicy"] == {"type": "HIGH_THROUGHPUT", "acceleratorTopology": topology}
+        assert inputs(found, "tpu")["placementPolicy"]["tpuTopology"] == topology
+        (slice_pool,) = (each for each in found.of(POOL) if each.inputs["name"] == "tpu")
+        assert found.comes_after(slice_pool, policy)
+
+
 def test_without_a_channel_a_queued_pool_is_not_upgraded() -> None:
     program = made(replace(CLUSTER, release_channel=ReleaseChannel.NONE))
     assert program.one(CONTROL, "ml").inputs["releaseChannel"] == {"channel": "UNSPECIFIED"}

@@ -52,7 +52,7 @@ def pool(
             if one.capacity is Capacity.QUEUED
             else None
         ),
-        placement_policy=placement(one),
+        placement_policy=placement(one, policy=_workload_policy(one, cluster, prefix=prefix, opts=opts)),
         network_config=_networks(one.networks, one.network_profile),
         node_config=nodes.node_config(one, cluster, service_account, kms_key),
         opts=_options(opts, protect=cluster.protect and one.capacity.is_reserved),
@@ -126,15 +126,42 @@ def autoscaling(one: Pool) -> gcp.container.NodePoolAutoscalingArgs:
     )
 
 
-def placement(one: Pool) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+def placement(
+    one: Pool, *, policy: pulumi.Input[str] | None = None
+) -> gcp.container.NodePoolPlacementPolicyArgs | None:
     """A topology is written for slices of several nodes alone:
-    https://cloud.google.com/kubernetes-engine/docs/how-to/tpus
+    https://cloud.google.com/kubernetes-engine/docs/how-to/tpus. `policy`: the name of its workload policy.
     """
     if one.slice_nodes > 1:
-        return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=one.topology)
+        return gcp.container.NodePoolPlacementPolicyArgs(
+            type="COMPACT", policy_name=policy, tpu_topology=one.topology
+        )
     if one.placement is Placement.COMPACT:
         return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT")
     return None
+
+
+def _workload_policy(
+    one: Pool, cluster: GkeCluster, *, prefix: str, opts: pulumi.ResourceOptions
+) -> pulumi.Output[str] | None:
+    """The name of the policy that a slice of some TPUs is placed by. The engine chooses it, so that another
+    topology is another policy.
+
+    Source: https://github.com/GoogleCloudPlatform/cluster-toolkit at 3c107070, examples/gke-tpu-7x and
+    modules/compute/resource-policy, read 2026-11-27.
+    """
+    if one.slice_nodes == 1 or not one.machine.workload_policy:
+        return None
+    policy = gcp.compute.ResourcePolicy(
+        f"{prefix}-{one.name}",
+        project=cluster.project,
+        region=cluster.region,
+        workload_policy=gcp.compute.ResourcePolicyWorkloadPolicyArgs(
+            type="HIGH_THROUGHPUT", accelerator_topology=one.topology
+        ),
+        opts=opts,
+    )
+    return policy.name
 
 
 def management(one: Pool, cluster: GkeCluster) -> gcp.container.NodePoolManagementArgs:

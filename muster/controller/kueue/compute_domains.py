@@ -5,8 +5,8 @@ template for the domain, and Kueue gives a Workload no quota before its template
 with the Workload and not with its capacity. The job owns it, through each of its Workloads, and garbage
 collection removes it. Not responsible for the driver, nor for which claims Kueue admits.
 
-Source: https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/22407113785e78c7763b4637689a201eb39c6199/api/
-nvidia.com/resource/v1beta1/computedomain.go, read 2026-11-27.
+Source: https://github.com/NVIDIA/k8s-dra-driver-gpu at 22407113, api/nvidia.com/resource/v1beta1 and
+cmd/compute-domain-controller, read 2026-11-27.
 """
 
 from collections.abc import Iterable

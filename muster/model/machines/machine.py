@@ -27,8 +27,9 @@ class Machine:
     interfaces that it can have (EC2). `fabric`: its network between GPUs (GKE). `compact`: it supports
     compact placement. `disk`: the kind of boot disk (GKE); None: GKE's default for the machine.
 
-    `topologies`: of its TPUs, the one of a single node first; () for all other machines. `architecture`: of
-    its CPU, as Kubernetes names it.
+    `topologies`: of its TPUs, the one of a single node first; () for all other machines. `workload_policy`:
+    a slice of several nodes needs a workload policy of its topology (GKE). `architecture`: of its CPU, as
+    Kubernetes names it.
 
     `is_own`: the stack describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
     what its nodes carry besides the pool's label.
@@ -50,6 +51,7 @@ class Machine:
     compact: bool = False
     disk: str | None = None
     topologies: tuple[str, ...] = ()
+    workload_policy: bool = False
     architecture: str = AMD64
     is_own: bool = False
     gpu: Accelerator | None = None

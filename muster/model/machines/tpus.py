@@ -8,6 +8,10 @@ machine types, by https://github.com/Cyclenerd/google-cloud-pricing-cost-calcula
 
 Unsourced, because no page of Google's was found that shows them: the slices of v5p and of tpu7x. The first
 topology of a machine is the one that a single node has.
+
+The zones are those of Google's page, which could be read up to Europe: they say where a slice is made, and
+not where none can be. AI zones (us-central1-ai1a) are no zones of a region's clusters unless a stack names
+them. Source: https://docs.cloud.google.com/tpu/docs/regions-zones, read 2026-11-27.
 """
 
 from collections.abc import Iterator
@@ -36,12 +40,15 @@ _Row = tuple[int, int, int, tuple[str, ...]]
 class _Series:
     accelerator: str
     rows: dict[str, _Row]
+    zones: frozenset[str]
     disk: str = "pd-balanced"
     unsourced: frozenset[Capacity] = frozenset()
+    workload_policy: bool = False
 
 
 _V5E: Final = _Series(
     accelerator="tpu-v5-lite-podslice",
+    zones=frozenset({"us-central1-a", "us-south1-a", "us-west1-c", "us-west4-a"}),
     unsourced=_FLEX,
     rows={
         "ct5lp-hightpu-1t": (24, 48, 1, ("1x1",)),
@@ -51,11 +58,13 @@ _V5E: Final = _Series(
 )
 _V5P: Final = _Series(
     accelerator="tpu-v5p-slice",
+    zones=frozenset({"us-central1-a", "us-east5-a"}),
     unsourced=_FLEX,
     rows={"ct5p-hightpu-4t": (208, 448, 4, _3D)},
 )
 _V6E: Final = _Series(
     accelerator="tpu-v6e-slice",
+    zones=frozenset({"us-central1-b", "us-east1-d", "us-east5-a", "us-east5-b", "europe-west4-a"}),
     # Flex-start alone: dws-flex-start/gke-tpu-v6e of cluster-toolkit's examples/gke-consumption-options. With
     # a queue as well: its dws-flex-start-queued-provisioning/gke-tpu-v6e shows it, and so does Google's
     # https://cloud.google.com/kubernetes-engine/docs/tutorials/ray-kueue-dws; to xpk the API said "Flex start
@@ -71,6 +80,9 @@ _V6E: Final = _Series(
 )
 _V7X: Final = _Series(
     accelerator="tpu7x",
+    # Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/tpu-ironwood, read 2026-11-27.
+    workload_policy=True,
+    zones=frozenset({"us-central1-c"}),
     # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-tpu-7x
     disk="hyperdisk-balanced",
     # Its blueprint with queued provisioning and xpk, pull request 900, contradict each other.
@@ -79,8 +91,16 @@ _V7X: Final = _Series(
 )
 
 
+_ALL: Final = (_V5E, _V5P, _V6E, _V7X)
+
+
+def tpu_zones(machine: str) -> frozenset[str]:
+    """Zones that sell the machine; there may be more. Empty where it has no TPUs."""
+    return next((series.zones for series in _ALL if machine in series.rows), frozenset())
+
+
 def tpu_machines() -> Iterator[Machine]:
-    for series in (_V5E, _V5P, _V6E, _V7X):
+    for series in _ALL:
         for name, (cpu, gib, chips, topologies) in series.rows.items():
             yield Machine(
                 name=name,
@@ -93,6 +113,7 @@ def tpu_machines() -> Iterator[Machine]:
                 unsourced=series.unsourced,
                 disk=series.disk,
                 topologies=topologies,
+                workload_policy=series.workload_policy,
             )
 
 

@@ -13,12 +13,14 @@ from muster.model.clusters import ExistingCluster
 from muster.model.gangpolicy import from_spec
 from muster.model.kueue.tree import to_tree
 from muster.model.machines import MACHINES
+from muster.model.pool_zones import pool_zones
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.preview.figures import format_unit
 from muster.render import gang, kueue, queues
 from muster.validation import check
+from muster.validation.tpus import tpu_rules
 from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, team
 
 SLICE = Pool(
@@ -166,13 +168,35 @@ def test_a_report_counts_chips() -> None:
             replace(SLICE, capacity=Capacity.ON_DEMAND, provisioning_class=None, min_nodes=2),
             "all 4 nodes of a slice come and go at once",
         ),
-        (replace(SLICE, zones=()), "all nodes of a slice are in one zone"),
     ],
-    ids=["unknown", "of another machine", "two slices", "half a slice", "half kept", "zones"],
+    ids=["unknown", "of another machine", "two slices", "half a slice", "half kept"],
 )
 def test_what_is_no_whole_slice_is_refused(pool: Pool, expected: str) -> None:
     found = [each for each in _errors(tpu_stack(slice_pool=pool)) if each.startswith("muster:pools.slice.")]
     assert any(expected in each for each in found), found
+
+
+def test_a_slice_without_a_zone_is_made_in_the_one_that_is_known_to_sell_it() -> None:
+    pool = replace(SLICE, zones=())
+    for cluster in (GKE, replace(GKE, zones=("us-central1-a", "us-central1-b"))):
+        (warning,) = tpu_rules(pool, cluster, "muster:pools.slice")
+        assert warning.level == "warning"
+        assert warning.fix.endswith("zones: [us-central1-b].")
+        assert pool_zones(pool, cluster) == ("us-central1-b",)
+    assert not list(tpu_rules(SLICE, GKE, "muster:pools.slice"))
+
+
+@pytest.mark.parametrize(
+    ("region", "named"), [("us-east5", "one of us-east5-a, us-east5-b"), ("asia-east1", "zones: [...].")]
+)
+def test_where_several_zones_sell_a_slice_or_none_is_known_its_author_names_one(
+    region: str, named: str
+) -> None:
+    pool, cluster = replace(SLICE, zones=()), replace(GKE, region=region)
+    (found,) = tpu_rules(pool, cluster, "muster:pools.slice")
+    assert found.level == "error"
+    assert named in found.fix
+    assert not list(tpu_rules(replace(pool, zones=(f"{region}-c",)), cluster, "muster:pools.slice"))
 
 
 def test_a_topology_without_tpus_is_refused() -> None:

@@ -178,6 +178,8 @@ PLACEMENT: Final = Table(
             "groupPlacementPolicy.collocation",
             "groupPlacementPolicy.vmCount",
             "groupPlacementPolicy.availabilityDomainCount",
+            "workloadPolicy.type",
+            "workloadPolicy.acceleratorTopology",
         ),
     },
     outputs=_LINK,
