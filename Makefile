@@ -8,7 +8,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+# Everything of requirements/dev.txt is installed; what `make up` needs is.
 STAMP := $(VENV)/.installed
+UP_STAMP := $(or $(wildcard $(STAMP)),$(VENV)/.installed-up)
 PLANE ?= default
 BASE ?= HEAD
 
@@ -18,22 +20,31 @@ help: ## List the commands
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@./.ci/python $(PYTHON) $(VENV)
-	@echo "installing Python packages into $(VENV)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/dev.txt
+	$(call install,dev)
+
+$(VENV)/.installed-up: requirements/up.txt pyproject.toml
+	@./.ci/python $(PYTHON) $(VENV)
+	@$(PY) -m muster.local.preflight
+	$(call install,up)
+
+define install
+	@echo "installing Python packages into $(VENV): requirements/$(1).txt"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --retries 5 --require-hashes -r requirements/$(1).txt
 	@$(PY) -m pip uninstall --quiet --quiet --yes muster # the package's name before muster-gpu: two would both put `muster` on the path
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+endef
 
 .PHONY: up
-up: $(STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang on it
+up: $(UP_STAMP) ## Boot a real Kubernetes here, deploy stack local, run a Ray gang on it
 	@$(PY) -m muster local demo --name $(PLANE)
 
 .PHONY: down
-down: $(STAMP) ## Stop the local cluster and delete everything in it
+down: $(UP_STAMP) ## Stop the local cluster and delete everything in it
 	@$(PY) -m muster local down --name $(PLANE)
 
 .PHONY: status
-status: $(STAMP) ## Whether the local cluster is healthy
+status: $(UP_STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
 # Two rows, one beside the other.
@@ -134,6 +145,7 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	@lock() { uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" "$$@"; }; data=muster/artifacts/data/requirements; \
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
+	lock --generate-hashes --constraint requirements/dev.txt requirements/up.in -o requirements/up.txt; \
 	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,check,program,gke,eks,local}.in -o $$data/constraints.txt
 

@@ -30,7 +30,7 @@ def install(packages: list[Package]) -> None:
             f"lacks {', '.join(names)}",
             fix=f"install them: apt-get install {' '.join(names)}",
         )
-    print(f"installing {', '.join(names)} (apt-get)", flush=True)
+    print(f"installing {', '.join(names)} (apt-get; MUSTER_NO_INSTALL=1 names them only)", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "-y", "--no-install-recommends", *names]):
         result = subprocess.run(

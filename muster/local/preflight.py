@@ -1,4 +1,8 @@
-"""What must hold before any work is done; each failure is one line with its fix."""
+"""What must hold before any work is done; each failure is one line with its fix.
+
+`python -m muster.local.preflight` looks at what no installation mends. It needs no package: `make up` runs it
+before it installs any.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,17 @@ _MEMORY: Final = 6 * _GIB
 
 def check() -> None:
     """Raise `LocalClusterError` for the first thing that prevents a local cluster from starting."""
+    check_host()
+    _packages()
+    _overlay()
+
+
+def check_host() -> None:
+    """Raise `LocalClusterError` for the first thing that stands in the way and no package mends."""
     require_linux()
     _root()
     _disk()
     _memory()
-    _packages()
-    _overlay()
 
 
 def check_for_images() -> None:
@@ -108,3 +117,10 @@ def _overlay() -> None:
                 fix="name a place on ext4 or xfs: MUSTER_CACHE=/path",
             )
         subprocess.run(["umount", str(merged)], capture_output=True, timeout=30, check=False)
+
+
+if __name__ == "__main__":
+    try:
+        check_host()
+    except LocalClusterError as error:
+        sys.exit(f"Error: {error}")

@@ -81,6 +81,14 @@ def test_constraints_of_a_new_project_are_the_versions_that_the_tests_ran_with()
         assert {each.name for each in source(name)} <= set(constraints)
 
 
+def test_make_up_installs_versions_that_the_tests_ran_with_and_all_that_it_imports() -> None:
+    assert locked(SOURCES / "up.txt").items() <= locked(SOURCES / "dev.txt").items(), "run `make lock`"
+    absent = ("pulumi_aws", "pulumi_gcp", "boto3", "googleapiclient", "cel_expr_python", "structlog")
+    modules = ("muster.cli.commands.local.demo", "muster.components.platform", "muster.provider.__main__")
+    done = without(absent, f"import {', '.join(modules)}")
+    assert done.returncode == 0, done.stderr
+
+
 def test_extras_are_read_from_the_requirements_and_all_has_every_one_of_them() -> None:
     named = {Path(each) for extra in EXTRAS.values() for each in extra["file"]}
     assert all((ROOT / each).is_file() for each in named)

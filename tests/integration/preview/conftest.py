@@ -14,7 +14,6 @@ from tests import built
 from tests.integration.conftest import ApiServer
 from tests.waiting import eventually
 
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = ("clusterqueues", "localqueues", "workloads")
 
 
@@ -23,14 +22,11 @@ def kueue_api(api_server: ApiServer) -> Iterator[ApiServer]:
     """The server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides."""
     chart = built.chart("kueue")
     files = (chart / "templates" / "crd" / f"kueue.x-k8s.io_{kind}.yaml" for kind in _KINDS)
-    api_server.define([_definition(file) for file in files])
-    for kind in _KINDS:
-        eventually(
-            f"{kind} are served", partial(api_server.call, "GET", f"/apis/kueue.x-k8s.io/v1beta2/{kind}")
-        )
-    yield api_server
-    for kind in _KINDS:
-        api_server.call("DELETE", f"{_CRDS}/{kind}.kueue.x-k8s.io")
+    with api_server.serving([_definition(file) for file in files]):
+        for kind in _KINDS:
+            path = f"/apis/kueue.x-k8s.io/v1beta2/{kind}"
+            eventually(f"{kind} are served", partial(api_server.call, "GET", path))
+        yield api_server
 
 
 def _definition(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from muster.local import packages, preflight
 from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError
 
+ROOT = Path(__file__).resolve().parents[3]
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -46,6 +47,19 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9))
     assert f"{tmp_path}: has 0.9 GiB free, 3 GiB are needed" in refusal()
     assert "MUSTER_CACHE=" in refusal()
+
+
+def test_root_is_asked_for_before_any_python_package_is_there() -> None:
+    """`make up` runs it before it installs."""
+    code = (
+        f"import os, runpy, sys; sys.path.insert(0, {str(ROOT)!r}); os.geteuid = lambda: 1; "
+        "runpy.run_module('muster.local.preflight', run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: this user: is not root; ")
+    assert done.stderr.endswith("run with sudo\n")
 
 
 def test_a_missing_package_that_may_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
