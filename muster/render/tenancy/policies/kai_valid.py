@@ -4,7 +4,7 @@ from typing import Final
 
 from muster.render.tenancy.policies import gpus, pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM, quoted
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM, quoted
 
 # Of a RayJob, what KubeRay counts from the moment at which it makes the cluster (rayjob_controller.go).
 _DEADLINES: Final = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
@@ -51,7 +51,7 @@ def kai_waiting() -> Policy:
                 group="ray.io", resources=("rayjobs", "rayclusters", "rayservices"), operations=("CREATE",)
             ),
         ),
-        unless=(("made-by-kuberay", MADE_BY_KUBERAY), ("made-by-the-system", SYSTEM)),
+        unless=(("made-for-work", MADE_FOR_WORK), ("made-by-the-system", SYSTEM)),
         words=(
             pod_templates.cluster_word("", "object"),
             ("deadlines", f"request.resource.resource == 'rayjobs' ? {deadlines} : []"),

@@ -11,7 +11,7 @@ from muster.model.node_labels import ZONE_LABEL, compared_labels, flavor_labels
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_BY_KUBERAY, SYSTEM, quoted
+from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM, quoted
 
 # What programs of a cloud or a vendor label nodes with, by how it begins.
 _PREFIXES: Final = (
@@ -47,7 +47,7 @@ def node_labels(stack: Stack) -> Policy:
             "warning."
         ),
         kinds=_KINDS,
-        unless=(("made-by-kuberay", MADE_BY_KUBERAY), ("made-by-the-system", SYSTEM)),
+        unless=(("made-for-work", MADE_FOR_WORK), ("made-by-the-system", SYSTEM)),
         words=(
             pod_templates.JOB_PATH,
             ("clusterPath", pod_templates.CLUSTER_PATH),
