@@ -176,6 +176,25 @@ def test_a_flavor_that_no_file_has_is_named(tmp_path: Path, capsys: pytest.Captu
     assert "ResourceFlavor h100" in _diff(capsys, "none", head)
 
 
+def test_an_object_that_no_queue_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    door = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "jobs", "namespace": "vision"},
+        "spec": {"clusterQueue": "visoin"},
+    }
+    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(), door]))
+    assert "LocalQueue vision/jobs" in report
+    assert "visoin" in report
+
+
+def test_files_without_queues_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "secret.yaml").write_text(_SECRET)
+    message = _refused(capsys, "none", tmp_path)
+    assert "no object of Kueue is among 1 object" in message
+    assert "hunter2" not in message
+
+
 def test_an_old_version_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head = _write(tmp_path / "head", [_queue(), {**_queue("speech"), "apiVersion": "kueue.x-k8s.io/v1beta1"}])
     line = (head / "objects.yaml").read_text().splitlines().index("---") + 2
