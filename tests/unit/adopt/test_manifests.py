@@ -83,7 +83,8 @@ def _with_gpus(queue: dict[str, Any], gpus: int) -> dict[str, Any]:
 
 
 def _fewer(stack: Stack) -> Stack:
-    """The stack with one GPU less for the first team that has several, and CPU and memory as before."""
+    """The stack with one GPU less for the first team that has several."""
+    found = False
 
     def team(one: Team) -> Team:
         nonlocal found
@@ -99,7 +100,6 @@ def _fewer(stack: Stack) -> Stack:
         teams = tuple(team(each) for each in one.teams)
         return replace(one, teams=teams, departments=tuple(department(each) for each in one.departments))
 
-    found = False
     return replace(stack, departments=tuple(department(each) for each in stack.departments))
 
 
