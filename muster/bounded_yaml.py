@@ -58,7 +58,8 @@ def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[i
     try:
         while loader.check_node():
             node = loader.get_node()
-            yield node.start_mark.line + 1, loader.construct_document(node)
+            if node is not None:
+                yield node.start_mark.line + 1, loader.construct_document(node)
     finally:
         loader.dispose()
 

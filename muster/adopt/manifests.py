@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from muster.adopt.cluster import LiveCluster, address, title
-from muster.adopt.compare import LABELS, compare_objects
+from muster.adopt.compare import LABELS, Fate, compare_objects
 from muster.adopt.findings import Findings
 from muster.adopt.kueue import to_kueue
 from muster.adopt.nodes import named_accelerator
@@ -31,11 +31,12 @@ from muster.model.capacity import Capacity
 from muster.model.kueue import FlavorQuota, PoolOptions, Quota
 from muster.model.kueue.tree import Node, to_tree
 from muster.model.machines.own import own_machine
+from muster.model.plural import many
 from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.preview.compare.changes import Changes
+from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.differing import differing
 from muster.preview.compare.settings import SettingChange
 from muster.preview.compare.side import LoadedSide
@@ -44,15 +45,8 @@ from muster.render.manifest import Manifest
 _GROUP: Final = names.KUEUE_API_VERSION.partition("/")[0]
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _GROUPS: Final = ": kueue resource groups"
+_OF_POOLS: Final = ("cpu", "memory", *names.DEVICE_RESOURCES)
 _WORKLOADS: Final = "Workload"
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The objects of one side. `others`: how many are none of Kueue's."""
-
-    cluster: LiveCluster
-    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +56,29 @@ class ManifestSides:
     base: LoadedSide
     head: LoadedSide
 
-    def completed(self, changes: Changes) -> Changes:
-        """The changes with what stacks do not compare: resource groups are shown as quotas of pools, and what
-        of them no pool counts (licences, the order of flavors) as settings.
+    def completed(self, diff: StackDiff) -> StackDiff:
+        """The comparison as objects have it: resource groups are shown as quotas of pools, and what no pool
+        counts of them (licences, the order of flavors) as settings. Of pools nothing is known but quotas.
         """
-        kept = [each for each in changes.settings if not each.place.endswith(_GROUPS)]
-        sides = [_beside_pools(side.stack) for side in (self.base, self.head) if side.stack is not None]
-        if len(sides) == 2:
-            kept += [SettingChange(*each) for each in differing(*sides)]
-        return replace(changes, settings=tuple(kept))
+        if diff.changes is None:
+            return diff
+        kept = [each for each in diff.changes.settings if not each.place.endswith(_GROUPS)]
+        before, after = (_beside_pools(side.stack) if side.stack else {} for side in (self.base, self.head))
+        kept += [SettingChange(*each) for each in differing(before, after)]
+        changes = replace(diff.changes, settings=tuple(kept), pools=(), order=None)
+        return replace(diff, changes=changes, pools=(), cost=None)
 
 
 def load_manifests(base: Path | None, head: Path) -> ManifestSides:
     """Base and head from folders or files; None is a base without any object. PreviewError where a file
     cannot be read, or has an object that cannot be compared.
     """
-    sides = [_Files(LiveCluster(objects={}), 0) if base is None else _read(base), _read(head)]
-    read = [_read_stack(each.cluster) for each in sides]
-    pools = _pools([each.cluster for each in sides])
+    sides = [LiveCluster(objects={}) if base is None else _read(base), _read(head)]
+    read = [_read_stack(each) for each in sides]
+    pools = _pools(sides)
     stacks = [None if stack is None else replace(stack, pools=pools) for stack, _ in read]
     mistakes = [found for _, found in read]
-    notes = tuple(_notes(sides[1], [stack for stack, _ in read], [each.cluster for each in sides]))
+    notes = tuple(_notes([stack for stack, _ in read], sides))
     return ManifestSides(
         LoadedSide(base is not None, stacks[0] if base is not None else None, mistakes[0]),
         LoadedSide(True, stacks[1], mistakes[1], notes),
@@ -92,7 +88,7 @@ def load_manifests(base: Path | None, head: Path) -> ManifestSides:
 # Files
 
 
-def _read(path: Path) -> _Files:
+def _read(path: Path) -> LiveCluster:
     found: dict[str, dict[tuple[str, str], tuple[str, Manifest]]] = {}
     others = 0
     for where, body in _objects(path):
@@ -114,7 +110,12 @@ def _read(path: Path) -> _Files:
                 f"{where}: {title(body)} is in {first[0]} as well.", fix="remove one of the two."
             )
     objects = {kind: tuple(body for _, (_, body) in sorted(listed.items())) for kind, listed in found.items()}
-    return _Files(LiveCluster(objects=objects), others)
+    if not objects:
+        raise PreviewError(
+            f"{path}: no object of Kueue is among {many(others, 'object')}.",
+            fix="name what `helm template` or `kustomize build` wrote, or `none` for a base without any.",
+        )
+    return LiveCluster(objects=objects)
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Manifest]]:
@@ -155,10 +156,8 @@ def _read_stack(live: LiveCluster) -> tuple[Stack | None, tuple[Violation, ...]]
     """The stack that the objects are, without pools, or why they are none. What a stack of Muster's must be
     beyond that is not asked of them.
     """
-    declared = {text(each, "metadata", "name") for each in live.of("ResourceFlavor")}
-    missing = [_flavor(name) for name in sorted(_flavors(live).keys() - declared)]
-    whole = replace(live, objects={**live.objects, "ResourceFlavor": (*live.of("ResourceFlavor"), *missing)})
-    _, values = to_kueue(whole, {}, Findings())
+    missing = {kind: (*live.of(kind), *listed) for kind, listed in _missing(live).items()}
+    _, values = to_kueue(replace(live, objects={**live.objects, **missing}), {}, Findings())
     values |= {
         "cluster": {"provider": "existing", "name": "manifests", "context": "manifests"},
         "gangAdmission": "off",
@@ -169,8 +168,26 @@ def _read_stack(live: LiveCluster) -> tuple[Stack | None, tuple[Violation, ...]]
     return stack, () if stack else tuple(each for each in found if each.level == "error")
 
 
-def _flavor(name: str) -> Manifest:
-    return {"apiVersion": names.KUEUE_API_VERSION, "kind": "ResourceFlavor", "metadata": {"name": name}}
+def _missing(live: LiveCluster) -> dict[str, list[Manifest]]:
+    """Flavors and checks that queues name and no file has: they may be in another folder."""
+    checks = {
+        text(use, "name")
+        for queue in live.of("ClusterQueue")
+        for use in items(queue, "spec", "admissionChecksStrategy", "admissionChecks")
+    }
+    found: dict[str, list[Manifest]] = {}
+    for kind, used in (("ResourceFlavor", {*_flavors(live)}), ("AdmissionCheck", checks)):
+        there = {text(each, "metadata", "name") for each in live.of(kind)}
+        found[kind] = [
+            {
+                "apiVersion": names.KUEUE_API_VERSION,
+                "kind": kind,
+                "metadata": {"name": name},
+                "spec": {"controllerName": "unknown"} if kind == "AdmissionCheck" else {},
+            }
+            for name in sorted(used - there)
+        ]
+    return found
 
 
 def _flavors(live: LiveCluster) -> dict[str, list[FlavorQuota]]:
@@ -194,7 +211,8 @@ def _pools(sides: Sequence[LiveCluster]) -> tuple[Pool, ...]:
         for each in side.of("ResourceFlavor"):
             labels[text(each, "metadata", "name")] = texts(each, "spec", "nodeLabels")
         for name, found in _flavors(side).items():
-            quotas.setdefault(name, []).extend(found)
+            if any(quota.name in _OF_POOLS for flavor in found for quota in flavor.resources):
+                quotas.setdefault(name, []).extend(found)
     book = NameBook({names.SYSTEM_POOL})
     return tuple(_pool(name, labels.get(name, {}), found, book) for name, found in quotas.items())
 
@@ -255,39 +273,35 @@ def _beside_pools(stack: Stack) -> dict[str, str]:
 def _other_quotas(node: Node) -> Iterator[tuple[str, str]]:
     for flavor in node.flavors:
         for quota in flavor.resources:
-            if quota.name not in ("cpu", "memory", *names.DEVICE_RESOURCES):
+            if quota.name not in _OF_POOLS:
                 limits = {"borrows": quota.borrowing, "lends": quota.lending}
                 words = [f"{key} {limit}" for key, limit in limits.items() if limit is not None]
                 yield f"quota of {quota.name} in {flavor.name}", ", ".join([str(quota.nominal), *words])
 
 
-def _notes(
-    files: _Files, stacks: Sequence[Stack | None], sides: Sequence[LiveCluster]
-) -> Iterator[Violation]:
+def _notes(stacks: Sequence[Stack | None], sides: Sequence[LiveCluster]) -> Iterator[Violation]:
     """What is not compared, and what Kueue accepts in silence."""
     unread = [
         {} if stack is None else dict(_unread(stack, side)) for stack, side in zip(stacks, sides, strict=True)
     ]
-    for place, before, after in [(key, unread[0].get(key), value) for key, value in unread[1].items()]:
-        how = (
-            "is the same on both sides"
-            if before == after
-            else f"changes from {before or 'nothing'} to {after}"
-        )
+    before, after = unread
+    for place in {**after, **before}:
+        how = "is the same on both sides"
+        if before.get(place) != after.get(place):
+            how = f"changes from {before.get(place, 'nothing')} to {after.get(place, 'nothing')}"
         yield Violation(place, f"is not compared, and {how}.", "review it by hand.", level="warning")
-    head = sides[1]
-    declared = {text(each, "metadata", "name") for each in head.of("ResourceFlavor")}
-    if declared:
-        for name in sorted(_flavors(head).keys() - declared):
-            message = "is in no file, and Kueue keeps a queue inactive whose flavor does not exist."
-            yield Violation(
-                f"ResourceFlavor {name}", message, "add it, or correct the name.", level="warning"
-            )
+    for kind, missing in _missing(sides[1]).items():
+        for each in missing if sides[1].of(kind) else ():
+            message = "is in no file, and without it Kueue keeps the queues inactive that name it."
+            yield Violation(title(each), message, "add it, or correct the name.", level="warning")
 
 
 def _unread(stack: Stack, live: LiveCluster) -> Iterator[tuple[str, str]]:
-    """The fields that the stack does not have as the object has them."""
+    """The objects that the stack lacks, and the fields that it does not have as the object has them."""
+    bodies = {title(each): each for listed in live.objects.values() for each in listed}
     for change in compare_objects(stack, live):
+        if change.fate is Fate.KEPT:
+            yield change.object, json.dumps(bodies[change.object].get("spec"), sort_keys=True)
         for field in change.fields:
             if field.live is not None and not field.path.startswith(LABELS):
                 yield f"{change.object}: {field.path}", json.dumps(field.live, sort_keys=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -197,8 +196,7 @@ def _manifests(base: Path, head: Path, shared: SharedInputs) -> list[StackDiff]:
 
     sides = load_manifests(None if str(base) == NONE else base, head)
     name = head.resolve().stem
-    (found,) = compare_sides({name: sides.base}, {name: sides.head}, shared)
-    return [found if found.changes is None else replace(found, changes=sides.completed(found.changes))]
+    return [sides.completed(each) for each in compare_sides({name: sides.base}, {name: sides.head}, shared)]
 
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:

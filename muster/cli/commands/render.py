@@ -17,7 +17,7 @@ from muster.render import queues
 _EXAMPLES = """
 muster render gke-prod
 muster render gke-prod --out manifests/gke-prod.yaml
-muster render gke-prod | kubectl diff -f -
+muster render gke-prod | kubectl apply --dry-run=server -f -
 """
 _WIDTH: Final = 110
 _CODES = {ExitCode.FOUND: "The stack file has mistakes.", ExitCode.UNUSABLE: "The file is not there."}

@@ -83,7 +83,8 @@ def _with_gpus(queue: dict[str, Any], gpus: int) -> dict[str, Any]:
 
 
 def _fewer(stack: Stack) -> Stack:
-    """The stack with one GPU less for the first team that has several, and CPU and memory as before."""
+    """The stack with one GPU less for the first team that has several."""
+    found = False
 
     def team(one: Team) -> Team:
         nonlocal found
@@ -99,7 +100,6 @@ def _fewer(stack: Stack) -> Stack:
         teams = tuple(team(each) for each in one.teams)
         return replace(one, teams=teams, departments=tuple(department(each) for each in one.departments))
 
-    found = False
     return replace(stack, departments=tuple(department(each) for each in stack.departments))
 
 
@@ -174,6 +174,25 @@ def test_a_flavor_that_no_file_has_is_named(tmp_path: Path, capsys: pytest.Captu
     other = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "l4"}}
     head = _write(tmp_path / "head", [_queue(), other])
     assert "ResourceFlavor h100" in _diff(capsys, "none", head)
+
+
+def test_an_object_that_no_queue_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    door = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "jobs", "namespace": "vision"},
+        "spec": {"clusterQueue": "visoin"},
+    }
+    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(), door]))
+    assert "LocalQueue vision/jobs" in report
+    assert "visoin" in report
+
+
+def test_files_without_queues_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "secret.yaml").write_text(_SECRET)
+    message = _refused(capsys, "none", tmp_path)
+    assert "no object of Kueue is among 1 object" in message
+    assert "hunter2" not in message
 
 
 def test_an_old_version_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
