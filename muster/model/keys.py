@@ -21,7 +21,18 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, NewType, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NewType,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from muster.model.durations import format_duration
 from muster.model.quantities import Bytes, Quantity
@@ -33,9 +44,9 @@ Seconds = NewType("Seconds", int)
 """Written as a duration: 45s, 30m, 1h30m."""
 Word = NewType("Word", str)
 """A text for another program: numbers and booleans of YAML are converted."""
-Parameter = NewType("Parameter", str)
+Parameter: TypeAlias = Annotated[str, "parameter"]
 """A text of an API, of at most 255 characters, which may be empty: whole numbers of YAML are converted."""
-QuantityText = NewType("QuantityText", str)
+QuantityText: TypeAlias = Annotated[str, "quantity"]
 """A quantity of Kubernetes, as it is written."""
 ANY_INTEGER: Final[Mapping[str, Any]] = MappingProxyType({"minimum": None, "maximum": None})
 """Bounds of a signed number of 32 bits that nothing bounds further."""
@@ -149,7 +160,7 @@ class Key:
 @cache
 def keys(kind: Any) -> tuple[Key, ...]:
     """The declared keys of a class, in the order of its fields."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return tuple(_key(each, hints[each.name]) for each in fields(kind) if "description" in each.metadata)
 
 
