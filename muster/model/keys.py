@@ -44,8 +44,10 @@ Seconds = NewType("Seconds", int)
 """Written as a duration: 45s, 30m, 1h30m."""
 Word = NewType("Word", str)
 """A text for another program: numbers and booleans of YAML are converted."""
+ParameterText: TypeAlias = Annotated[str, "text of a parameter"]
+"""A text of at most 255 characters, which may be empty."""
 Parameter: TypeAlias = Annotated[str, "parameter"]
-"""A text of an API, of at most 255 characters, which may be empty: whole numbers of YAML are converted."""
+"""The same in a stack file: whole numbers of YAML are converted."""
 QuantityText: TypeAlias = Annotated[str, "quantity"]
 """A quantity of Kubernetes, as it is written."""
 ANY_INTEGER: Final[Mapping[str, Any]] = MappingProxyType({"minimum": None, "maximum": None})
@@ -402,8 +404,14 @@ def _word(section: Section, name: str) -> str | None:
 
 def _parameter(section: Section, name: str) -> str | None:
     value = section.get(name)
-    if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 255:
-        return str(value)
+    return _parameter_text(section, name, str(value) if type(value) is int else value)
+
+
+def _parameter_text(section: Section, name: str, written: object = None) -> str | None:
+    value = section.get(name)
+    text = value if written is None else written
+    if isinstance(text, str) and len(text) <= 255:
+        return text
     message = f"must be a text of at most 255 characters, is {describe_value(value)}."
     section.note(name, message, "put it in quotes; the API takes at most 255 characters.")
     return None
@@ -416,6 +424,7 @@ def _quantity_text(section: Section, name: str) -> str | None:
 _READERS: Final[Mapping[Any, Callable[[Section, str], Any]]] = {
     Bytes: Section.memory,
     Parameter: _parameter,
+    ParameterText: _parameter_text,
     Quantity: Section.quantity,
     QuantityText: _quantity_text,
     Word: _word,
