@@ -40,11 +40,6 @@ class Section:
         """Report a mistake at `key` of this section, or at the section itself for ""."""
         self.found.append(Violation(at(self.path, key) if key else self.path, message, fix))
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to read, because the section is absent or has no keys."""
-        return not self._values
-
     def has(self, key: str) -> bool:
         self._asked[key] = None
         return self._values.get(key) is not None
@@ -160,10 +155,6 @@ class Section:
         fix = f"write one, such as {max(least, min(most, 1)):g}."
         self.note(key, f"must be a number from {least:g} to {most:g}, is {describe_value(value)}.", fix)
         return None
-
-    def seconds(self, key: str) -> int | None:
-        """A duration such as `30m` in seconds; None when absent."""
-        return None if self.get(key) is None else self.duration(key, 0)
 
     def duration(self, key: str, default: int) -> int:
         """A duration such as `30m` in seconds."""
