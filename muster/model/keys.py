@@ -82,10 +82,11 @@ def declared(
 
     `key`: where it is not the field's name in camel case, with a dot for a key below another.
     `default_text`: where only words can express the default. `definition`: the name of its schema, where
-    other keys refer to the same. `noun`: of the words in a list of words. `fix`: what to write in place of a
-    list that is missing, none, or no list. `is_inline`: its keys are in the section itself, and
-    `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it. `is_sparse`: a
-    manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such as `minimum`.
+    other keys refer to the same. `noun`: what a word of a list is, by which a mistake names it. `fix`: what
+    to write in place of a list that is missing, none, or no list. `is_inline`: its keys are in the section
+    itself, and `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it.
+    `is_sparse`: a manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such
+    as `minimum`.
 
     `written_default`: the word of a stack file for a default that is None.
 

@@ -190,16 +190,16 @@ class Section:
         self.note(key, f"must be a list of names, is {describe_value(value)}.", fix)
         return ()
 
-    def choices(self, key: str, words: type[Word], *, noun: str) -> tuple[Word, ...]:
-        """A list of members of the enumeration."""
-        allowed = [word.value for word in words]
-        chosen = []
-        for word in self.words(key):
-            if word in allowed:
-                chosen.append(words(word))
-            else:
-                self.note(key, f"{word!r} is no {noun}.", suggestion(word, allowed, noun=noun))
-        return tuple(chosen)
+    def choices(
+        self, key: str, words: type[Word], *, noun: str, is_of_list: bool = False
+    ) -> tuple[Word, ...]:
+        """A list of words of an enum, in the enum's order. A mistake is at its word, or `is_of_list`."""
+        allowed, written = [each.value for each in words], self.words(key)
+        for index, word in enumerate(written):
+            if word not in allowed:
+                fix = suggestion(word, allowed, noun=noun.split()[0])
+                self.note(key if is_of_list else f"{key}[{index}]", f"{word!r} is no {noun}.", fix)
+        return tuple(each for each in words if each.value in written)
 
     def quantity(self, key: str) -> Quantity | None:
         """An amount such as 8, 1.5 or 100Gi. None when it is absent, or malformed and reported."""
