@@ -1,7 +1,7 @@
 """The GPUs, TPUs and Neuron devices that pools can have, one row each in accelerators.toml.
 
-Everything that Muster knows of an accelerator is in its row: a key that is forgotten is a TypeError at the
-first import. Not responsible for which machine has how many (machines/).
+Everything that Muster knows of an accelerator is in its row: a key that is forgotten is a TypeError when
+they are first read. Not responsible for which machine has how many (machines/).
 """
 
 import tomllib
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
+from muster.model.lazy_table import LazyTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def _rows() -> dict[str, Accelerator]:
     return {name: Accelerator(name=name, **row) for name, row in rows.items()}
 
 
-ACCELERATORS: Final[Mapping[str, Accelerator]] = MappingProxyType(_rows())
+ACCELERATORS: Final[Mapping[str, Accelerator]] = LazyTable(_rows)
 
 _VENDORS: Final = {
     names.GPU_RESOURCE: "nvidia",
@@ -70,7 +71,7 @@ def _short_names() -> dict[str, tuple[str, ...]]:
     return meant
 
 
-SHORT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_short_names())
+SHORT_NAMES: Final[Mapping[str, tuple[str, ...]]] = LazyTable(_short_names)
 """Names that a stack may use too, and the accelerators that each can mean: the machine decides which."""
 
 

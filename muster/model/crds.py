@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from muster.model.durations import DURATION_PATTERN
-from muster.model.keys import Key, Parameter, QuantityText, Schema, SchemaWriter, keys, to_json
+from muster.model.keys import Key, ParameterText, QuantityText, Schema, SchemaWriter, keys, to_json
 from muster.model.names import GROUP, VERSION
 
 A_SET: Final[Schema] = {"x-kubernetes-list-type": "set"}
@@ -17,7 +17,7 @@ class _Writer(SchemaWriter):
 
     scalars: Mapping[Any, Schema] = {
         str: {"type": "string"},
-        Parameter: {"type": "string", "maxLength": 255},
+        ParameterText: {"type": "string", "maxLength": 255},
         QuantityText: {"type": "string", "maxLength": 40},
         bool: {"type": "boolean"},
         int: {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2**31 - 1},

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from muster.model import crds
 from muster.model.durations import format_duration
-from muster.model.keys import ANY_INTEGER, Parameter, QuantityText, Schema, declared, read, to_json
+from muster.model.keys import ANY_INTEGER, ParameterText, QuantityText, Schema, declared, read, to_json
 from muster.model.names import (
     API_VERSION,
     DEVICE_RESOURCES,
@@ -84,7 +84,7 @@ class FlavorPolicy:
 
     name: str = declared("Name of the ResourceFlavor.", minLength=1, **_NAME)
     provisioning_class_name: str = declared("Empty: nothing is requested.", "", **_NAME)
-    parameters: Mapping[str, Parameter] = declared(
+    parameters: Mapping[str, ParameterText] = declared(
         "Parameters of each ProvisioningRequest for this flavor.",
         {},
         maxProperties=100,
@@ -290,7 +290,7 @@ def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
     lenient: list[Violation] = []
     read(GangPolicy, Section(spec, path, strict))
     read(GangPolicy, Section(spec, path, lenient, lenient=True))
-    return [violation.path for violation in strict if violation not in lenient]
+    return sorted(violation.path for violation in strict if violation not in lenient)
 
 
 # Rules between fields

@@ -21,7 +21,18 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, NewType, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NewType,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from muster.model.durations import format_duration
 from muster.model.quantities import Bytes, Quantity
@@ -33,9 +44,11 @@ Seconds = NewType("Seconds", int)
 """Written as a duration: 45s, 30m, 1h30m."""
 Word = NewType("Word", str)
 """A text for another program: numbers and booleans of YAML are converted."""
-Parameter = NewType("Parameter", str)
-"""A text of an API, of at most 255 characters, which may be empty: whole numbers of YAML are converted."""
-QuantityText = NewType("QuantityText", str)
+ParameterText: TypeAlias = Annotated[str, "text of a parameter"]
+"""A text of at most 255 characters, which may be empty."""
+Parameter: TypeAlias = Annotated[str, "parameter"]
+"""The same in a stack file: whole numbers of YAML are converted."""
+QuantityText: TypeAlias = Annotated[str, "quantity"]
 """A quantity of Kubernetes, as it is written."""
 ANY_INTEGER: Final[Mapping[str, Any]] = MappingProxyType({"minimum": None, "maximum": None})
 """Bounds of a signed number of 32 bits that nothing bounds further."""
@@ -69,10 +82,11 @@ def declared(
 
     `key`: where it is not the field's name in camel case, with a dot for a key below another.
     `default_text`: where only words can express the default. `definition`: the name of its schema, where
-    other keys refer to the same. `noun`: of the words in a list of words. `fix`: what to write in place of a
-    list that is missing, none, or no list. `is_inline`: its keys are in the section itself, and
-    `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it. `is_sparse`: a
-    manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such as `minimum`.
+    other keys refer to the same. `noun`: what a word of a list is, by which a mistake names it. `fix`: what
+    to write in place of a list that is missing, none, or no list. `is_inline`: its keys are in the section
+    itself, and `default_texts` are theirs here. `is_derived`: where it is absent, `complete` gives it.
+    `is_sparse`: a manifest has it only where it is not the default. `bounds`: keywords of JSON Schema, such
+    as `minimum`.
 
     `written_default`: the word of a stack file for a default that is None.
 
@@ -149,7 +163,7 @@ class Key:
 @cache
 def keys(kind: Any) -> tuple[Key, ...]:
     """The declared keys of a class, in the order of its fields."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return tuple(_key(each, hints[each.name]) for each in fields(kind) if "description" in each.metadata)
 
 
@@ -391,8 +405,14 @@ def _word(section: Section, name: str) -> str | None:
 
 def _parameter(section: Section, name: str) -> str | None:
     value = section.get(name)
-    if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 255:
-        return str(value)
+    return _parameter_text(section, name, str(value) if type(value) is int else value)
+
+
+def _parameter_text(section: Section, name: str, written: object = None) -> str | None:
+    value = section.get(name)
+    text = value if written is None else written
+    if isinstance(text, str) and len(text) <= 255:
+        return text
     message = f"must be a text of at most 255 characters, is {describe_value(value)}."
     section.note(name, message, "put it in quotes; the API takes at most 255 characters.")
     return None
@@ -405,6 +425,7 @@ def _quantity_text(section: Section, name: str) -> str | None:
 _READERS: Final[Mapping[Any, Callable[[Section, str], Any]]] = {
     Bytes: Section.memory,
     Parameter: _parameter,
+    ParameterText: _parameter_text,
     Quantity: Section.quantity,
     QuantityText: _quantity_text,
     Word: _word,

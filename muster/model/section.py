@@ -40,11 +40,6 @@ class Section:
         """Report a mistake at `key` of this section, or at the section itself for ""."""
         self.found.append(Violation(at(self.path, key) if key else self.path, message, fix))
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to read, because the section is absent or has no keys."""
-        return not self._values
-
     def has(self, key: str) -> bool:
         self._asked[key] = None
         return self._values.get(key) is not None
@@ -161,10 +156,6 @@ class Section:
         self.note(key, f"must be a number from {least:g} to {most:g}, is {describe_value(value)}.", fix)
         return None
 
-    def seconds(self, key: str) -> int | None:
-        """A duration such as `30m` in seconds; None when absent."""
-        return None if self.get(key) is None else self.duration(key, 0)
-
     def duration(self, key: str, default: int) -> int:
         """A duration such as `30m` in seconds."""
         value = self.get(key)
@@ -199,16 +190,16 @@ class Section:
         self.note(key, f"must be a list of names, is {describe_value(value)}.", fix)
         return ()
 
-    def choices(self, key: str, words: type[Word], *, noun: str) -> tuple[Word, ...]:
-        """A list of members of the enumeration."""
-        allowed = [word.value for word in words]
-        chosen = []
-        for word in self.words(key):
-            if word in allowed:
-                chosen.append(words(word))
-            else:
-                self.note(key, f"{word!r} is no {noun}.", suggestion(word, allowed, noun=noun))
-        return tuple(chosen)
+    def choices(
+        self, key: str, words: type[Word], *, noun: str, is_of_list: bool = False
+    ) -> tuple[Word, ...]:
+        """A list of words of an enum, in the enum's order. A mistake is at its word, or `is_of_list`."""
+        allowed, written = [each.value for each in words], self.words(key)
+        for index, word in enumerate(written):
+            if word not in allowed:
+                fix = suggestion(word, allowed, noun=noun.split()[0])
+                self.note(key if is_of_list else f"{key}[{index}]", f"{word!r} is no {noun}.", fix)
+        return tuple(each for each in words if each.value in written)
 
     def quantity(self, key: str) -> Quantity | None:
         """An amount such as 8, 1.5 or 100Gi. None when it is absent, or malformed and reported."""

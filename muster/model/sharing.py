@@ -12,6 +12,7 @@ from typing import Final
 
 from muster.model.accelerators import ACCELERATORS
 from muster.model.keys import Schema, SchemaWriter, declared
+from muster.model.lazy_table import LazyTable
 
 
 class Sharing(StrEnum):
@@ -63,6 +64,6 @@ NOT_ISOLATED: Final[Mapping[Sharing, str]] = MappingProxyType(
 )
 
 # accelerator -> profile -> instances of one GPU, all equal.
-MIG_PROFILES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
-    {name: entry.mig for name, entry in ACCELERATORS.items() if entry.mig}
+MIG_PROFILES: Final[Mapping[str, Mapping[str, int]]] = LazyTable(
+    lambda: {name: entry.mig for name, entry in ACCELERATORS.items() if entry.mig}
 )

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 
 from muster.model.keys import Seconds, declared
 from muster.model.section import Section
-from muster.model.violations import suggestion
 from muster.model.work import FOR_MEMBERS
 
 
@@ -70,16 +69,6 @@ class Drain(StrEnum):
     EVICTS = "evicts"
 
 
-def _read_capabilities(section: Section, key: str) -> tuple[Capability, ...]:
-    allowed = [each.value for each in Capability]
-    written = section.words(key)
-    for index, word in enumerate(written):
-        if word not in allowed:
-            message = f"{word!r} is no capability that a team may have: others lead out of the container."
-            section.note(f"{key}[{index}]", message, suggestion(word, allowed, noun="capability"))
-    return tuple(each for each in Capability if each.value in written)
-
-
 def _read_bounds(above: Section, key: str, defaults: Mapping[str, int]) -> Mapping[str, int]:
     """The bounds that are written."""
     section = above.section(key)
@@ -127,7 +116,7 @@ class Tenancy:
         (),
         default_text="none",
         example=[Capability.IPC_LOCK.value],
-        read=_read_capabilities,
+        noun="capability that a team may have: others lead out of the container",
     )
     egress: Egress = declared("What pods may reach outside of their namespace.", Egress.INTERNET)
     reach: tuple[str, ...] = declared(

@@ -43,10 +43,11 @@ _TITLES: Final = {
 }
 _MODULES: Final = {Provider.GKE: (tpus,), Provider.EKS: (), Provider.EXISTING: ()}
 """The tables whose docstrings name sources."""
+_READ, _SOURCE = clouds.zones_read()
 _ZONES: Final = f"""\
 ## Zones that sell GPU machines on GKE
 
-Read on {clouds.ZONES_READ} in SkyPilot's catalog (<{clouds.ZONES_SOURCE}>), which is
+Read on {_READ} in SkyPilot's catalog (<{_SOURCE}>), which is
 written from the answers of Google's API. A pool without `zones` gets those of its region. TPUs and T4s are
 not in the catalog. `muster doctor` asks your project.
 """
@@ -138,7 +139,7 @@ def _families(machines: list[Machine]) -> list[tuple[str, str]]:
 def _sources(provider: Provider) -> Iterator[str]:
     texts = (module.__doc__ or "" for module in _MODULES[provider])
     found = [address.rstrip(".,;:") for text in texts for address in re.findall(r"https://[^\s)]+", text)]
-    found = [*clouds.SOURCES.get(provider, ()), *found]
+    found = [*clouds.sources(provider), *found]
     if found:
         yield f"Sources: {', '.join(f'<{each}>' for each in dict.fromkeys(found))}.\n"
 

@@ -8,7 +8,7 @@ from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
 from muster.model.fabrics import missing_on
-from muster.model.machines.clouds import ZONES_READ, zones_selling
+from muster.model.machines.clouds import zones_read, zones_selling
 from muster.model.machines.fabric import PAGES
 from muster.model.node_groups import LONGEST_GROUP, group_names
 from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
@@ -113,7 +113,8 @@ def _not_sold(pool: Pool, path: str, cluster: GkeCluster) -> Iterator[Violation]
     if missing:
         machine = pool.machine.name
         sold = sorted(zone for zone in zones_selling(machine) if zone.startswith(f"{cluster.region}-"))
-        message = f"{machine} was not sold in {', '.join(missing)} on {ZONES_READ}."
+        day, _ = zones_read()
+        message = f"{machine} was not sold in {', '.join(missing)} on {day}."
         where = f"write `zones: [{', '.join(sold)}]`" if sold else "choose another region or machine"
         fix = f"{where}; `muster doctor` asks the project."
         yield Violation(f"{path}.zones", message, fix, level="warning")

@@ -14,7 +14,6 @@ from muster.model.clusters.system import SystemPool, declared_system_pool
 from muster.model.keys import declared, read
 from muster.model.providers import PROTECT, Provider
 from muster.model.section import Section
-from muster.model.violations import suggestion
 
 
 class NatGateways(StrEnum):
@@ -89,16 +88,6 @@ class StorageDriver(StrEnum):
     MOUNTPOINT_S3 = "mountpoint-s3"
 
 
-def _read_drivers(section: Section, key: str) -> tuple[StorageDriver, ...]:
-    allowed = [driver.value for driver in StorageDriver]
-    written = section.words(key)
-    for index, word in enumerate(written):
-        if word not in allowed:
-            fix = suggestion(word, allowed, noun="driver")
-            section.note(f"{key}[{index}]", f"{word!r} is no driver that EKS has as an add-on.", fix)
-    return tuple(driver for driver in StorageDriver if driver.value in written)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksStorage:
     """`default_class`: whether a volume that names no StorageClass becomes a disk of EBS; without it the
@@ -113,7 +102,7 @@ class EksStorage:
         (),
         default_text="none",
         example=[StorageDriver.EFS.value],
-        read=_read_drivers,
+        noun="driver that EKS has as an add-on",
     )
 
 

@@ -83,6 +83,12 @@ class GkeAddon(StrEnum):
     LUSTRE = "lustre"
 
 
+def _read_addons(section: Section, key: str) -> tuple[GkeAddon, ...] | None:
+    if not section.has(key):
+        return None
+    return section.choices(key, GkeAddon, noun="add-on", is_of_list=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
     """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork; a network
@@ -211,7 +217,7 @@ class GkeCluster:
     addons: tuple[GkeAddon, ...] | None = declared(
         "Which of GKE's drivers for volumes are on: buckets, Filestore, Managed Lustre.",
         None,
-        noun="add-on",
+        read=_read_addons,
         default_text="as they are",
         example=[GkeAddon.GCS_FUSE.value],
     )

@@ -92,7 +92,7 @@ class MaintenanceWindow:
     days: tuple[Day, ...] = declared(
         "The days on which a window begins.",
         tuple(Day),
-        noun="day",
+        read=lambda section, key: section.choices(key, Day, noun="day", is_of_list=True),
         default_text="every day",
         example=["sat", "sun"],
     )

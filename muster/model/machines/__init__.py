@@ -12,9 +12,9 @@ uses it (pools.py, validation/machines.py).
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
+from muster.model.lazy_table import LazyTable
 from muster.model.machines.clouds import eks_machines, gke_machines
 from muster.model.machines.local import local_machines
 from muster.model.machines.machine import AMD64, ARM64, Machine
@@ -36,12 +36,13 @@ __all__ = [
     "similar_machines",
 ]
 
-MACHINES: Final = MappingProxyType(
-    {
-        machine.name: machine
-        for machine in (*gke_machines(), *tpu_machines(), *eks_machines(), *local_machines())
-    }
-)
+
+def _machines() -> dict[str, Machine]:
+    every = (*gke_machines(), *tpu_machines(), *eks_machines(), *local_machines())
+    return {machine.name: machine for machine in every}
+
+
+MACHINES: Final = LazyTable(_machines)
 
 
 def machines_of(provider: Provider) -> dict[str, Machine]:

@@ -1,17 +1,18 @@
 """The machines of EC2 and Google: sizes from eks.csv and gke.csv, how they are sold from eks.toml and
-gke.toml, whose heads name the sources. An unknown key in them is a TypeError at the first import.
+gke.toml, whose heads name the sources. An unknown key in them is a TypeError when they are first read.
 """
 
 import csv
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Final
 
 from muster.model.capacity import Capacity
+from muster.model.lazy_table import LazyTable
 from muster.model.machines.fabric import Fabric
 from muster.model.machines.machine import Machine
 from muster.model.providers import Provider
@@ -39,6 +40,7 @@ class _Series:
         return frozenset(map(Capacity, self.bought or (_FOR_ACCELERATORS if self.accelerator else _FOR_CPUS)))
 
 
+@cache
 def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
 
@@ -48,16 +50,26 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(table)
 
 
-_GKE: Final = _toml("gke.toml")
-_EKS: Final = _toml("eks.toml")
-_OF_GKE: Final = {start: _Series(**row) for start, row in _GKE["series"].items()}
-_OF_EKS: Final = {family: _Series(**row) for family, row in _EKS["series"].items()}
+def _series(provider: Provider) -> LazyTable[_Series]:
+    """How the machines are sold whose names begin alike."""
+    return LazyTable(
+        lambda: {start: _Series(**row) for start, row in _toml(f"{provider}.toml")["series"].items()}
+    )
 
-SOURCES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyType(
-    {Provider.GKE: tuple(_GKE["sources"]), Provider.EKS: tuple(_EKS["sources"])}
-)
-ZONES_READ: Final[date] = _GKE["zones"]["read"]
-ZONES_SOURCE: Final[str] = _GKE["zones"]["source"]
+
+_OF_GKE: Final = _series(Provider.GKE)
+_OF_EKS: Final = _series(Provider.EKS)
+
+
+def sources(provider: Provider) -> tuple[str, ...]:
+    """Where the sizes and the ways to buy of a cloud's machines were read."""
+    return () if provider is Provider.EXISTING else tuple(_toml(f"{provider}.toml")["sources"])
+
+
+def zones_read() -> tuple[date, str]:
+    """When and where it was read which zones of Google sell which machine."""
+    zones = _toml("gke.toml")["zones"]
+    return zones["read"], zones["source"]
 
 
 def gke_machines() -> Iterator[Machine]:
@@ -109,7 +121,7 @@ def _with_flex_start(ways: frozenset[Capacity]) -> frozenset[Capacity]:
 
 
 def zones_selling(machine: str) -> frozenset[str]:
-    """The zones of Google that sold the machine on `ZONES_READ`; empty where the table does not know it."""
+    """The zones of Google that sold the machine (zones_read); empty where the table does not know it."""
     pairs = (part.split() for part in _gke_series(machine).zones.split(";") if part.strip())
     return frozenset(f"{region}-{letter}" for region, letters in pairs for letter in letters)
 

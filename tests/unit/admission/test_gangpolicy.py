@@ -110,7 +110,12 @@ def test_a_mistake_is_named_at_its_path_with_a_fix(spec: object, path: str) -> N
 def test_every_mistake_is_named_in_one_look() -> None:
     found = from_spec({"queueTimeout": 1, "retry": {"base": "x"}, "flavors": [{"scarcity": "high"}]})
     assert isinstance(found, list)
-    assert len(found) == 3
+    assert [each.path for each in found] == [
+        "spec.queueTimeout",
+        "spec.retry.base",
+        "spec.flavors[0].name",
+        "spec.flavors[0].scarcity",
+    ]
     assert all(isinstance(violation, Violation) for violation in found)
 
 
@@ -122,7 +127,7 @@ def test_a_stored_policy_of_a_newer_definition_is_obeyed_for_what_is_known() -> 
     assert unknown_fields(spec) == ["spec.colour", "spec.retry.spread"]
     violations = from_spec(spec)
     assert isinstance(violations, list)
-    assert [violation.path for violation in violations] == unknown_fields(spec)
+    assert sorted(violation.path for violation in violations) == unknown_fields(spec)
     wrong = from_spec({**spec, "queueTimeout": 1}, is_stored=True)
     assert isinstance(wrong, list)
     assert [violation.path for violation in wrong] == ["spec.queueTimeout"]
