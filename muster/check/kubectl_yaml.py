@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import date
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -28,26 +28,24 @@ _FLOAT: Final = re.compile(
 class KubectlLoader(Loader):
     """Plain values as kubectl has them."""
 
+    yaml_constructors: ClassVar[dict[Any, Any]] = {
+        **Loader.yaml_constructors,
+        f"{_TAG}bool": lambda _, node: node.value.lower() in _TRUE,
+    }
+
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        if kind is yaml.ScalarNode and implicit[0]:
-            return _tag(value)
-        found: str = super().resolve(kind, value, implicit)
-        return found
-
-    def construct_yaml_bool(self, node: yaml.ScalarNode) -> bool:
-        return node.value.lower() in _TRUE
-
-
-KubectlLoader.add_constructor(f"{_TAG}bool", KubectlLoader.construct_yaml_bool)
+        if kind is yaml.ScalarNode:
+            return _tag(value) if implicit[0] else f"{_TAG}str"
+        return f"{_TAG}{'map' if kind is yaml.MappingNode else 'seq'}"
 
 
 class _Dumper(yaml.SafeDumper):
     """Quotes what either reader would take for no text."""
 
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        found: str = super().resolve(kind, value, implicit)
-        is_text = kind is yaml.ScalarNode and implicit[0] and found == f"{_TAG}str"
-        return _tag(value) if is_text else found
+
+_Dumper.add_implicit_resolver(f"{_TAG}bool", re.compile(r"[yYnN]\Z"), [*"yYnN"])
+_Dumper.add_implicit_resolver(f"{_TAG}int", _INT, [*"-+0123456789"])
+_Dumper.add_implicit_resolver(f"{_TAG}float", _FLOAT, [*"-+.0123456789"])
 
 
 def dump_all(bodies: Iterable[Any]) -> str:

@@ -5,6 +5,7 @@ timeouts (the stack sets them) nor for the meaning of each field (model/gangpoli
 """
 
 from dataclasses import replace
+from typing import Final
 
 from muster.model import names
 from muster.model.gangpolicy import (
@@ -22,6 +23,8 @@ from muster.model.pools import Capacity, Pool
 from muster.model.sharing import Sharing
 from muster.model.stack import Scheduler, Stack
 from muster.render.manifest import Manifest
+
+_WITHOUT_EFA: Final = {names.EFA_RESOURCE: "0", "hugepages-2Mi": "0"}
 
 
 def policy(stack: Stack, *, placeholder_image: str = "") -> Manifest:
@@ -97,9 +100,14 @@ def _gpus(pool: Pool) -> int:
 
 
 def _per_node(pool: Pool, stack: Stack) -> dict[str, str]:
-    """NVIDIA's GPUs have a field of their own; other accelerators are a resource like others."""
+    """NVIDIA's GPUs have a field of their own; other accelerators are a resource like others. No queue counts
+    EFA's interfaces and the huge pages that come with them, so here is which nodes have none.
+    """
     others = {pool.device: str(pool.slots_per_node)} if pool.is_gpu and not pool.is_nvidia else {}
-    return {**pool.largest_pod(stack.cluster.provider), **others}
+    if names.EFA_RESOURCE in stack.uncounted_resources and stack.cluster.answers_requests:
+        fabric = {names.EFA_RESOURCE: str(pool.machine.efa)} if pool.efa else _WITHOUT_EFA
+        others = {**fabric, **others}
+    return {**others, **pool.largest_pod(stack.cluster.provider)}
 
 
 def _is_tainted(pool: Pool, stack: Stack) -> bool:

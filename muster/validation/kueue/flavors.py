@@ -6,6 +6,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
+from muster.model.node_labels import MOST_FLAVOR_LABELS, cloud_labels
 from muster.model.pools import Capacity, Pool
 from muster.model.providers import Provider
 from muster.model.stack import GangMode, Stack
@@ -13,7 +14,7 @@ from muster.model.violations import Violation, at, suggestion
 from muster.validation.kueue.config_paths import pool_path
 
 # The CRD's limits.
-MOST_LABELS: Final = 8
+MOST_LABELS: Final = MOST_FLAVOR_LABELS
 MOST_LEVELS: Final = 16
 _HOSTNAME: Final = "kubernetes.io/hostname"
 # A qualified name: an optional DNS prefix, and a name (apimachinery/pkg/util/validation).
@@ -34,6 +35,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
         found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
         found += _labels(at(path, "nodeLabels"), said.node_labels, taken=own)
+        found += _of_the_cloud(at(path, "nodeLabels"), said.node_labels, cloud_labels(pool, stack))
         found += _taints(path, said.node_taints, brought=pool.device if pool.is_gpu else "")
         brought = 1 if pool.provisioning_class == names.GKE_QUEUED_CLASS else 0
         found += _tolerations(path, said.tolerations, is_gpu=pool.is_gpu, brought=brought)
@@ -123,6 +125,13 @@ def _labels(place: str, labels: Mapping[str, str], *, taken: Collection[str]) ->
     if labels and len({*taken, *labels}) > MOST_LABELS:
         message = f"has {len({*taken, *labels})} labels, the pool's own included; Kueue takes {MOST_LABELS}."
         yield Violation(place, message, "keep those that distinguish the nodes from others.")
+
+
+def _of_the_cloud(place: str, labels: Mapping[str, str], clouds: Mapping[str, str]) -> Iterator[Violation]:
+    for key, value in labels.items():
+        if clouds.get(key, value) != value:
+            message = f"{value!r} is not what the nodes of the pool have: they have {clouds[key]!r}."
+            yield Violation(at(place, key), message, "remove it; the flavor has the label by itself.")
 
 
 def _taints(path: str, taints: tuple[Taint, ...], *, brought: str = "") -> Iterator[Violation]:

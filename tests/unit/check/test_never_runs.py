@@ -162,3 +162,15 @@ def test_fix_writes_what_has_one_right_answer() -> None:
     service = {**body, "kind": "RayService", "metadata": {"name": "s"}, "spec": {"rayClusterConfig": head}}
     assert "headService.metadata.name" in refusals(judged(service))
     assert judged(fixed(service)).answer.is_admitted
+
+
+def test_interfaces_and_huge_pages_are_asked_for_where_nodes_have_them() -> None:
+    """No queue counts either."""
+    for pool, is_there in (("h100", True), ("l4", False)):
+        template = pod(4, nodeSelector={"muster.dev/pool": pool})
+        limits = template["spec"]["containers"][0]["resources"]["limits"]
+        limits |= {"vpc.amazonaws.com/efa": 4, "hugepages-2Mi": "5120Mi"}
+        found = judged(job(template), "eks")
+        assert found.answer.is_admitted is is_there, refusals(found)
+    assert "vpc.amazonaws.com/efa" in refusals(found)
+    assert "hugepages-2Mi" in refusals(found)

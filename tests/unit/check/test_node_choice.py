@@ -8,7 +8,7 @@ import pytest
 
 from muster.render import kueue
 from tests.unit.check.stacks import fitting, job, judged, pod, ray_job, refusals, stack_text, warnings
-from tests.unit.model.model_stacks import parsed
+from tests.unit.model.model_stacks import examined, parsed
 
 GKE_GPU = "cloud.google.com/gke-accelerator"
 TYPE = "node.kubernetes.io/instance-type"
@@ -165,3 +165,12 @@ def test_a_flavor_with_a_topology_keeps_its_labels_which_kueue_forbids_to_change
     found = flavors(pools={"h100": h100}, kueue=topologies)
     assert found["h100"] == {"muster.dev/pool": "h100"}
     assert all(GKE_GPU not in labels for labels in found.values())
+
+
+def test_a_label_of_the_cloud_with_another_value_is_a_mistake() -> None:
+    l4 = {"accelerator": "nvidia-l4", "machine": "g2-standard-24", "capacity": "queued", "maxNodes": 12}
+    for value, is_right in (("nvidia-l4", True), ("nvidia-a100", False)):
+        labelled = {**l4, "kueue": {"nodeLabels": {GKE_GPU: value}}}
+        _, errors = examined(stack_text("gke", pools={"l4": labelled}))
+        assert (errors == []) is is_right
+    assert f"muster:pools.l4.kueue.nodeLabels.{GKE_GPU}" in errors[0]
