@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from muster.config import load
 from muster.local import envtest
@@ -108,8 +108,9 @@ class Ground:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         return f"{root}/namespaces/{team}/{plural}{f'/{name}' if name else ''}"
 
-    def names_of(self, kind: str) -> list[str]:
-        return sorted(each["metadata"]["name"] for each in self.world.items(self.path(kind)))
+    def found(self, *kinds: str) -> list[tuple[str, Object]]:
+        """What there is of these kinds, each with its kind: work before pods."""
+        return [(kind, each) for kind in kinds for each in self.world.items(self.path(kind))]
 
     def ask(self, step: str, method: str, path: str, body: Object | None = None) -> None:
         """As the member, whatever the answer is."""
@@ -145,7 +146,7 @@ class Ground:
         """Until nothing changes for a second, or ten have passed."""
         end, last, since = time.monotonic() + 10, None, time.monotonic()
         while time.monotonic() < end and time.monotonic() < since + 1:
-            now = (self.running(), self.reserved(), self.names_of("Pod"))
+            now = (self.running(), self.reserved(), len(self.found("Pod", "RayCluster")))
             if now != last:
                 last, since = now, time.monotonic()
             time.sleep(0.2)
@@ -197,6 +198,10 @@ def _named(body: Object, name: str, team: str = TEAM) -> Object:
     return body
 
 
+_WORK: Final = st.sampled_from(("RayCluster", "RayJob", "Job"))
+_ANY: Final = st.integers(0, 9)
+
+
 class Tenant(RuleBasedStateMachine):
     """What a member's program does. `ground` is set by the test."""
 
@@ -208,11 +213,15 @@ class Tenant(RuleBasedStateMachine):
         self.ground.steps.clear()
         self._made = 0
 
-    @rule(
-        kind=st.sampled_from(("RayCluster", "RayJob", "Job")),
-        count=st.integers(1, 3),
-        fault_tolerant=st.booleans(),
-    )
+    @initialize(kind=_WORK, count=st.integers(1, 2), fault_tolerant=st.booleans())
+    def begin(self, kind: str, count: int, fault_tolerant: bool) -> None:
+        """Work that fits its quota, and runs."""
+        self.create(kind, count, fault_tolerant)
+        end = time.monotonic() + 30
+        while self.ground.running() < count and time.monotonic() < end:
+            time.sleep(0.2)
+
+    @rule(kind=_WORK, count=st.integers(1, 3), fault_tolerant=st.booleans())
     def create(self, kind: str, count: int, fault_tolerant: bool) -> None:
         self._made += 1
         body = _named(work(kind, with_gpu("l4"), count=count), f"work-{self._made}")
@@ -227,47 +236,41 @@ class Tenant(RuleBasedStateMachine):
                 spec["gcsFaultToleranceOptions"] = _HOLD
         self.ground.ask("create", "POST", self.ground.path(kind), body)
 
-    @rule(kind=st.sampled_from(sorted(_AT)), which=st.integers(0, 5), change=st.sampled_from(_CHANGES))
-    def patch(self, kind: str, which: int, change: Object) -> None:
-        if found := self.ground.names_of(kind):
-            self.ground.ask("patch", "PATCH", self.ground.path(kind, found[which % len(found)]), change)
+    @rule(which=_ANY, change=st.sampled_from(_CHANGES))
+    def patch(self, which: int, change: Object) -> None:
+        self._on("PATCH", which, _AT, lambda _: change)
 
-    @rule(kind=st.sampled_from(("RayCluster", "Job")), which=st.integers(0, 5), replicas=st.integers(0, 4))
-    def resize(self, kind: str, which: int, replicas: int) -> None:
+    @rule(which=_ANY, replicas=st.integers(0, 4))
+    def resize(self, which: int, replicas: int) -> None:
         """With its other fields as they are: a list is replaced whole."""
-        if not (found := self.ground.world.items(self.ground.path(kind))):
-            return
-        item = found[which % len(found)]
-        change: Object = {"spec": {"parallelism": replicas}}
-        if kind == "RayCluster":
+
+        def change(item: Object) -> Object:
             groups = item["spec"].get("workerGroupSpecs") or []
             sized = {"replicas": replicas, "minReplicas": replicas, "maxReplicas": replicas}
-            change = {"spec": {"workerGroupSpecs": [each | sized for each in groups]}}
-        self.ground.ask("resize", "PATCH", self.ground.path(kind, item["metadata"]["name"]), change)
+            return {"spec": {"workerGroupSpecs": [each | sized for each in groups]}}
 
-    @rule(
-        child=st.sampled_from(("Job", "RayCluster", "Pod")),
-        parent=st.sampled_from(("Job", "RayCluster", "RayJob")),
-        which=st.tuples(st.integers(0, 5), st.integers(0, 5)),
-        controls=st.booleans(),
-        also=st.sampled_from(({}, _INVALID)),
-    )
-    def adopt(self, child: str, parent: str, which: tuple[int, int], controls: bool, also: Object) -> None:
-        children = self.ground.names_of(child)
-        parents = self.ground.world.items(self.ground.path(parent))
-        if not children or not parents:
+        self._on("PATCH", which, ("RayCluster",), change)
+
+    @rule(child=_ANY, parent=_ANY, controls=st.booleans(), also=st.sampled_from(({}, _INVALID)))
+    def adopt(self, child: int, parent: int, controls: bool, also: Object) -> None:
+        if not (found := self.ground.found("RayCluster", "RayJob", "Job")):
             return
-        meta = parents[which[1] % len(parents)]["metadata"]
-        owner = {"apiVersion": _AT[parent][0], "kind": parent, "name": meta["name"], "uid": meta["uid"]}
+        kind, above = found[parent % len(found)]
+        meta = above["metadata"]
+        owner = {"apiVersion": _AT[kind][0], "kind": kind, "name": meta["name"], "uid": meta["uid"]}
         change = {"metadata": {"ownerReferences": [owner | {"controller": controls}]}} | also
-        name = children[which[0] % len(children)]
-        self.ground.ask("adopt", "PATCH", self.ground.path(child, name), change)
+        self._on("PATCH", child, ("RayCluster", "Job", "Pod"), lambda _: change)
 
-    @rule(kind=st.sampled_from(sorted(_AT)), which=st.integers(0, 5), how=st.sampled_from(_DELETIONS))
-    def delete(self, kind: str, which: int, how: Object) -> None:
-        if found := self.ground.names_of(kind):
-            body = {"kind": "DeleteOptions", "apiVersion": "v1", **how}
-            self.ground.ask("delete", "DELETE", self.ground.path(kind, found[which % len(found)]), body)
+    @rule(which=_ANY, how=st.sampled_from(_DELETIONS))
+    def delete(self, which: int, how: Object) -> None:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **how}
+        self._on("DELETE", which, _AT, lambda _: body)
+
+    def _on(self, method: str, which: int, kinds: Iterable[str], body: Callable[[Object], Object]) -> None:
+        if not (found := self.ground.found(*kinds)):
+            return
+        kind, item = found[which % len(found)]
+        self.ground.ask(method.lower(), method, self.ground.path(kind, item["metadata"]["name"]), body(item))
 
     @rule()
     def wait(self) -> None:
