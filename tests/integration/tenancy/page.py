@@ -59,8 +59,8 @@ that its queue has not counted. `recounted`: Kueue stops the work and counts it 
 [known issues](known-issues.md#changes-of-what-exists).
 """
 _LAST: Final = """\
-Ways to GPUs without quota that once led there, and their neighbours by kind, field and verb. Each form is tried as
-the head of this page says. A container for debugging is tried in `test_updates.py`.
+Ways that once led to GPUs without quota, and their neighbours by kind, field and verb. Each form is tried
+as the head of this page says. A container for debugging is tried in `test_updates.py`.
 """
 # What a tenant is after -> words of the names or paths of its attacks.
 STORIES: Final = {
