@@ -126,11 +126,12 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
         found = _batch(snapshot)
         decisions.append(Decision(requeue_at=snapshot.now) if begun and found.begins else found)
     kept = {snapshot.batch.attempt for snapshot in batch_snapshots}
-    recalls = (*_delete_unbound(cluster_snapshot, kept), *_recall_preempting(cluster_snapshot, kept))
+    recalls = tuple(_delete_unbound(cluster_snapshot, kept))
     return Decision(
         actions=(
             *_note_recall(cluster_snapshot, recalls),
             *recalls,
+            *_recall_preempting(cluster_snapshot, kept),
             *_delete_unneeded(cluster_snapshot, kept=kept),
             *(action for decision in decisions for action in decision.actions),
         ),
