@@ -47,6 +47,7 @@ _UNREAD: Final = (
     "LICENSE",
     "NOTICE",
     "CHANGELOG.md",
+    "tests/mutants.jsonl",
 )
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}
