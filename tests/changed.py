@@ -47,6 +47,7 @@ _UNREAD: Final = (
     "LICENSE",
     "NOTICE",
     "CHANGELOG.md",
+    "tests/mutants.jsonl",
 )
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}
@@ -109,16 +110,19 @@ def select(changed: Iterable[str], root: Path = ROOT) -> Selection:
     return Selection(chosen, tests - chosen, ())
 
 
+@cache
+def imports(test: str, root: Path = ROOT) -> frozenset[str]:
+    """The product's modules that a test file imports, by itself or by its helpers."""
+    _, needs = _read_checkout(root)
+    return frozenset().union(*(needs[name].modules for name in _closure(test, needs)))
+
+
 def importers(path: str, root: Path = ROOT) -> frozenset[str]:
-    """The test files that import the product's file at `path`, by themselves or by their helpers."""
+    """The test files that import the product's file at `path`."""
     graph, needs = _read_checkout(root)
     modules = _modules_of(path, graph.modules)
-    return frozenset(
-        test
-        for test in needs
-        if Path(test).name.startswith("test_")
-        and any(needs[name].modules & modules for name in _closure(test, needs))
-    )
+    tests = (name for name in needs if Path(name).name.startswith("test_"))
+    return frozenset(test for test in tests if imports(test, root) & modules)
 
 
 def _modules_of(path: str, modules: Iterable[str]) -> set[str]:

@@ -169,10 +169,14 @@ def _has_text(node: ast.AST) -> bool:
 
 def drawn(seed: int) -> list[Mutant]:
     """Every mutant in the order in which this seed takes them."""
+    return sorted(_every(), key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
+
+
+@cache
+def _every() -> tuple[Mutant, ...]:
     files = sorted(str(file.relative_to(ROOT)) for root in _ROOTS for file in (ROOT / root).rglob("*.py"))
     paths = [path for path in files if area_of(path) and not path.startswith(_GENERATED)]
-    made = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_bytes())]
-    return sorted(made, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
+    return tuple(mutant for path in paths for mutant in mutants(path, (ROOT / path).read_bytes()))
 
 
 def area_of(path: str) -> str:
@@ -230,7 +234,11 @@ class Checkout:
 
     def _ordered(self, path: str, stage: str) -> list[str]:
         area = area_of(path)
-        return sorted(_tests(path, stage), key=lambda test: (-self._kills[area, test], test))
+        # Then what knows the least else.
+        return sorted(
+            _tests(path, stage),
+            key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test),
+        )
 
     def _failed(self, tests: Sequence[str], stage: str) -> str:
         if not tests:

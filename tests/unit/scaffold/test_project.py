@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -167,10 +168,18 @@ def test_production_is_held_to_every_rule_from_the_first_day() -> None:
     assert "policies/prod.json" not in everything(Target.GKE, "prod")["README.md"]
 
 
-def test_every_template_is_used() -> None:
-    read_files = {path.name for path in FILES.rglob("*.template")}
-    source = (ROOT / "muster" / "scaffold" / "project.py").read_text(encoding="utf-8")
-    assert all(name.removesuffix(".template") in source for name in read_files)
+def test_every_template_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = set()
+    read_text = Path.read_text
+
+    def read(path: Path, *arguments: Any, **options: Any) -> str:
+        used.add(path)
+        return read_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    for target in Target:
+        everything(target, "dev")
+    assert set(FILES.rglob("*.template")) <= used
 
 
 def test_existing_file_stays_as_it_is_unless_forced(tmp_path: Path) -> None:
