@@ -47,16 +47,24 @@ def test_ordinary_work_of_the_same_team_passes(kai: World) -> None:
 
 
 def test_what_kai_s_documentation_tells_authors_to_write_passes(kai: World) -> None:
-    keys = {
-        "kai.scheduler/topology": "racks",
-        "kai.scheduler/topology-preferred-placement": "rack",
-        "kai.scheduler/segment-size": "2",
-    }
-    sharing = template() | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
-    body = queued(ray_cluster(headGroupSpec=head(template=sharing)))
+    body = queued(ray_cluster())
     for who in kai.tenants:
-        answer = who.create(changed(body, "metadata", "annotations", value=keys))
+        segments = {"kai.scheduler/segment-size": "2"}
+        answer = who.create(changed(body, "metadata", "annotations", value=segments))
         assert answer.is_allowed, answer.message
+
+
+def test_a_topology_and_parts_of_gpus_need_a_stack_that_has_them(kai: World) -> None:
+    sharing = template() | {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    half = queued(ray_cluster(headGroupSpec=head(template=sharing)))
+    racks = changed(
+        queued(ray_cluster()), "metadata", "annotations", value={"kai.scheduler/topology": "racks"}
+    )
+    for who in kai.tenants:
+        for body, words in ((half, "gpuSharing is off"), (racks, "kai.scheduler/topology: racks")):
+            answer = who.create(body)
+            assert not answer.is_allowed
+            assert words in answer.message
 
 
 def test_kai_notes_what_it_has_decided(kai: World) -> None:

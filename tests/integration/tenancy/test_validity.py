@@ -65,7 +65,6 @@ VALID: Final[dict[str, Object]] = {
     "a token of Kubernetes": _cluster(
         rayVersion="2.55.0", authOptions={"mode": "token", "enableK8sTokenAuth": True}
     ),
-    "a group without pods that is suspended": _workers(suspend=True, replicas=0),
     "a sidecar": works.ray_job(
         submissionMode="SidecarMode",
         rayClusterSpec=cluster_spec(headGroupSpec=head(template=template(restart="Never"))),

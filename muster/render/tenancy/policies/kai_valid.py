@@ -19,7 +19,8 @@ def kai_sharing() -> Policy:
     return Policy(
         name="muster-kai-sharing",
         purpose="Without KAI's GPU sharing no pod with a part of a GPU starts.",
-        kinds=pod_templates.KINDS,
+        # Of a batch Job with any GPU the pods get no gate (work.py).
+        kinds=pod_templates.KINDS[:1],
         unless=(("the-system", SYSTEM),),
         words=words,
         rules=(
