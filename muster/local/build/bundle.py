@@ -115,7 +115,7 @@ class _Bounded(io.RawIOBase):
     has headers of any size, which are read into memory.
     """
 
-    def __init__(self, packed: IO[bytes]) -> None:
+    def __init__(self, packed: gzip.GzipFile) -> None:
         super().__init__()
         self._packed = packed
         self.left = _MANIFEST_LIMIT + _HEADERS
@@ -124,7 +124,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._packed.read(len(buffer))
+        content: bytes = self._packed.read(len(buffer))
         self.left -= len(content)
         if self.left < 0:
             raise ValueError("it unpacks to more than its manifest names")
