@@ -137,7 +137,8 @@ def _room(entries: Sequence[Mapping[str, Any]], scratch: Path, *, source: Path) 
     sizes = [each.get("size", 0) for entry in entries for each in entry["files"].values()]
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise ValueError("a file of its manifest has no size")
-    needed, free = sum(sizes), shutil.disk_usage(scratch).free
+    needed: int = sum(sizes)
+    free = shutil.disk_usage(scratch).free
     if needed > free:
         what = f"unpacks to {needed} bytes, and {free} are free in {scratch.parent}"
         raise LocalClusterError(str(source), what, fix="free the room, or set MUSTER_CACHE to a larger disk")
