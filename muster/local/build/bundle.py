@@ -115,7 +115,7 @@ class _Bounded(io.RawIOBase):
     has headers of any size, which are read into memory.
     """
 
-    def __init__(self, packed: IO[bytes]) -> None:
+    def __init__(self, packed: gzip.GzipFile) -> None:
         super().__init__()
         self._packed = packed
         self.left = _MANIFEST_LIMIT + _HEADERS
@@ -124,7 +124,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._packed.read(len(buffer))
+        content: bytes = self._packed.read(len(buffer))
         self.left -= len(content)
         if self.left < 0:
             raise ValueError("it unpacks to more than its manifest names")
@@ -137,7 +137,8 @@ def _room(entries: Sequence[Mapping[str, Any]], scratch: Path, *, source: Path) 
     sizes = [each.get("size", 0) for entry in entries for each in entry["files"].values()]
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise ValueError("a file of its manifest has no size")
-    needed, free = sum(sizes), shutil.disk_usage(scratch).free
+    needed: int = sum(sizes)
+    free = shutil.disk_usage(scratch).free
     if needed > free:
         what = f"unpacks to {needed} bytes, and {free} are free in {scratch.parent}"
         raise LocalClusterError(str(source), what, fix="free the room, or set MUSTER_CACHE to a larger disk")

@@ -237,6 +237,8 @@ def _attacks() -> Iterator[Attack]:
             path=f"{where}.{attack.path}",
             words=(reason, *attack.words),
             before=named(works.TEMPLATES[where], f"template-of-{turn % len(places)}"),
+            # Kueue does not recount them, so those of work that exists are also closed to changes.
+            also=("muster-growth",) if "resourceClaims" in attack.path else (),
         )
 
 
