@@ -161,7 +161,8 @@ def _workload_policy(
         ),
         opts=opts,
     )
-    return policy.name
+    name: pulumi.Output[str] = policy.name
+    return name
 
 
 def management(one: Pool, cluster: GkeCluster) -> gcp.container.NodePoolManagementArgs:
