@@ -142,7 +142,8 @@ def _block(raw: bytes, start: int, room: int) -> tuple[bytes, int | None]:
     """The text of the block at `start`, up to `room` bytes, and where the next one begins; None where it has
     no end.
     """
-    block, texts, position = zlib.decompressobj(_MEMBER), [], start
+    block, position = zlib.decompressobj(_MEMBER), start
+    texts: list[bytes] = []
     while position < len(raw) and not block.eof and room > 0:
         try:
             text = block.decompress(raw[position : position + _CHUNK], room)
