@@ -42,6 +42,11 @@ class _Parts:
         if "$ref" in schema:
             return self.short(self.known[schema["$ref"].rpartition("/")[2]])
         found: Json = {word: schema[word] for word in _WORDS if word in schema}
+        if "required" in found:  # What has a default is never missing; OpenAPI also lists empty ones.
+            fields = schema.get("properties", {})
+            found["required"] = [
+                each for each in found["required"] if fields.get(each, {}).get("default", "") in ("", {})
+            ]
         if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
             found = {key: found[key] for key in ("pattern",) if key in found} | {"type": "int-or-string"}
         elif "oneOf" in schema:
