@@ -301,7 +301,7 @@ def test_no_container_takes_the_gpus_of_a_node_by_a_variable(program: Program) -
     for name in ("l4", "h200"):
         mime = base64.b64decode(template(program, name)["userData"])
         (script,) = (
-            part.get_payload()
+            str(part.get_payload())
             for part in message_from_bytes(mime).walk()
             if part.get_content_type() == "text/x-shellscript"
         )

@@ -26,8 +26,8 @@ NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 
 def programs(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, made in ((MANAGER, manager), (WEBHOOKS, webhooks)):
-        yield name, made(IMAGE, sizing_of(stack), stack.observability)
+    yield MANAGER, manager(IMAGE, sizing_of(stack), stack)
+    yield WEBHOOKS, webhooks(IMAGE, sizing_of(stack), stack.observability)
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)

@@ -92,7 +92,10 @@ def test_a_level_of_the_pools_topology_is_admitted_and_another_is_refused() -> N
         "maxNodes": 4,
         "kueue": {"topology": "racks"},
     }
-    more = {"pools": {"h100": h100}, "kueue": {"topologies": {"racks": ["example.com/rack", HOST]}}}
+    more: dict[str, Any] = {
+        "pools": {"h100": h100},
+        "kueue": {"topologies": {"racks": ["example.com/rack", HOST]}},
+    }
     key = "kueue.x-k8s.io/podset-required-topology"
     for level, is_known in (("example.com/rack", True), ("example.com/block", False)):
         template = {**pod(8), "metadata": {"annotations": {key: level}}}

@@ -102,7 +102,10 @@ def test_karpenters_capacity_type_is_compared() -> None:
     l4 = {"accelerator": "nvidia-l4", "machine": "g6.12xlarge", "maxNodes": 8, "capacity": "spot"}
     h100 = {"accelerator": "nvidia-h100-80gb", "machine": "p5.48xlarge", "maxNodes": 4}
     cpu = {"machine": "m6i.4xlarge", "maxNodes": 20}
-    more = {"cluster": {"autoscaler": "karpenter"}, "pools": {"cpu": cpu, "l4": l4, "h100": h100}}
+    more: dict[str, Any] = {
+        "cluster": {"autoscaler": "karpenter"},
+        "pools": {"cpu": cpu, "l4": l4, "h100": h100},
+    }
     found = judged(job(pod(1, nodeSelector={"karpenter.sh/capacity-type": "spot"})), "eks", **more)
     assert fitting(found, "main") == {"l4"}
 
@@ -124,7 +127,7 @@ def flavors(**more: Any) -> dict[str, dict[str, str]]:
 
 def test_who_names_a_gpu_means_a_whole_one_and_no_slice() -> None:
     quota = {"research": {"teams": {"vision": {"quota": {"a100": 4, "mig": 7, "cpu": 64}}}}}
-    more = {"pools": {"a100": A100, "mig": MIG}, "departments": quota}
+    more: dict[str, Any] = {"pools": {"a100": A100, "mig": MIG}, "departments": quota}
     assert flavors(**more)["a100"][GKE_GPU] == "nvidia-tesla-a100"
     found = judged(job(pod(1, nodeSelector={GKE_GPU: "nvidia-tesla-a100"})), **more)
     assert fitting(found, "main") == {"a100"}

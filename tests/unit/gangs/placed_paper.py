@@ -174,7 +174,9 @@ HARMS: Mapping[str, Harm] = {
 
 
 def _pod_like(demand: Demand, held_as: str) -> PodSpec:
-    requests = {name: quantity(name, amount) for name, amount in demand.needs.amounts.items()}
+    requests: dict[str, str | int | float] = {
+        name: quantity(name, amount) for name, amount in demand.needs.amounts.items()
+    }
     own = Toleration(key=HELD_TAINT_KEY, operator="Equal", value=held_as, effect="NoSchedule")
     return PodSpec(
         containers=(Container(resources=ResourceNeeds(requests=requests)),),

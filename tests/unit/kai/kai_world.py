@@ -259,8 +259,8 @@ class World(Paper[Decision]):
                 self._patch(pod, {**to_annotations(history), STATUS: status})
             case PatchCluster(history=history):
                 held = self.clusters[name]
-                notes = {**held.metadata.annotations, **to_annotations(history)}
-                kept = {key: value for key, value in notes.items() if value is not None}
+                changed: dict[str, str | None] = {**held.metadata.annotations, **to_annotations(history)}
+                kept = {key: value for key, value in changed.items() if value is not None}
                 self.clusters[name] = replace(held, metadata=replace(held.metadata, annotations=kept))
             case DeleteUnbound(pod=pod):
                 self.pods.pop(pod.metadata.name, None)

@@ -23,6 +23,7 @@ from muster.model.clusters import (
     ReleaseChannel,
     SystemPool,
 )
+from muster.model.keys import Seconds
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
@@ -157,12 +158,12 @@ def test_an_eks_cluster_that_amazon_would_refuse_is_refused_here(
 @pytest.mark.parametrize(
     ("pool", "path"),
     [
-        (replace(L4, max_run=60), "maxRunDuration"),
+        (replace(L4, max_run=Seconds(60)), "maxRunDuration"),
         (replace(L4, parameters={"maxRunDurationSeconds": "604801"}), "parameters.maxRunDurationSeconds"),
         (replace(L4, parameters={"maxRunDurationSeconds": "1h"}), "parameters.maxRunDurationSeconds"),
         (replace(L4, parameters={"maxRunDurationSeconds": "60"}), "parameters.maxRunDurationSeconds"),
         (
-            replace(L4, max_run=3600, parameters={"maxRunDurationSeconds": "7200"}),
+            replace(L4, max_run=Seconds(3600), parameters={"maxRunDurationSeconds": "7200"}),
             "parameters.maxRunDurationSeconds",
         ),
         (replace(L4, placement=Placement.COMPACT, zones=("us-central1-a",)), "placement"),
@@ -186,7 +187,7 @@ def test_what_a_queued_gke_pool_cannot_have_is_refused(pool: Pool, path: str) ->
         (replace(P5, min_nodes=1), "minNodes"),
         (replace(P5, reservation=Reservation(name="my-block")), "reservation"),
         (replace(P5, reservation=Reservation(name="cr-1", project="p")), "reservation.project"),
-        (replace(P5, max_run=3600), "maxRunDuration"),
+        (replace(P5, max_run=Seconds(3600)), "maxRunDuration"),
         (replace(P5, networks=(NodeNetwork(network="n", subnetwork="s"),)), "networks"),
         (replace(P5, machine=MACHINES["p5.4xlarge"], gpus_per_node=1, image=Image.COS), "image"),
     ],

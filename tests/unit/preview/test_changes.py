@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from muster.config import load
+from muster.model.keys import Seconds
 from muster.model.kueue.tree import in_pool_unit, nominal_quota, to_tree
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
@@ -183,7 +184,7 @@ def test_settings_of_every_room_of_the_stack_are_compared() -> None:
         Department(name="product", teams=(team("team-b"),)),
     )
     head = replace(
-        moved, priorities=(Priority(7, "dev"), Priority(9, "prod")), pods_ready=PodsReady(timeout=60)
+        moved, priorities=(Priority(7, "dev"), Priority(9, "prod")), pods_ready=PodsReady(timeout=Seconds(60))
     )
     listed = {each.place: (each.before, each.after) for each in compare(base, head).settings}
     assert listed == {

@@ -142,7 +142,10 @@ def _devices() -> Iterator[Attack]:
             words=(f"remove {variable['name']} from env of the containers", "a pod of a team must not reach"),
         )
     for place, make in CLUSTERS.items():
-        options = {"enableInTreeAutoscaling": True, "autoscalerOptions": {"env": [_variable(value="all")]}}
+        options: dict[str, Any] = {
+            "enableInTreeAutoscaling": True,
+            "autoscalerOptions": {"env": [_variable(value="all")]},
+        }
         yield Attack(
             name=f"the GPUs of its node, in the autoscaler of {place}",
             body=make(works.cluster_spec(**options)),
