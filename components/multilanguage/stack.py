@@ -36,6 +36,7 @@ _SECTIONS: Final = {
     "observability": "observability",
     "recording": "recording",
     "ray": "ray",
+    "work": "work",
 }
 
 
@@ -82,6 +83,8 @@ class Stack(TypedDict):
     """A recorder of the cluster's jobs, and its volume."""
     ray: NotRequired[dict[str, Any]]
     """What Ray clusters have to be."""
+    work: NotRequired[list[str]]
+    """The kinds of work that teams may submit: ray, job, jobset."""
 
 
 def read_stack(args: Stack) -> Described:

@@ -154,6 +154,7 @@ def _kubernetes() -> Any:
 
     quantity = cel.Overload("kubernetes_quantity", dyn, [string], is_member=False, impl=_quantity)
     functions = [declared("find", string, [string, string], _find), declared("sum", dyn, [dyn], sum)]
+    functions.append(declared("min", dyn, [dyn], min))
     functions.append(declared("asApproximateFloat", cel.Type.DOUBLE, [dyn], float))
     functions.append(cel.FunctionDecl("quantity", [quantity]))
     functions += [

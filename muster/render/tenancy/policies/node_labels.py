@@ -56,7 +56,7 @@ def node_labels(stack: Stack) -> Policy:
                 "unknown",
                 f"{free}.map(each, each.?spec.?nodeSelector.orValue(dyn({{}})).filter(key, "
                 f"!(key in {quoted(known)}) && ({watched}))).filter(keys, keys.size() > 0)"
-                ".map(keys, keys.join(', '))",
+                ".map(keys, keys.min() + (keys.size() > 1 ? ' and others' : ''))",
             ),
         ),
         rules=(
