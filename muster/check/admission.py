@@ -30,7 +30,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
-from muster.model.work import BY_KIND
+from muster.model.work import BY_KIND, FOR_MEMBERS
 from muster.render import gang, queues, ray, tenancy
 from muster.render.queuetree import queue_tree
 
@@ -198,6 +198,10 @@ class Admission:
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
             instead = _INSTEAD.get(resource)
+            family = next((kind.family for kind in FOR_MEMBERS if kind.resource == resource), None)
+            if family is not None:
+                served = ", ".join((*self.stack.work, family))
+                instead = f"ask the platform team for `muster:work: [{served}]`, or {instead or _TRAINING}"
             message = f"members of a team may not create {resource}; " + (f"{instead}; " if instead else "")
             yield Finding(Level.REFUSED, ROLE, f"{message}they may create: {kinds}")
 
