@@ -22,6 +22,9 @@ admission/plugin/webhook/generic, policy/generic and namespace/lifecycle, checkR
 admission/plugin/resourcequota, ErrCallingWebhook in util/webhook.
 """
 
+_DENIED: Final = re.compile(r'admission webhook ".*" denied')
+"""A webhook has judged the object, with whatever code (pkg/admission/plugin/webhook/errors)."""
+
 PATIENCE: Final = 60.0
 """Seconds. A server has read what it judges by within a few; what is missing for a minute is missing."""
 
@@ -43,8 +46,9 @@ class Startup:
         """Whether this denial of the object `name` may be the server's and not the object's. The names of
         objects carry their attempt, so that none is denied again long after it was denied first.
         """
-        is_trouble = isinstance(error, NotFound | ServerError)
-        if not (is_trouble or _WORDS.search(error.status.message)):
+        words = error.status.message
+        is_trouble = isinstance(error, NotFound | ServerError) and not _DENIED.search(words)
+        if not (is_trouble or _WORDS.search(words)):
             return False
         now = self._clock()
         self._forget(before=now - _REMEMBERED)
