@@ -30,6 +30,7 @@ from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.controller.runtime.informer import Informer
 from muster.model.names import DEVICE_PREFIXES, KUBERAY_ORIGIN_LABEL, TEAM_LABEL
+from muster.model.work import QUEUED
 
 PERIOD: Final = 20.0
 """Seconds between two looks."""
@@ -67,7 +68,7 @@ BY_KUBERAY: Final = Selection(labels=KUBERAY_ORIGIN_LABEL)
 """Ray clusters that KubeRay makes for RayJobs and RayServices: only for those that run, so they are few."""
 
 _OWNERS: Final = {("batch", "Job"): JOB, ("ray.io", "RayCluster"): MADE_CLUSTER}
-_QUEUED: Final = frozenset(("Job", "RayCluster", "RayJob", "RayService"))
+_QUEUED: Final = frozenset(kind.kind for kind in QUEUED)
 """The kinds that a stack's Kueue queues. A cluster's own Kueue may have others."""
 _WORKLOADS: Final = msgspec.json.Decoder(Reported)
 
