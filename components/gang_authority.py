@@ -82,6 +82,7 @@ def _backstop_rules() -> list[Rule]:
         _rule("", ["namespaces"], _FOLLOW),
         _rule("ray.io", ["rayclusters"], _FOLLOW),
         _rule("batch", ["jobs"], ["get"]),
+        _rule("jobset.x-k8s.io", ["jobsets"], ["get"]),
         _rule("", ["pods"], ["get"]),
     ]
 

@@ -31,6 +31,12 @@ RARE: Final[dict[Right, str]] = {
     (MANAGER, "get", "resource.nvidia.com", "computedomains"): _TAKEN_NAME,
     (MANAGER, "get", "", "pods"): _TAKEN_NAME,
     (MANAGER, "delete", "", "pods"): "its capacity is lost (KAI), or it was born with an older claim (Kueue)",
+    (
+        MANAGER,
+        "get",
+        "jobset.x-k8s.io",
+        "jobsets",
+    ): "pods of a JobSet that seem to have no quota for a minute",
     (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",
     (WEBHOOKS, "patch", "", "secrets"): _CERTIFICATE,
     (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",

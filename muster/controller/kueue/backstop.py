@@ -67,7 +67,11 @@ MADE_CLUSTER: Final = Resource(
 BY_KUBERAY: Final = Selection(labels=KUBERAY_ORIGIN_LABEL)
 """Ray clusters that KubeRay makes for RayJobs and RayServices: only for those that run, so they are few."""
 
-_OWNERS: Final = {("batch", "Job"): JOB, ("ray.io", "RayCluster"): MADE_CLUSTER}
+JOB_SET: Final = Resource(
+    "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, Object, annotation_prefixes=()
+)
+_OWNERS: Final = {(each.group, each.kind): each for each in (JOB, MADE_CLUSTER, JOB_SET)}
+"""What makes pods and may have a controller itself."""
 _QUEUED: Final = frozenset(kind.kind for kind in QUEUED)
 """The kinds that a stack's Kueue queues. A cluster's own Kueue may have others."""
 _WORKLOADS: Final = msgspec.json.Decoder(Reported)
@@ -247,11 +251,11 @@ class Backstop:
 
     async def _end(self, namespace: str, pods: Sequence[Pod]) -> int:
         """Read everything again and delete what still has no quota. Returns how many had to stay."""
-        parents: dict[str, OwnerReference | None] = {}
+        above: dict[str, list[OwnerReference]] = {}
         for owner in filter(None, (_controller(pod.metadata) for pod in pods)):
-            if owner.uid not in parents:
-                parents[owner.uid] = await self._parent(namespace, owner)
-        owners = {pod.metadata.uid: _owners_of(pod, parents) for pod in pods}
+            if owner.uid not in above:
+                above[owner.uid] = await self._owners(namespace, owner)
+        owners = {pod.metadata.uid: above.get(_group_of(pod), []) for pod in pods}
         chains = {pod.metadata.uid: _chain(pod, *owners[pod.metadata.uid]) for pod in pods}
         workloads, is_foreign = await self._read(
             namespace, {uid for chain in chains.values() for uid in chain}
@@ -259,13 +263,21 @@ class Backstop:
         left = 0
         for pod in pods:
             found = standing(chains[pod.metadata.uid], workloads)
-            kind = next((each.kind for each in reversed(owners[pod.metadata.uid]) if each), "Pod")
+            kind = next((each.kind for each in reversed(owners[pod.metadata.uid])), "Pod")
             is_unknown = found is Standing.UNQUEUED and kind not in _QUEUED
             if found is Standing.QUOTA or (is_foreign and is_unknown):
                 self._groups[_group_of(pod)].spared_until = self._clock() + SPARED
             else:
                 left += not await self._delete(pod, found)
         return left
+
+    async def _owners(self, namespace: str, first: OwnerReference) -> list[OwnerReference]:
+        """A controller of pods, its controller, and so on, as far as these are read."""
+        owners, parent = [first], await self._parent(namespace, first)
+        while parent is not None and parent not in owners:
+            owners.append(parent)
+            parent = await self._parent(namespace, parent)
+        return owners
 
     async def _parent(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
         """The controller of a pod's controller. What is gone has none; other kinds are not read."""
@@ -351,13 +363,6 @@ def _controller(meta: ObjectMeta) -> OwnerReference | None:
 def _group_of(pod: Pod) -> str:
     owner = _controller(pod.metadata)
     return owner.uid if owner else pod.metadata.uid
-
-
-def _owners_of(
-    pod: Pod, parents: Mapping[str, OwnerReference | None]
-) -> tuple[OwnerReference | None, OwnerReference | None]:
-    owner = _controller(pod.metadata)
-    return owner, parents[owner.uid] if owner else None
 
 
 def _chain(pod: Pod, *owners: OwnerReference | None) -> tuple[str, ...]:

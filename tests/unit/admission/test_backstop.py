@@ -58,8 +58,8 @@ FOREIGN: Final = "team-b"
 """Where work of other kinds than Muster queues has quota too."""
 LONGEST: Final = PATIENCE + max(GRACES) + KEPT + SPARED + 4 * PERIOD
 _API: Final = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2", "ReplicaSet": "apps/v1"}
-_OUR_KINDS: Final = ("job", "rayjob", "cluster", "elastic", "placeholder", "deployment", "bare")
-_FOREIGN_KINDS: Final = ("jobset", "trainjob", "pods")
+_OUR_KINDS: Final = ("job", "rayjob", "cluster", "elastic", "jobset", "placeholder", "deployment", "bare")
+_FOREIGN_KINDS: Final = ("trainjob", "pods")
 
 
 @dataclass(slots=True, eq=False)
@@ -386,9 +386,9 @@ class Plane:
     def is_spared(self, work: Work) -> bool:
         """Whose work it is cannot be known where other kinds have quota."""
         foreign = any(each.kind in _FOREIGN_KINDS and each.lost is None for each in self.works)
-        top = next((each.kind for each in reversed(work.chain[:2])), "Pod")
-        is_ours = top in ("Job", "RayCluster", "RayJob", "RayService")
-        uids = {*(each.uid for each in work.chain[:2]), *(f"uid-{name}" for name in work.pods)}
+        top = next((each.kind for each in reversed(work.chain)), "Pod")
+        is_ours = top in ("Job", "JobSet", "RayCluster", "RayJob", "RayService")
+        uids = {*(each.uid for each in work.chain), *(f"uid-{name}" for name in work.pods)}
         is_queued = any(
             owner.uid in uids
             for (kind, _), each in self.objects.items()
