@@ -102,6 +102,7 @@ SUITES: Final = {
                 # No local cluster needs it: programs in Pulumi YAML are tested with it.
                 (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
+                (*_PYTHON, "muster", "local", "build", "--only", "jobset"),
             ),
         ),
         # By folder: what a folder shares, it starts once.
