@@ -7,7 +7,7 @@ against an API server. A test checks that it is up to date.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,8 @@ patch.
 
 The policies are ValidatingAdmissionPolicies. They are in force with `tenancy.mode: enforce`, the default,
 also while Muster's webhooks are down. With Kueue the controller also deletes pods with devices that have had
-no quota for a minute and their grace period, however they came to run. What is not promised is in
+no quota for a minute and their grace period, however they came to run. The words of each refusal are in
+[what admission answers](reference/admission.md), and what is not promised in
 [known issues](known-issues.md#tenants-and-security).
 """
 _SCHEDULERS: Final = {Scheduler.KUEUE: "Kueue", Scheduler.KAI: "KAI"}
@@ -200,29 +201,28 @@ def _kinds() -> Iterator[str]:
 
 def _refused(judged: list[Judgement]) -> Iterator[str]:
     if judged:
+        rows = ((each, _examples(each)) for each in judged)
         yield _table(
-            ("Field", "Policy", "What is refused", "It would gain", "The message has"),
+            ("Field", "Policy", "What is refused", "It would gain"),
             (
-                (f"`{each.field}`", f"`{each.by}`", name, gains, words)
-                for each in judged
-                for name, gains, words in _examples(each)
+                (f"`{each.field}`", f"`{each.by}`", "; ".join(attacks), _gains(attacks.values()))
+                for each, attacks in rows
+                if attacks
             ),
         )
 
 
-def _examples(judgement: Judgement) -> Iterator[tuple[str, str, str]]:
-    """One attack of each form; the others differ in the place alone."""
+def _gains(attacks: Iterable[Attack]) -> str:
+    return "; ".join(dict.fromkeys(attack.gains for attack in attacks))
+
+
+def _examples(judgement: Judgement) -> dict[str, Attack]:
+    """One attack of each form, by its name; the others differ in the place alone."""
     found: dict[str, Attack] = {}
     for attack in ALL:
         if attack.policy == judgement.by and matches(judgement.pattern, shared().name(attack.path)):
             found.setdefault(attack.name.partition(", in ")[0], attack)
-    for name, attack in found.items():
-        yield name, attack.gains, _message(attack)
-
-
-def _message(attack: Attack) -> str:
-    words = [word for word in attack.words if not word.startswith("In ") and not word.startswith("from ")]
-    return "; ".join(f"“{word}”" for word in words[:2])
+    return found
 
 
 def _reasons(heading: str, listed: list[Judgement]) -> Iterator[str]:
@@ -240,10 +240,7 @@ def _others() -> Iterator[str]:
     yield "## With more rights than a member has\n"
     yield _MORE
     attacks = [attack for attack in ALL if attack.by_rbac and not attack.name.endswith("].template")]
-    yield _table(
-        ("What is refused", "Policy", "It would gain", "The message has"),
-        ((each.name, f"`{each.policy}`", each.gains, _message(each)) for each in attacks),
-    )
+    yield _by_policy({attack.name: attack for attack in attacks})
     yield "## Policies\n"
     yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
 
@@ -272,9 +269,17 @@ def _with_kai() -> Iterator[str]:
     found: dict[str, Attack] = {}
     for attack in kai.ALL:
         found.setdefault(attack.name.partition(", in ")[0], attack)
-    yield _table(
-        ("What is refused", "Policy", "It would gain", "The message has"),
-        ((name, f"`{each.policy}`", each.gains, _message(each)) for name, each in found.items()),
+    yield _by_policy(found)
+
+
+def _by_policy(attacks: Mapping[str, Attack]) -> str:
+    """A row for what one policy keeps from one gain."""
+    rows: dict[tuple[str, str], dict[str, Attack]] = {}
+    for name, attack in attacks.items():
+        rows.setdefault((attack.policy, attack.gains), {})[name] = attack
+    return _table(
+        ("What is refused", "Policy", "It would gain"),
+        (("; ".join(mine), f"`{policy}`", gains) for (policy, gains), mine in rows.items()),
     )
 
 
