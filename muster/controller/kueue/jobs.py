@@ -216,9 +216,14 @@ def _at_once(spec: JobSpec) -> int:
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
-def _apart(template: JobTemplate) -> str:
+def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:
+    """A Workload's templates, in the same form, are kept without it."""
+    return template.metadata if isinstance(template, JobTemplate) else TemplateMetadata()
+
+
+def _apart(template: PodTemplateSpec) -> str:
     """Whether no node takes two of its pods."""
-    spec, labels = template.spec, template.metadata.labels
+    spec, labels = template.spec, _metadata_of(template).labels
     rules = spec.affinity.pod_anti_affinity if spec.affinity else None
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
     if any(term.topology_key == _NODE and _selects(term.label_selector, labels) for term in terms):
@@ -255,14 +260,14 @@ def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     )
 
 
-def _job_pod_set(name: str, count: int, template: JobTemplate) -> JobPodSet:
+def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
     return JobPodSet(
         name=name,
         count=count,
         amounts=amounts_once(template.spec),
         pool=template.spec.node_selector.get(POOL_LABEL, ""),
         nodes=NodeChoice.of(template.spec),
-        notes=template.metadata.annotations,
+        notes=_metadata_of(template).annotations,
         uncopied=uncopied(template.spec),
         apart=_apart(template),
         tolerated=frozenset(
