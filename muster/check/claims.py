@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from muster.check.manifests import Json
 from muster.check.policies import Finding, Level
-from muster.controller.kueue.compute_domains import template_name
 from muster.controller.kueue.default_queue import mapping
-from muster.model.names import CHANNEL_DEVICE_CLASS
+from muster.model.names import CHANNEL_DEVICE_CLASS, compute_domain_template
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 
@@ -57,7 +56,7 @@ def claim_findings(stack: Stack, body: Json, templates: Templates) -> Iterator[F
         )
         yield Finding(Level.WARNED, KUEUE, message)
         return
-    own = template_name(str(body["metadata"].get("name"))) if stack.makes_compute_domains else ""
+    own = compute_domain_template(str(body["metadata"].get("name"))) if stack.makes_compute_domains else ""
     classes, is_enforced = stack.kueue.device_classes, stack.tenancy.mode is TenancyMode.ENFORCE
     for name, template in claims:
         if not classes or not isinstance(template, str):

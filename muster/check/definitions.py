@@ -18,7 +18,7 @@ from typing import Any, Final
 from muster.model.nearest import meant
 
 Json = dict[str, Any]
-FILE: Final = Path(__file__).with_suffix(".json")
+FILE: Final = Path(__file__).parent / "definitions.json"
 # Python's type of each of OpenAPI's, and the words for it. A bool is an int to Python, and to nobody else.
 _TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "object": ((dict,), "a mapping"),

@@ -18,6 +18,7 @@ import msgspec
 from muster.check.admission import Admission
 from muster.check.manifests import Json
 from muster.controller.gangs.limits import is_part_of_slice, too_large, too_many_nodes
+from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.kueue.default_queue import mapping
 from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.controller.kueue.limits import lacks_copies, nodes_for, with_parts
@@ -75,7 +76,8 @@ class Change:
         found = replace(pod_set, count=ceil(pod_set.count * self.workers))
         if not self.pool:
             return found
-        return replace(found, pool=self.pool, tolerated=frozenset(names.DEVICE_RESOURCES))
+        nodes = NodeChoice({names.POOL_LABEL: self.pool})
+        return replace(found, pool=self.pool, nodes=nodes, tolerated=frozenset(names.DEVICE_RESOURCES))
 
 
 def demands(admission: Admission, body: Json, change: Change | None = None) -> tuple[Demand, ...]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import (
     Annotated,
@@ -126,7 +126,7 @@ class Parent:
     required: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """A declared key. `path`: its name, after that of the key above it where it has a dotted name. `kind`:
     its type, without None. `default`: MISSING where it is required.
@@ -139,22 +139,28 @@ class Key:
     default: Any
     metadata: Mapping[str, Any]
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path[-1]
 
-    @property
+    @cached_property
     def is_required(self) -> bool:
         return self.default is MISSING and not self.metadata["is_derived"]
 
-    @property
+    @cached_property
     def absent(self) -> Any:
         """The value of an absent key: the default, or what `complete` replaces."""
         if self.default is not MISSING:
             return self.default
-        return () if get_origin(self.kind) is tuple else None
+        return () if _origin(self.kind) is tuple else None
 
-    @property
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing but its value says what it is: absent, it is `absent`."""
+        has_parts = is_declared(self.kind) or (_origin(self.kind) is Mapping and not self.is_optional)
+        return not (has_parts or self.metadata["is_inline"] or self.metadata["read"] is not None)
+
+    @cached_property
     def bounds(self) -> Mapping[str, Any]:
         bounds: Mapping[str, Any] = self.metadata["bounds"]
         return bounds
@@ -175,7 +181,7 @@ def _key(declaration: Field[Any], hint: Any) -> Key:
     return Key(
         attribute=declaration.name,
         path=tuple(name.split(".")),
-        kind=get_origin(kind) if is_declared(get_origin(kind)) else kind,
+        kind=_origin(kind) if is_declared(_origin(kind)) else kind,
         is_optional=is_optional,
         default=declaration.default if declaration.default_factory is MISSING else {},
         metadata=declaration.metadata,
@@ -188,11 +194,18 @@ def camel_case(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
+@cache
+def _origin(kind: Any) -> Any:
+    return get_origin(kind)
+
+
+@cache
 def is_declared(kind: object) -> TypeGuard[type[Any]]:
     """Whether a type is a dataclass whose fields are declared."""
     return is_dataclass(kind) and any("description" in each.metadata for each in fields(kind))
 
 
+@cache
 def is_named(kind: Any) -> bool:
     """Whether the entries of a mapping become objects with the names of their keys."""
     return is_declared(kind) and any(
@@ -222,9 +235,9 @@ class SchemaWriter(ABC):
         other = {name: bound for name, bound in bounds.items() if name not in _NUMERIC}
         if is_declared(kind):
             return self.of_class(kind)
-        if get_origin(kind) is Mapping:
+        if _origin(kind) is Mapping:
             return self.by_name(self.of_type(get_args(kind)[1], numeric)) | other
-        if get_origin(kind) is tuple:
+        if _origin(kind) is tuple:
             item = self.of_item(get_args(kind)[0])
             whole = self.by_name(item) if is_named(get_args(kind)[0]) else {"type": "array", "items": item}
             return whole | other
@@ -301,7 +314,10 @@ def _values(
             holder = parents[above] if above in parents else section.section(above)
             parents[above] = holder
             is_required = section.has(above) and key.name in kind.PARENTS[above].required
-        values[key.attribute] = _read_key(key, holder, is_required=is_required)
+        if key.is_plain and not is_required and holder.get(key.name) is None:
+            values[key.attribute] = key.absent
+        else:
+            values[key.attribute] = _read_key(key, holder, is_required=is_required)
     return values, (*parents.values(), section)
 
 
@@ -317,12 +333,10 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
             return None
         entry = read_entry(kind, section, key.name)
         return entry if entry is not None or is_required else key.default
-    if get_origin(kind) is tuple:
-        return key.absent if is_absent and not is_required else _items(get_args(kind)[0], section, key)
-    if get_origin(kind) is Mapping:
+    if _origin(kind) is tuple:
+        return _items(get_args(kind)[0], section, key)
+    if _origin(kind) is Mapping:
         return key.default if is_absent and key.is_optional else _by_name(kind, section, key)
-    if is_absent and not is_required:
-        return key.absent
     instead = MISSING if is_required else key.metadata["written_default"] or key.absent
     value = _scalar(kind, section, key.name, instead, bounds)
     return key.absent if value is None and not is_required else value

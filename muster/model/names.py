@@ -227,3 +227,8 @@ AUTOSCALER_NAMESPACE: Final = "kube-system"
 # server: https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/
 KARPENTER: Final = "karpenter"
 KARPENTER_NAMESPACE: Final = "kube-system"
+
+
+def compute_domain_template(job: str) -> str:
+    """The ResourceClaimTemplate that a job of this name claims to get a ComputeDomain of its own."""
+    return f"{job}-compute-domain"

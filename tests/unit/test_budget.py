@@ -69,6 +69,7 @@ def test_an_interrupt_ends_both_lanes_and_lets_them_clean_up(tmp_path: Path) -> 
 
 
 def test_a_short_run_leaves_out_suites_of_which_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(length.VARIABLE, raising=False)
     assert [suite.name for suite in not_empty(SUITES)] == list(SUITES)
     monkeypatch.setenv(length.VARIABLE, length.SHORT)
     left = {suite.name for suite in not_empty(SUITES)}

@@ -163,6 +163,7 @@ def cli(
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
+    found = [] if manifests else heads(stacks)
     written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
     shared = SharedInputs(
         prices=load_prices(prices),
@@ -172,7 +173,6 @@ def cli(
     if manifests:
         diffs = _manifests(*manifests, shared)
     else:
-        found = heads(stacks)
         with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
             files = [] if base_plan and not base else bases(base, found, into=Path(folder))
             diffs = load_inputs(

@@ -31,12 +31,14 @@ def _below(key: Key, keys: tuple[Key, ...]) -> list[str]:
 
 
 def _entry(key: Key, node: Schema, below: list[str]) -> Iterator[str]:
-    kind = "string" if node.get("type") == "string" else "object"
+    kind = "string" if node.get("type") == "string" else "array" if "items" in node else "object"
     yield f"  {NAMESPACE}{key.path}:"
     if "anyOf" in node:
         yield "    # Without a type: it may also be one word."
     else:
         yield f"    type: {kind}"
+        if kind == "array":
+            yield f"    items: {{type: {node['items']['type']}}}"
     yield f"    description: {json.dumps(_description(key, below))}"
     if not key.required:
         empty = '""' if kind == "string" else "{}"

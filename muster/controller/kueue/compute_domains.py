@@ -1,9 +1,9 @@
 """Makes the ComputeDomain of each gang that claims channels of one: NVLink across the machines of a rack.
 
-A job claims the ResourceClaimTemplate that is named after it (`template_name`). NVIDIA's driver makes that
-template for the domain, and Kueue gives a Workload no quota before its templates exist: so the domain comes
-with the Workload and not with its capacity. The job owns it, through each of its Workloads, and garbage
-collection removes it. Not responsible for the driver, nor for which claims Kueue admits.
+A job claims the ResourceClaimTemplate that is named after it (`compute_domain_template`). NVIDIA's driver
+makes that template for the domain, and Kueue gives a Workload no quota before its templates exist: so the
+domain comes with the Workload and not with its capacity. The job owns it, through each of its Workloads, and
+garbage collection removes it. Not responsible for the driver, nor for which claims Kueue admits.
 
 Source: https://github.com/NVIDIA/k8s-dra-driver-gpu at 22407113, api/nvidia.com/resource/v1beta1 and
 cmd/compute-domain-controller, read 2026-11-27.
@@ -22,7 +22,7 @@ from muster.controller.kueue.objects import Workload
 from muster.controller.runtime.controller import RequeueAfter, Result
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer, unserved
-from muster.model.names import OWN_PREFIX
+from muster.model.names import OWN_PREFIX, compute_domain_template
 
 BY_DOMAIN: Final = "domain"
 UNSERVED_RECHECK: Final = RequeueAfter(30.0)
@@ -38,11 +38,6 @@ COMPUTE_DOMAIN: Final = Resource(
 )
 
 
-def template_name(job: str) -> str:
-    """The ResourceClaimTemplate that a job of this name claims to get a domain of its own."""
-    return f"{job}-compute-domain"
-
-
 def domains_claimed(workload: Workload) -> Iterable[Key]:
     """The domain that the gang is to have, if it claims one: an index of the cache of Workloads."""
     claims = {
@@ -51,9 +46,9 @@ def domains_claimed(workload: Workload) -> Iterable[Key]:
         for claim in pod_set.template.spec.resource_claims
     }
     job = _job(workload) if claims else None
-    if job is None or template_name(job.name) not in claims:
+    if job is None or compute_domain_template(job.name) not in claims:
         return ()
-    return (Key(workload.metadata.namespace, f"{OWN_PREFIX}{template_name(job.name)}"),)
+    return (Key(workload.metadata.namespace, f"{OWN_PREFIX}{compute_domain_template(job.name)}"),)
 
 
 class ComputeDomains:
@@ -123,7 +118,7 @@ def _body(key: Key, job: OwnerReference) -> dict[str, Any]:
             "numNodes": 0,
             # Kueue cannot count allocationMode All.
             "channel": {
-                "resourceClaimTemplate": {"name": template_name(job.name)},
+                "resourceClaimTemplate": {"name": compute_domain_template(job.name)},
                 "allocationMode": "Single",
             },
         },

@@ -12,7 +12,6 @@ import pytest
 from muster.components import gang_pods
 from muster.components.sizing import sizing_of
 from muster.config import load
-from muster.model.observability import Observability
 from muster.render.manifest import manifest
 from tests.clouds.engine import ROOT
 from tests.integration.conftest import ApiServer
@@ -26,7 +25,9 @@ def test_a_deployment_of_another_field_manager_is_taken_over(
     api_server: ApiServer, spec: Callable[..., dict[str, Any]]
 ) -> None:
     name = f"taken-over-{spec.__name__}"
-    described = spec("registry.test/image", sizing_of(load(_STACK)), Observability())
+    stack = load(_STACK)
+    watched = stack if spec is gang_pods.manager else stack.observability
+    described = spec("registry.test/image", sizing_of(stack), watched)
     body = manifest("apps/v1", "Deployment", name, namespace="default", spec=described)
     path = f"/apis/apps/v1/namespaces/default/deployments/{name}"
     for field_manager in ("lost", "new"):

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.controller.kueue.compute_domains import template_name
 from muster.model import names
 from muster.model.kueue import UNCOUNTED
+from muster.model.names import compute_domain_template
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import JOBS, STACK, TEAM, World, owners, pod
@@ -58,7 +58,7 @@ def serve(world: World, domain: dict[str, Any]) -> None:
 
 
 def test_a_gang_gets_its_domain_then_its_nodes_and_the_domain_goes_with_the_job(rack: World) -> None:
-    submit(rack, "nccl", template_name("nccl"))
+    submit(rack, "nccl", compute_domain_template("nccl"))
     (domain,) = eventually("the domain is made", lambda: domains(rack, "nccl"))
     assert domain["spec"]["channel"]["allocationMode"] == "Single"
     serve(rack, domain)
@@ -70,7 +70,7 @@ def test_a_gang_gets_its_domain_then_its_nodes_and_the_domain_goes_with_the_job(
 
 def test_each_gang_has_its_own_domain_and_one_that_is_deleted_is_made_again(rack: World) -> None:
     for job in ("left", "right"):
-        submit(rack, job, template_name(job))
+        submit(rack, job, compute_domain_template(job))
     (left,), (right,) = (
         eventually(f"{job} has its domain", partial(domains, rack, job)) for job in ("left", "right")
     )
@@ -84,7 +84,7 @@ def test_each_gang_has_its_own_domain_and_one_that_is_deleted_is_made_again(rack
 
 
 def test_a_claim_of_another_template_makes_no_domain(rack: World) -> None:
-    submit(rack, "guest", template_name("host"))
-    submit(rack, "host", template_name("host"))
+    submit(rack, "guest", compute_domain_template("host"))
+    submit(rack, "host", compute_domain_template("host"))
     eventually("the host has its domain", lambda: domains(rack, "host"))
     assert not domains(rack, "guest")

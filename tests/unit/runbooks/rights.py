@@ -17,6 +17,13 @@ GOOGLE: Final[dict[str, tuple[str, ...]]] = {
         "compute.networks.updatePolicy",
         "compute.globalOperations.get",
     ),
+    "compute.ResourcePolicy": (
+        "compute.resourcePolicies.create",
+        "compute.resourcePolicies.delete",
+        "compute.resourcePolicies.get",
+        "compute.resourcePolicies.use",
+        "compute.regionOperations.get",
+    ),
     "compute.Network": (
         "compute.networks.create",
         "compute.networks.delete",
