@@ -163,22 +163,25 @@ def cli(
         known = ", ".join(stack_names()) or "a file"
         raise InputError("no stack is named.", fix=f"name one of {known}, or --head-plan JSON.")
     _check_outputs([to_markdown, to_html, STDOUT if as_json else None])
-    found = [] if manifests else heads(stacks)
     written = Written(grace=grace, durations=durations, provisioning=provisioning, seed=seed)
-    shared = SharedInputs(
-        prices=load_prices(prices),
-        snapshots=_snapshots(snapshot, kubeconfig, context=context),
-        replays=_replays(replay, written),
-    )
+
+    def shared() -> SharedInputs:
+        return SharedInputs(
+            prices=load_prices(prices),
+            snapshots=_snapshots(snapshot, kubeconfig, context=context),
+            replays=_replays(replay, written),
+        )
+
     if manifests:
-        diffs = _manifests(*manifests, shared)
+        diffs = _manifests(*manifests, shared())
     else:
+        found = heads(stacks)
         with tempfile.TemporaryDirectory(prefix="muster-diff-") as folder:
             files = [] if base_plan and not base else bases(base, found, into=Path(folder))
             diffs = load_inputs(
                 SideOptions(side="base", files=files, plans=base_plan),
                 SideOptions(side="head", files=[each.value for each in found], plans=head_plan),
-                shared,
+                shared(),
             )
     report = to_report(diffs) if explain is None else explain_team(diffs, explain)
     if to_markdown or not (to_html or as_json):
