@@ -184,7 +184,7 @@ def test_with_stock_for_a_part_of_it_no_gate_goes_and_everything_is_given_back(c
         cloud.submit("a", workers=3)
         cloud.until("two have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
         cloud.until("it gives up for now", lambda: "released everything" in cloud.said())
-        assert "provisionTimeout of 10s has passed: 2 of 4 l4 nodes" in cloud.said()
+        assert "no node came in 1s: 2 of 4 l4 nodes" in cloud.said()
         cloud.until("the placeholders are gone", lambda: not cloud.items(PLACEHOLDERS))
         cloud.until("what asked for them is, too", lambda: not cloud.items(_TEMPLATES))
         assert len(cloud.gated()) == 4
