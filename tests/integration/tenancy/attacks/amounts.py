@@ -92,8 +92,9 @@ def _requests() -> Iterator[Attack]:
             )
             if "GroupSpec" in attack.path
         ]
-        # What a pod requests as a whole is not changed in any case.
-        yield replace(ray[turn % len(ray)], also=("muster-growth",) if field == "resources" else ())
+        # What a pod requests as a whole is not changed in any case, and a GPU is no request alone.
+        also = {"resources": ("muster-growth",), "containers": ("muster-pod-valid",)}
+        yield replace(ray[turn % len(ray)], also=also.get(field, ()))
     for place, make in CLUSTERS.items():
         yield Attack(
             name=f"an autoscaler that requests nothing, in {place}",
