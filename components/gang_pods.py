@@ -165,7 +165,7 @@ def _deployment(
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
+                "topologyKey": names.ZONE_LABEL,
                 "whenUnsatisfiable": "ScheduleAnyway",
                 "labelSelector": {"matchLabels": labels(name)},
                 "matchLabelKeys": _BUILD,

@@ -29,7 +29,7 @@ def chart_values(
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
+                "topologyKey": names.ZONE_LABEL,
                 "whenUnsatisfiable": "ScheduleAnyway",
             }
         ],

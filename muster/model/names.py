@@ -60,6 +60,13 @@ RAY_NAMESPACE: Final = "ray-system"
 JOBSET_NAMESPACE: Final = "jobset-system"
 KAI_NAMESPACE: Final = "kai-scheduler"
 
+# KAI's annotations of pods: a part of one GPU, or MiB of it, on how many GPUs at once.
+GPU_FRACTION: Final = "gpu-fraction"
+GPU_MEMORY: Final = "gpu-memory"
+GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
+GPU_PARTS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_DEVICES)
+
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 POOL_LABEL: Final = "muster.dev/pool"
 TEAM_LABEL: Final = "muster.dev/team"
 DEPARTMENT_LABEL: Final = "muster.dev/department"

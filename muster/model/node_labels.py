@@ -21,7 +21,6 @@ MOST_FLAVOR_LABELS: Final = 8
 """Of one ResourceFlavor (Kueue's definition, spec.nodeLabels)."""
 
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
@@ -137,7 +136,7 @@ def cloud_labels(pool: Pool, stack: Stack) -> dict[str, str]:
             return {}
     zones = [zones_of(each, stack) for each in stack.pools]
     if all(len(each) == 1 for each in zones):
-        found[ZONE_LABEL] = zones_of(pool, stack)[0]
+        found[names.ZONE_LABEL] = zones_of(pool, stack)[0]
     return {**found, **pool.labels}
 
 

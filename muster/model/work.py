@@ -1,4 +1,4 @@
-"""The kinds of work, a row each: how the API server, Kueue and a stack call them, and where their pods are.
+"""The kinds of work, a row each: how the API server, Kueue and a stack call them.
 
 What follows from a row: what a team's members may create and how much of it, the policies and webhooks that
 judge it, Kueue's integrations, and what `muster check` and `muster why` know. Their fields that only one
@@ -25,8 +25,7 @@ class Work(StrEnum):
 class WorkKind:
     """One kind of work.
 
-    `cluster` is the path in its object to a Ray cluster, `template` to the pod template of a batch job, and
-    `jobs` to a list of groups of batch jobs; each is empty where it has none. `framework` is Kueue's
+    `cluster` is the path in its object to a Ray cluster, empty where it has none. `framework` is Kueue's
     integration, empty for a kind that only makes work, whose objects are queued themselves. A kind without
     `word` is not for members: `word` is its key in a stack's limits of objects, with at most `objects` in a
     namespace, of `kibibytes` KiB each.
@@ -42,8 +41,6 @@ class WorkKind:
     objects: int = 0
     kibibytes: int = 0
     cluster: str = ""
-    template: str = ""
-    jobs: str = ""
 
     @property
     def is_queued(self) -> bool:
@@ -71,8 +68,7 @@ class WorkKind:
 
 
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
-# ray-operator/apis/ray/v1; Kubernetes 1.34, batch/v1;
-# JobSet 0.12.0, api/jobset/v1alpha2).
+# ray-operator/apis/ray/v1).
 WORK: Final = (
     WorkKind(
         family=Work.RAY,
@@ -128,7 +124,6 @@ WORK: Final = (
         word="jobs",
         objects=2000,
         kibibytes=64,
-        template="spec.template",
     ),
     WorkKind(
         family=Work.JOB,
@@ -139,7 +134,6 @@ WORK: Final = (
         word="cronJobs",
         objects=100,
         kibibytes=64,
-        template="spec.jobTemplate.spec.template",
     ),
     WorkKind(
         family=Work.JOBSET,
@@ -151,7 +145,6 @@ WORK: Final = (
         word="jobSets",
         objects=500,
         kibibytes=128,
-        jobs="spec.replicatedJobs",
     ),
 )
 SERVED: Final = (Work.RAY, Work.JOB)

@@ -67,7 +67,7 @@ def node_pool(pool: Pool, cluster: EksCluster) -> Manifest:
         _in(names.ARCHITECTURE_LABEL, pool.machine.architecture),
         _in("kubernetes.io/os", "linux"),
         _in("node.kubernetes.io/instance-type", pool.machine.name),
-        _in("topology.kubernetes.io/zone", *(pool.zones or cluster.zones)),
+        _in(names.ZONE_LABEL, *(pool.zones or cluster.zones)),
         _in(
             KARPENTER_CAPACITY_LABEL, *(KARPENTER_CAPACITY[each] for each in (pool.capacity, *pool.fallback))
         ),
@@ -99,7 +99,7 @@ def system_node_pool(cluster: EksCluster) -> Manifest:
             _in(names.ARCHITECTURE_LABEL, pool.machine.architecture),
             _in("kubernetes.io/os", "linux"),
             _in("node.kubernetes.io/instance-type", pool.machine.name),
-            _in("topology.kubernetes.io/zone", *cluster.zones),
+            _in(names.ZONE_LABEL, *cluster.zones),
             _in("karpenter.sh/capacity-type", "on-demand"),
         ],
         taints=[],

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-FRACTION: Final = "gpu-fraction"
-MEMORY: Final = "gpu-memory"
-DEVICES: Final = "gpu-fraction-num-devices"
-"""Pod annotations of KAI: a part of one GPU, or MiB of it, on how many GPUs at once (docs/gpu-sharing)."""
+from muster.model.names import GPU_FRACTION, GPU_FRACTION_DEVICES, GPU_MEMORY
 
 # As KAI's webhook takes them, and short: a text like 1e30000000 takes minutes to become a number.
 _NUMBER: Final = re.compile(r"(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][+-]?\d{1,2})?", re.ASCII)
@@ -31,18 +28,18 @@ def read_share(notes: Mapping[str, str], gpu_memory: int) -> Share | None:
     """The part of a GPU that annotations ask for; a whole one where the size of the GPU, in MiB, is not
     known. Raises ValueError for what is no part.
     """
-    if FRACTION in notes:
-        part = read_number(notes, FRACTION)
-    elif MEMORY in notes:
-        part = read_number(notes, MEMORY) / gpu_memory if gpu_memory else Fraction(1)
+    if GPU_FRACTION in notes:
+        part = read_number(notes, GPU_FRACTION)
+    elif GPU_MEMORY in notes:
+        part = read_number(notes, GPU_MEMORY) / gpu_memory if gpu_memory else Fraction(1)
     else:
         return None
-    devices = int(read_number(notes, DEVICES)) if DEVICES in notes else 1
+    devices = int(read_number(notes, GPU_FRACTION_DEVICES)) if GPU_FRACTION_DEVICES in notes else 1
     if not 0 < part <= 1 or devices < 1:
-        asked = notes.get(FRACTION) or f"{notes[MEMORY]} MiB"
+        asked = notes.get(GPU_FRACTION) or f"{notes[GPU_MEMORY]} MiB"
         raise ValueError(
-            f"{FRACTION if FRACTION in notes else MEMORY} asks for {asked} of {devices} GPUs; a part lies "
-            "between 0 and 1"
+            f"{GPU_FRACTION if GPU_FRACTION in notes else GPU_MEMORY} asks for {asked} of {devices} GPUs; "
+            "a part lies between 0 and 1"
         )
     return Share(part=part, devices=devices)
 

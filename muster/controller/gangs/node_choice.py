@@ -12,9 +12,7 @@ from typing import Final, Self
 from muster.controller.gangs.objects import NodeSelectorTerm, PodSpec, Requirement
 from muster.controller.gangs.verify import matches
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.names import POOL_LABEL
-
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+from muster.model.names import POOL_LABEL, ZONE_LABEL
 
 
 @dataclass(frozen=True, slots=True)

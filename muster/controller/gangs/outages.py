@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.controller.gangs.objects import Node
+from muster.model.names import ZONE_LABEL
 
 _SHARE: Final = 0.55
 _FEWEST: Final = 3
-_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BY_ZONE: Final = "zone"
 BY_SILENT_ZONE: Final = "silent zone"
@@ -26,7 +26,7 @@ def is_silent(node: Node) -> bool:
 
 
 def zone_of(node: Node) -> list[str]:
-    return [node.metadata.labels.get(_ZONE_LABEL, "")]
+    return [node.metadata.labels.get(ZONE_LABEL, "")]
 
 
 def silent_zone_of(node: Node) -> list[str]:

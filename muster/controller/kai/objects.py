@@ -12,7 +12,7 @@ from msgspec import field
 
 from muster.controller.gangs.objects import Pod, PodSpec, PodStatus, Quantities
 from muster.controller.kube.resource import Object, Partial, Resource
-from muster.model.names import GROUP, JOB_PARAMETER_PREFIX, UNDISTURBED
+from muster.model.names import GPU_FRACTION, GPU_MEMORY, GROUP, JOB_PARAMETER_PREFIX, UNDISTURBED
 
 
 class Gate(Partial, frozen=True):
@@ -100,8 +100,8 @@ REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
 POD_ANNOTATIONS = (
     f"{GROUP}/",
     "autoscaling.x-k8s.io/",
-    "gpu-fraction",
-    "gpu-memory",
+    GPU_FRACTION,
+    GPU_MEMORY,
     REQUIRED_PLACEMENT,
 )
 

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Final
 
 from muster.controller.gangs.demand import Demand, PodNeeds, pod_amounts, pod_needs
-from muster.controller.gangs.gpu_parts import FRACTION, MEMORY, Share, read_share
+from muster.controller.gangs.gpu_parts import Share, read_share
 from muster.controller.gangs.node_choice import NodeChoice
 from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.uncopied import Uncopied, uncopied
@@ -24,6 +24,8 @@ from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import (
     GKE_QUEUED_CLASS,
     GKE_QUEUED_TAINT_KEY,
+    GPU_FRACTION,
+    GPU_MEMORY,
     GPU_RESOURCE,
     GPU_TAINT_KEY,
     HELD_TAINT_KEY,
@@ -157,7 +159,7 @@ def _gpu_pools(pod: GatedPod, policy: GangPolicy) -> list[str]:
 
 
 def _shares(pod: GatedPod) -> bool:
-    return FRACTION in pod.metadata.annotations or MEMORY in pod.metadata.annotations
+    return GPU_FRACTION in pod.metadata.annotations or GPU_MEMORY in pod.metadata.annotations
 
 
 def _likeness(placed: _Placed) -> Hashable:

@@ -15,7 +15,7 @@ from muster.model.queuetree import Queue, Space
 
 Json = dict[str, Any]
 # How a pod requests a part of a GPU from KAI: it has no nvidia.com/gpu then.
-_PARTS: Final = ("gpu-fraction", "gpu-memory")
+_PARTS: Final = (names.GPU_FRACTION, names.GPU_MEMORY)
 
 
 def choose(body: Json, templates: Sequence[Json], space: Space) -> Queue | None:

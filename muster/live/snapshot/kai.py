@@ -25,7 +25,7 @@ SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 STARTED_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 GPU_GROUP_LABEL: Final = "runai-gpu-group"
-_SHARING: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "received-resource-type")
+_SHARING: Final = (*names.GPU_PARTS, "received-resource-type")
 _OVER: Final = ("Succeeded", "Failed")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

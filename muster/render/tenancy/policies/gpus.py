@@ -9,11 +9,9 @@ from muster.model import names
 from muster.model.stack import Stack
 from muster.render.tenancy.policies.who import quoted
 
-PARTS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
-"""Annotations by which pods ask KAI for a part of a GPU."""
-
 WAYS: Final = (
-    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, annotations {', '.join(PARTS)}"
+    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "
+    f"annotations {', '.join(names.GPU_PARTS)}"
 )
 
 
@@ -28,7 +26,7 @@ def asked(of: str) -> str:
         f"amounts.hasValue() && amounts.value().exists(name, {is_device})))"
     )
     claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
-    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(PARTS)})"
+    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(names.GPU_PARTS)})"
     return f"{resources} || {claim} || {part}"
 
 

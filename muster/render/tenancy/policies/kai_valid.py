@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from muster.render.tenancy.policies import gpus, pod_templates
+from muster.model import names
+from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
 from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM, quoted
 
@@ -15,7 +16,7 @@ def kai_sharing() -> Policy:
     words = [pod_templates.JOB_PATH, ("clusterPath", pod_templates.CLUSTER_PATH), pod_templates.BEFORE]
     for when, of in (("Before", "variables.before"), ("", "object")):
         words += pod_templates.words(when, of)
-    asks = f"each.?metadata.?annotations.orValue(dyn({{}})).exists(key, key in {quoted(gpus.PARTS)})"
+    asks = f"each.?metadata.?annotations.orValue(dyn({{}})).exists(key, key in {quoted(names.GPU_PARTS)})"
     return Policy(
         name="muster-kai-sharing",
         purpose="Without KAI's GPU sharing no pod with a part of a GPU starts.",
@@ -28,8 +29,8 @@ def kai_sharing() -> Policy:
                 holds=f"!variables.templates.exists(each, {asks}) || "
                 f"variables.templatesBefore.exists(each, {asks})",
                 message="object.kind + ' ' + object.metadata.?name.orValue('(unnamed)') + ' would never run: "
-                f"its pods ask for parts of GPUs ({', '.join(gpus.PARTS)}), and muster:kai.gpuSharing is off "
-                "in this stack; ask for whole GPUs (nvidia.com/gpu), or have gpuSharing switched on'",
+                f"its pods ask for parts of GPUs ({', '.join(names.GPU_PARTS)}), and muster:kai.gpuSharing "
+                "is off in this stack; ask for whole GPUs (nvidia.com/gpu), or have gpuSharing switched on'",
             ),
         ),
     )

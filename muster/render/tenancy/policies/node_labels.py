@@ -7,7 +7,7 @@ pools are the webhooks' to judge (controller/kueue/limits.py). Never refuses: th
 from typing import Final
 
 from muster.model import names
-from muster.model.node_labels import ZONE_LABEL, compared_labels, flavor_labels
+from muster.model.node_labels import compared_labels, flavor_labels
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
@@ -32,7 +32,7 @@ _KINDS: Final = tuple(
 def node_labels(stack: Stack) -> Policy:
     listed = flavor_labels(stack).values()
     compared = compared_labels(stack)
-    known = sorted({ZONE_LABEL, *(key for labels in listed for key in labels), *compared})
+    known = sorted({names.ZONE_LABEL, *(key for labels in listed for key in labels), *compared})
     foreign = [each for each in compared if each.endswith("/")]
     watched = " || ".join(f"key.startsWith('{each}')" for each in _PREFIXES if each not in foreign)
     # Who names the pool has chosen.
