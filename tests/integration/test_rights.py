@@ -23,6 +23,7 @@ TELLING: Final = {
     Scheduler.KAI: ("controller", "kai_gangs"),
 }
 _CERTIFICATE: Final = "a certificate that comes to its end is replaced in its Secret"
+_KEPT_HISTORY: Final = "its capacity is lost (KAI), or claims come off an elastic cluster (Kueue)"
 _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"
 # What an undisturbed run need not meet.
 RARE: Final[dict[Right, str]] = {
@@ -31,6 +32,8 @@ RARE: Final[dict[Right, str]] = {
     (MANAGER, "get", "resource.nvidia.com", "computedomains"): _TAKEN_NAME,
     (MANAGER, "get", "", "pods"): _TAKEN_NAME,
     (MANAGER, "delete", "", "pods"): "its capacity is lost (KAI), or it was born with an older claim (Kueue)",
+    (MANAGER, "get", "ray.io", "rayclusters"): _KEPT_HISTORY,
+    (MANAGER, "patch", "ray.io", "rayclusters"): _KEPT_HISTORY,
     (
         MANAGER,
         "get",

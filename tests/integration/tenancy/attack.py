@@ -69,8 +69,8 @@ class Attack:
     of Muster or one of `_OTHERS`; `words` are what its message holds besides: what is wrong and what to write
     instead. `by_rbac`: a team's members have no right to the request, so only a tenant with too many rights
     meets the policy. `before` is what exists, where that is not an ordinary object of the kind.
-    `made_by`: the controller that made it, where no member did. `also` are policies that refuse it as well:
-    the API server names one of them, as it chooses.
+    `made_by`: the controller that made it, where no member did. `also` are policies that refuse it as well, in
+    one way or another.
     """
 
     name: str
@@ -105,17 +105,21 @@ class Attack:
 
     def check(self, world: World) -> None:
         """Refused in every way to every tenant, by the policy that the attack names."""
+        seen: set[str] = set()
         for way, caller, answer in self.attempts(world):
             where = f"{self.name}: {way} as {caller.name}: {answer.code} {answer.message}"
             assert answer.code in (403, 422), where
+            refusals = answer.refusals
+            seen |= refusals.keys()
             if self.by_rbac and caller is not world.trusted:
                 assert "cannot " in answer.message, where
-            elif any(_denied_by(policy) in answer.message for policy in self.also):
-                continue
             elif not (way in CHANGES and _is_immutable(answer)):
-                assert _denied_by(self.policy) in answer.message, where
+                message = refusals.get(self.policy) or answer.message
+                assert _OTHERS.get(self.policy, "") in message, where
+                assert self.policy in refusals or self.policy in _OTHERS, where
                 for word in self.words:
-                    assert word in answer.message, f"{word!r} is missing: {where}"
+                    assert word in message, f"{word!r} is missing: {message}"
+        assert seen >= set(self.also), f"{self.name}: no other policy refuses it than {', '.join(sorted(seen))}"
 
     @property
     def _before(self) -> Object:
@@ -196,11 +200,6 @@ def merged(body: Object, change: Object) -> Object:
         elif value is not None:
             found[key] = value
     return found
-
-
-def _denied_by(policy: str) -> str:
-    """By which words a refusal is known."""
-    return _OTHERS.get(policy, f"ValidatingAdmissionPolicy '{policy}'")
 
 
 def _is_immutable(answer: Answer) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import urllib.error
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,9 @@ Object = dict[str, Any]
 _TIMEOUT = 60.0
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
+_REFUSAL = re.compile(
+    r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '[^']+'(?: denied request)?: (?P<says>.*)", re.S
+)
 _PLURALS = {
     "NetworkPolicy": "networkpolicies",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -53,6 +57,12 @@ class Answer:
     @property
     def is_allowed(self) -> bool:
         return self.code < 300
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """What each policy says that refuses the request: `answer.message` has one of them, as it happens."""
+        texts = (self.message, *(warning.replace('\\"', '"') for warning in self.warnings))
+        return {found["policy"]: found["says"] for text in texts if (found := _REFUSAL.search(text))}
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,22 @@ def apply(server: ControlPlane, objects: Iterable[Object]) -> None:
             raise AssertionError(f"{place(body)}: {_status(error.read()).get('message')}") from error
         if body["kind"] == "ResourceQuota":
             _count(server, body)
+
+
+def told(policies: Iterable[Object]) -> list[Object]:
+    """Bindings by which each policy tells whom it refuses, because of several denials the API server names one.
+
+    They are applied before those that deny: they are in force when those are.
+    """
+    bindings = (each for each in policies if each["kind"] == "ValidatingAdmissionPolicyBinding")
+    return [
+        {
+            **each,
+            "metadata": {"name": f"{each['metadata']['name']}-told"},
+            "spec": {**each["spec"], "validationActions": ["Warn"]},
+        }
+        for each in bindings
+    ]
 
 
 def _count(server: ControlPlane, quota: Object) -> None:

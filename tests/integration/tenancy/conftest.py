@@ -29,6 +29,7 @@ from tests.integration.tenancy.cluster import (
     apply,
     await_denied,
     person,
+    told,
 )
 from tests.integration.tenancy.works import labelled, named, owner, pod, ray_job, template
 
@@ -124,7 +125,7 @@ def world_of(server: ControlPlane, stack: Stack) -> World:
         for objects in teams.values():
             apply(server, [each for each in objects if each["kind"] not in _QUEUES])
     apply(server, _accounts(stack.scheduler))
-    apply(server, policies)
+    apply(server, [*told(policies), *policies])
     found = World(
         server=server,
         admin=administrator(server),
