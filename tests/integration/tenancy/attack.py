@@ -69,8 +69,8 @@ class Attack:
     of Muster or one of `_OTHERS`; `words` are what its message holds besides: what is wrong and what to write
     instead. `by_rbac`: a team's members have no right to the request, so only a tenant with too many rights
     meets the policy. `before` is what exists, where that is not an ordinary object of the kind.
-    `made_by`: the controller that made it, where no member did. `also` are policies that refuse it as well, in
-    one way or another.
+    `made_by`: the controller that made it, where no member did. `also` are policies that refuse it as well,
+    in one way or another.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Attack:
                 assert self.policy in refusals or self.policy in _OTHERS, where
                 for word in self.words:
                     assert word in message, f"{word!r} is missing: {message}"
-        assert seen >= set(self.also), f"{self.name}: no other policy refuses it than {', '.join(sorted(seen))}"
+        assert seen >= set(self.also), f"{self.name}: refused by {', '.join(sorted(seen))} alone"
 
     @property
     def _before(self) -> Object:

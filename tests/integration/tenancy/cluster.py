@@ -23,7 +23,8 @@ _TIMEOUT = 60.0
 # By the address of the server.
 _CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
 _REFUSAL = re.compile(
-    r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '[^']+'(?: denied request)?: (?P<says>.*)", re.S
+    r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '[^']+'(?: denied request)?: (?P<says>.*)",
+    re.DOTALL,
 )
 _PLURALS = {
     "NetworkPolicy": "networkpolicies",
@@ -186,7 +187,7 @@ def apply(server: ControlPlane, objects: Iterable[Object]) -> None:
 
 
 def told(policies: Iterable[Object]) -> list[Object]:
-    """Bindings by which each policy tells whom it refuses, because of several denials the API server names one.
+    """Bindings by which each policy tells whom it refuses: of several denials the API server names one.
 
     They are applied before those that deny: they are in force when those are.
     """
