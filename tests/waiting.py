@@ -10,13 +10,20 @@ from typing import Any, Final
 PATIENCE: Final = 180.0
 
 
-def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str] = str) -> Any:
+def eventually(
+    what: str,
+    reached: Callable[[], Any],
+    *,
+    told: Callable[[], str] = str,
+    step: Callable[[], object] = lambda: None,
+) -> Any:
     """What `reached` gives as soon as it gives something; a server that is away, or answers with an error, is
-    asked again. `told` is called only when it never does.
+    asked again, after one more `step` of what the test plays. `told` is called only when it never does.
     """
     end, refusal = time.monotonic() + PATIENCE, ""
     while time.monotonic() < end:
         try:
+            step()
             if found := reached():
                 return found
             refusal = ""
