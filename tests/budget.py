@@ -10,8 +10,6 @@ code is 0 when every suite passed, 1 when one failed; all of them run, and the
 end of the output repeats what failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

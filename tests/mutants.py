@@ -13,8 +13,6 @@ where the last one ended; a result counts as long as its file is unchanged. mutm
 taken: both run one command for every mutant, and know nothing of which tests a module needs.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

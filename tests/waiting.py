@@ -1,7 +1,5 @@
 """Waiting for what has to come, with what a person would want to see when it does not."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, Final

@@ -4,8 +4,6 @@ Each workspace has a state, a home and a passphrase of its own. What a run did i
 event log, not from what it prints.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

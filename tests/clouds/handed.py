@@ -4,8 +4,6 @@ credentials by the cloud's own plugin.
 The kubeconfig that the components write is used as it is; only the plugins on PATH are stand-ins (`bin/`).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ after, compared as the stand-in providers compare it.
 Only what a resource's own inputs bring about: what follows from another's replacement, the engine finds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import StrEnum

@@ -5,8 +5,6 @@ The cloud half goes to the stand-ins, the Kubernetes half to the real API server
 come from a folder, as they do for a user whose cluster reaches no registry; images are named and not started.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

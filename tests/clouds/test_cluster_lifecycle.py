@@ -2,8 +2,6 @@
 protected, destroyed. The shipped stacks go through test_applied.py, with their other half.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Which change replaces what is the tables' (standin/tables, with what was read in the providers' sources).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path

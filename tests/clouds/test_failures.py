@@ -2,8 +2,6 @@
 stands in the cloud is what stands in the state.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

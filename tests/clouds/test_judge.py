@@ -1,7 +1,5 @@
 """What is refused before any rule: names, types, enums, and whatever nobody has looked up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recording charts know paths that their originals have, and Helm refuses all others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

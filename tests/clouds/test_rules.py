@@ -1,7 +1,5 @@
 """Every documented rule: what it lets by, and what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

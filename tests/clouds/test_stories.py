@@ -4,8 +4,6 @@ The engine runs a story's stack as a user would, and every object that it would 
 log. Jobs and clusters of Ray are compared too; they are files beside the stack.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from functools import cache

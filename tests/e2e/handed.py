@@ -5,8 +5,6 @@ the stack's own queued pools, with the labels, taints and GPUs that the cloud wa
 the cloud's, because they run on this machine.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

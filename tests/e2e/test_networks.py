@@ -3,8 +3,6 @@
 A port that answers or refuses was reached. One that stays silent is closed: the network drops what it denies.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -11,8 +11,6 @@ program that waits, agnhost's by a Python with a shell. A namespace that the fil
 kubectl demands where another one is given.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

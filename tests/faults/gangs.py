@@ -3,8 +3,6 @@
 One head on l4, two workers on h100. Written as Kueue's webhooks would leave it: nobody defaults it here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Judged from what Kueue's conditions mean. What came before is ledger.py's.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

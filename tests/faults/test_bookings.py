@@ -3,8 +3,6 @@
 Of these gangs' two requests the one for h100 is made first: it is the scarcer pool.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

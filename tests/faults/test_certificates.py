@@ -3,8 +3,6 @@
 The webhooks' own certificates are tried in tests/unit/controller_runtime.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import ssl
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Objects that are huge, malformed or hostile cost themselves, and nobody else anything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime

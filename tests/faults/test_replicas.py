@@ -3,8 +3,6 @@
 Election keeps two from working on the same gangs; what is asked for stays right without it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

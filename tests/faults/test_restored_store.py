@@ -3,8 +3,6 @@
 The manager has caches of a history that is no more: it ends, and begins anew.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The importers, each with files that it takes."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tempfile

@@ -3,8 +3,6 @@
 Where its programs come from, and what happens without them: tests/built.py.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import urllib.error

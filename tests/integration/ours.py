@@ -4,8 +4,6 @@ Decides their flags and where their words go. With whose rights they run is the 
 of them a kubeconfig.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

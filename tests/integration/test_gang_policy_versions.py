@@ -3,8 +3,6 @@
 Under another group, so that nobody else on that server notices.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import urllib.error

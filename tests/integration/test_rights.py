@@ -4,8 +4,6 @@ Run last (conftest.py), over what the tests before have logged; with only some o
 tell.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The layout of the repository: its folders, and that all that ships is the one package `muster`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

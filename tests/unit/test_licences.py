@@ -1,7 +1,5 @@
 """The page of licences covers what the images pin, and a text is recognised by its own wording."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

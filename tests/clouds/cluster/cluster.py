@@ -2,8 +2,6 @@
 is there.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Decides their flags, and which of the pods that KWOK says to run have to wait for a process of ours.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

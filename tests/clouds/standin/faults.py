@@ -3,8 +3,6 @@
 The messages are those of the originals, so that a test sees what a user would see.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

@@ -3,8 +3,6 @@
 Read off the `...Args` classes that the SDKs generate from the providers' schemas.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

@@ -3,8 +3,6 @@
 The tables are explicit on purpose: an input that nobody has looked up is refused, not passed through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

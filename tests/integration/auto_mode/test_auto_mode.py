@@ -2,8 +2,6 @@
 node classes by one that follows AWS's guide.
 """
 
-from __future__ import annotations
-
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path

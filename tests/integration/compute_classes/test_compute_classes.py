@@ -1,7 +1,5 @@
 """The ComputeClasses of a stack, judged by a real API server by a definition that follows Google's page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

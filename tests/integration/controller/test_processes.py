@@ -4,8 +4,6 @@ What the Pulumi program registers is applied as it stands, strictly; the program
 tokens of their own ServiceAccounts. No Kueue: nothing is decided here, it is the runtime that is looked at.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

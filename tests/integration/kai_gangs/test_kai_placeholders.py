@@ -4,8 +4,6 @@ cloud that makes a node for each pod that waits, while it has some, and scripted
 The manager runs with the rights and within the limits that the stack's component gives it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A cloud that makes a node for each pod that waits, while it has some, and the world that it does so for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final

@@ -4,8 +4,6 @@ who may count on a node that was promised to somebody.
 Nobody makes pods here, so a promise is never taken up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

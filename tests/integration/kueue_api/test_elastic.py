@@ -4,8 +4,6 @@ The real Kueue, KubeRay and manager; the Ray autoscaler is this test, which writ
 are made and run nowhere: whether they may be scheduled is whether Kueue has lifted their gate.
 """
 
-from __future__ import annotations
-
 import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager

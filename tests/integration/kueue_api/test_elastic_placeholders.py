@@ -2,8 +2,6 @@
 scheduler, and a cloud that makes a node for each pod that waits, while it has some.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force

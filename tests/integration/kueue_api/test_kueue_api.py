@@ -4,8 +4,6 @@ Applied on the server's side with strict validation, then read back: nothing pru
 the defaults that the model lists (muster/model/kueue/defaults.py).
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Why our webhooks refuse it: without them the real Kueue and KubeRay take what never starts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.integration.kueue_api.objects import apply

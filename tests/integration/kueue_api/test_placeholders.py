@@ -2,8 +2,6 @@
 that makes a node for each pod that waits, while it has some.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

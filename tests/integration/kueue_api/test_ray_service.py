@@ -4,8 +4,6 @@ The real Kueue, KubeRay and manager. Pods are made and run nowhere, so no servic
 stays KubeRay's pending one, which is treated at a change as the active one is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final

@@ -3,8 +3,6 @@
 The order of writes is the Pulumi program's: checks, queues, and last the controller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

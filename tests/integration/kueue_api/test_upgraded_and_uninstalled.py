@@ -4,8 +4,6 @@ The Kueue before is the one that older.py says; where nothing is named, the same
 configuration.
 """
 
-from __future__ import annotations
-
 import asyncio
 import urllib.error
 from functools import partial

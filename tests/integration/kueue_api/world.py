@@ -4,8 +4,6 @@ Everything is a process of this host. The cloud answers a request by writing its
 promised, by making them: nobody here would notice one that is not really there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

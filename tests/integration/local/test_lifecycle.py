@@ -1,7 +1,5 @@
 """A local cluster starts, is distinguished from a broken one, runs beside another, and leaves nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`muster why --recording`: what runs and waits is the cluster's, durations are the recording's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ A real API server with KubeRay's and Kueue's kinds and our policies, and kube-co
 of new kinds late: it is stopped while the kinds and the team are made, or has counted the quota before them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

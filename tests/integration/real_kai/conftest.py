@@ -1,7 +1,5 @@
 """The real KAI on a control plane of its own: only where somebody asks for it (`MUSTER_KAI=1`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -5,8 +5,6 @@ Decides their flags. KAI's are the chart's, but without webhooks and with every 
 its default settings. Everything listens on loopback at free ports, or nowhere: two runs go on side by side.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -3,8 +3,6 @@
 32 GPUs, quotas of 16 (training), 4 (notebooks) and 12 (serving).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from muster.model.queues import Team

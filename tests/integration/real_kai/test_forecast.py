@@ -1,7 +1,5 @@
 """`muster why` for a stack with KAI: when a waiting job starts, by KAI's own scheduler in drawn futures."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -3,8 +3,6 @@
 KubeRay, KAI and KWOK are the programs themselves, as are our manager and the simulated autoscaler.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -5,8 +5,6 @@ ProvisioningRequests and by placeholders; within a queue and across queues. MUST
 are drawn for each of the two.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Three controllers look at the same pods and nodes: kube-scheduler places placeho
 removes nodes, KAI places the gang. The cloud behind Karpenter is a stand-in, and its nodes are KWOK's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta

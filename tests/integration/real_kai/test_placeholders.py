@@ -4,8 +4,6 @@ The cloud makes a node for each pod that either of them calls unschedulable, as 
 many shows that a pod waited beside its own placeholder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ own code: what the rule allows, KAI 0.12.0 does, whole, in random worlds.
 The player is KAI's scheduler over a snapshot. MUSTER_KAI_WORLDS is how many worlds.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Hashable, Sequence

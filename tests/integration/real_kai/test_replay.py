@@ -1,7 +1,5 @@
 """`muster diff --replay` for a stack with KAI: its own scheduler decides in logical time."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

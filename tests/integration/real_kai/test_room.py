@@ -4,8 +4,6 @@ queue's figures are.
 Every case has a tree of two queues to itself, and nodes for everything: only the queues can say no.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

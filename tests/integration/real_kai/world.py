@@ -1,7 +1,5 @@
 """A KAI stack in small with the real KAI: its API server, a namespace, and what a person sees there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

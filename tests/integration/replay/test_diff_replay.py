@@ -1,7 +1,5 @@
 """`muster diff --replay`: what a recording does in the queues of base and head, in comment, page and JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

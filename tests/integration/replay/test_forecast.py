@@ -1,7 +1,5 @@
 """`muster why --replay`: when a waiting job starts, by Kueue's scheduler in many drawn futures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

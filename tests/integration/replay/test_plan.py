@@ -1,7 +1,5 @@
 """`muster plan` with the real player, on recordings of which the smallest change is worked out by hand."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

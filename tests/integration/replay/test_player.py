@@ -2,8 +2,6 @@
 documentation, but for the digest, which pins the decisions of this version.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

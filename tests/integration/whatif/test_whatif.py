@@ -1,7 +1,5 @@
 """`muster what-if` with the real Kueue: its result is what Kueue decides."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

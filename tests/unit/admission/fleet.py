@@ -5,8 +5,6 @@ for Kueue (quota for all, admission when our check is Ready) and for the cloud. 
 CPU is that of the controller and of these stand-ins.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, defaultdict

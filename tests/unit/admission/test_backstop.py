@@ -5,8 +5,6 @@ A step changes the truth; the caches hear of it later, in order. What each work 
 objects, so the judgement of the code is compared with another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque

@@ -1,7 +1,5 @@
 """What a gang sees of others in the caches: room that they were promised, and who stands in line with it."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What a new job is given, and that it is given it once; and what its queue can never hold."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """A cluster that runs Kueue, read from manifests, becomes a stack that means the same."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

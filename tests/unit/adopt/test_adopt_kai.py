@@ -1,7 +1,5 @@
 """A cluster that runs KAI, read from manifests, becomes a stack that means the same."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the bench reads from an API server's audit log, line by line."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

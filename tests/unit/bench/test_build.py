@@ -1,7 +1,5 @@
 """The commit that a trial records."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

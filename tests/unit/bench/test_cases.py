@@ -1,7 +1,5 @@
 """What the cases put in."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of trials, and where it ends."""
 
-from __future__ import annotations
-
 import itertools
 
 from bench.gangs import cases, plan

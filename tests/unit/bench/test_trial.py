@@ -1,7 +1,5 @@
 """A trial ends whole, cut short by its own limit of time, or broken: the last two are not the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace

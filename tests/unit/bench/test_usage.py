@@ -1,7 +1,5 @@
 """What is read from the kernel about a process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Stacks whose admission the tests of `muster check` ask, and work that would run there."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any

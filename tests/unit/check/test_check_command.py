@@ -1,7 +1,5 @@
 """`muster check`: what admission answers to a job, what the job asks for, and where that fits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each of the faults that such a controller has to survive is tried by a test that exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -2,8 +2,6 @@
 nothing in stories that are as they should be.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.oracle import judge

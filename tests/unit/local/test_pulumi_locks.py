@@ -1,7 +1,5 @@
 """Which locks of Pulumi's file backend are left over, and what `make up` does about them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

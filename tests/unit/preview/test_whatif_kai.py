@@ -2,8 +2,6 @@
 with KAI's own code (tests/integration/real_kai).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

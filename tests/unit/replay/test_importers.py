@@ -1,7 +1,5 @@
 """Lists of jobs from elsewhere become recordings, or are refused with the line and a fix."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

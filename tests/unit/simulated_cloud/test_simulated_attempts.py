@@ -1,7 +1,5 @@
 """The classes of cluster-autoscaler: Provisioned before nodes exist, capacity that is only looked at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Two watches keep no order: a request may be seen before its template, and is not refused for that."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

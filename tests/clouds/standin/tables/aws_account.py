@@ -6,8 +6,6 @@ iam/role_policy_attachment.go at 04c79849, kms/key.go at 00a35305, ecr/repositor
 logs/group.go at 0073593e, autoscaling/group_tag.go at 050ac111.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Table

@@ -5,8 +5,6 @@ github.com/GoogleCloudPlatform/magic-modules, mmv1/products/compute: Network.yam
 Subnetwork.yaml, Router.yaml at 057ced2e, RouterNat.yaml at 0611c0f8 (`immutable`, `default_from_api`).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same

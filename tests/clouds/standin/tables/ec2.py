@@ -7,8 +7,6 @@ vpc_route_table_association.go at 0be71beb, vpc_endpoint.go at 008db85a, vpc_sec
 at 00a32209 (its source may change in value, not in kind), ec2_placement_group.go at 05e34de7.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Place, Table

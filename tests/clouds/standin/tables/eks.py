@@ -6,8 +6,6 @@ github.com/hashicorp/terraform-provider-aws, internal/service/eks: cluster.go at
 pod_identity_association.go at 00a35305.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same

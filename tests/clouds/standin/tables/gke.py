@@ -6,8 +6,6 @@ mmv1/third_party/terraform/services/container, resource_container_cluster.go.tmp
 resource_container_node_pool.go.tmpl at ea4301d9, node_config.go.tmpl at 4d204557.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Place, Table, same, under

@@ -6,8 +6,6 @@ mmv1/third_party/terraform/services/resourcemanager/resource_google_service_acco
 is its three inputs: every change is another grant.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same

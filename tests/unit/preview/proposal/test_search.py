@@ -1,7 +1,5 @@
 """The search over a stand-in for the replay, of which every answer is known."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 
