@@ -1,7 +1,4 @@
-"""Each field that a user can edit, one by one: changed in place, or announced as a replacement.
-
-Which change replaces what is the tables' (standin/tables, with what was read in the providers' sources).
-"""
+"""Each field that a user can edit, one by one: changed in place, or announced as a replacement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,4 @@
-"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on.
-
-The webhooks' own certificates are tried in tests/unit/controller_runtime.
-"""
+"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on."""
 
 import ipaddress
 import ssl

@@ -1,7 +1,4 @@
-"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again.
-
-The manager has caches of a history that is no more: it ends, and begins anew.
-"""
+"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,8 +1,4 @@
-"""Our programs may do what they do and nothing else: what was used in this run is what the rules give.
-
-Run last (conftest.py), over what the tests before have logged; with only some of them there is nothing to
-tell.
-"""
+"""Our programs may do what they do and nothing else: what was used in this run is what the rules give."""
 
 from pathlib import Path
 from typing import Final

@@ -1,8 +1,4 @@
-"""A real API server with KAI's definitions takes whatever the model renders for KAI, unchanged.
-
-Strict field validation refuses what a definition does not know; what is read back shows that nothing was
-pruned and nothing filled in.
-"""
+"""A real API server with KAI's definitions takes whatever the model renders for KAI, unchanged."""
 
 from __future__ import annotations
 

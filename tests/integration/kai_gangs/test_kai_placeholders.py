@@ -1,7 +1,5 @@
 """KAI gangs of a pool whose autoscaler answers no ProvisioningRequest: the real scheduler for placeholders, a
 cloud that makes a node for each pod that waits, while it has some, and scripted KAI.
-
-The manager runs with the rights and within the limits that the stack's component gives it.
 """
 
 import json

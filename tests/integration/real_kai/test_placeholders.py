@@ -1,8 +1,4 @@
-"""Gangs of kai-prod by placeholders, before the real KAI 0.12.0 and the real scheduler.
-
-The cloud makes a node for each pod that either of them calls unschedulable, as Karpenter does. A node too
-many shows that a pod waited beside its own placeholder.
-"""
+"""Gangs of kai-prod by placeholders, before the real KAI 0.12.0 and the real scheduler."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

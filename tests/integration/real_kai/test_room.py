@@ -1,7 +1,5 @@
 """What muster/controller/kai/ledger.py says a queue has room for is what KAI starts, whatever the
 queue's figures are.
-
-Every case has a tree of two queues to itself, and nodes for everything: only the queues can say no.
 """
 
 import json
