@@ -1,4 +1,5 @@
-"""The published walk-throughs through the real engine: each field is the published one or differs on purpose."""
+"""The published walk-throughs through the real engine: each field is the published one or differs on purpose.
+"""
 
 import json
 from collections.abc import Callable, Iterable

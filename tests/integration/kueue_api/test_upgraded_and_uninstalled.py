@@ -1,4 +1,4 @@
-"""Kueue is replaced while gangs wait and run, and in the end everything is taken away in the program's order."""
+"""Kueue is replaced while gangs wait and run; in the end everything is taken away in its order."""
 
 import asyncio
 import urllib.error

@@ -14,9 +14,8 @@ import pytest
 from muster.errors import ExitCode
 from muster.model import names
 from muster.replay.playback import Playback
-from muster.replay.player import PROGRAM, Entry, PlayerError, World, play
+from muster.replay.player import Entry, PlayerError, World, play
 from muster.replay.recording import Run
-from tests import built
 from tests.integration.killed import ends_with_its_caller
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
@@ -24,11 +23,6 @@ _RECLAIMING: Final = {"reclaimWithinCohort": "Any", "withinClusterQueue": "Lower
 # Of Kueue v0.19.2. A new version that changes it changes decisions, or the order of equal ones: compare both
 # versions on a recording before it is replaced.
 _DIGEST: Final = "4994293edf42832a055e8547b44458308dc5e8ce4b786cc53f288c78f8fe82f7"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 def queue(team: str, gpus: int, **more: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""A KAI cluster on paper whose KAI makes room: it evicts whole gangs, as its actions preempt and reclaim do."""
+"""A KAI cluster on paper whose KAI makes room: it evicts whole gangs, as its actions preempt and reclaim do.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
