@@ -28,10 +28,7 @@ NETWORK: Final = Table(
     replaces={
         "name": "name",
         "project": _PROJECT,
-        **same(
-            "description",
-            "autoCreateSubnetworks",
-        ),
+        **same("description autoCreateSubnetworks"),
     },
     updates={
         "mtu": "mtu",
@@ -56,22 +53,12 @@ SUBNETWORK: Final = Table(
     replaces={
         "name": "name",
         "project": _PROJECT,
-        **same(
-            "region",
-            "network",
-            "description",
-            "purpose",
-        ),
+        **same("region network description purpose"),
     },
     updates={
         **same(
-            "ipCidrRange",
-            "privateIpGoogleAccess",
-            "stackType",
-            "secondaryIpRanges.rangeName",
-            "secondaryIpRanges.ipCidrRange",
-            "logConfig.aggregationInterval",
-            "logConfig.flowSampling",
+            "ipCidrRange privateIpGoogleAccess stackType secondaryIpRanges.rangeName",
+            "secondaryIpRanges.ipCidrRange logConfig.aggregationInterval logConfig.flowSampling",
             "logConfig.metadata",
         ),
     },
@@ -112,16 +99,9 @@ NAT: Final = Table(
     },
     updates={
         **same(
-            "natIpAllocateOption",
-            "sourceSubnetworkIpRangesToNat",
-            "natIps",
-            "minPortsPerVm",
-            "maxPortsPerVm",
-            "enableDynamicPortAllocation",
-            "enableEndpointIndependentMapping",
-            "logConfig.enable",
-            "logConfig.filter",
-            "subnetworks.name",
+            "natIpAllocateOption sourceSubnetworkIpRangesToNat natIps minPortsPerVm maxPortsPerVm",
+            "enableDynamicPortAllocation enableEndpointIndependentMapping logConfig.enable",
+            "logConfig.filter subnetworks.name",
         ),
         "subnetworks.sourceIpRangesToNats": "subnetworks.sourceIpRangesToNat",
         "subnetworks.secondaryIpRangeNames": "subnetworks.secondaryIpRangeNames",
@@ -141,13 +121,7 @@ FIREWALL: Final = Table(
     replaces={"name": "name", "project": _PROJECT, "network": "network"},
     updates={
         **same(
-            "description",
-            "direction",
-            "priority",
-            "sourceRanges",
-            "destinationRanges",
-            "sourceTags",
-            "targetTags",
+            "description direction priority sourceRanges destinationRanges sourceTags targetTags",
             "targetServiceAccounts",
         ),
         "allows.protocol": "allowed.IPProtocol",
@@ -171,12 +145,8 @@ PLACEMENT: Final = Table(
         "name": "name",
         "project": _PROJECT,
         **same(
-            "region",
-            "description",
-            "groupPlacementPolicy.collocation",
-            "groupPlacementPolicy.vmCount",
-            "groupPlacementPolicy.availabilityDomainCount",
-            "workloadPolicy.type",
+            "region description groupPlacementPolicy.collocation groupPlacementPolicy.vmCount",
+            "groupPlacementPolicy.availabilityDomainCount workloadPolicy.type",
             "workloadPolicy.acceleratorTopology",
         ),
     },

@@ -90,19 +90,10 @@ REPOSITORY: Final = Table(
         "repositoryId": Own("the path's repository"),
         "project": _PROJECT,
         "location": Own("the path's location"),
-        **same(
-            "format",
-            "kmsKeyName",
-            "mode",
-        ),
+        **same("format kmsKeyName mode"),
     },
     updates={
-        **same(
-            "description",
-            "labels",
-            "cleanupPolicyDryRun",
-            "dockerConfig.immutableTags",
-        ),
+        **same("description labels cleanupPolicyDryRun dockerConfig.immutableTags"),
         "cleanupPolicies.id": Own("the key of cleanupPolicies"),
         "cleanupPolicies.action": "artifactregistry.v1:CleanupPolicy/action",
         "cleanupPolicies.condition.tagState": "artifactregistry.v1:CleanupPolicy/condition.tagState",
@@ -150,10 +141,7 @@ KEY: Final = Table(
     replaces={
         "name": Own("cryptoKeyId"),
         "keyRing": Own("the path's key ring"),
-        **same(
-            "purpose",
-            "destroyScheduledDuration",
-        ),
+        **same("purpose destroyScheduledDuration"),
     },
     updates={"rotationPeriod": "rotationPeriod", "labels": "labels"},
     refers={"keyRing": ("gcp:kms/keyRing:KeyRing",)},
