@@ -1,4 +1,4 @@
-"""Published walk-throughs through the real engine: each field is the published one or differs on purpose.
+"""Published walk-throughs on the real engine: each field is the published one or differs on purpose."""
 
 import json
 from collections.abc import Callable, Iterable

@@ -1,5 +1,4 @@
-"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on.
-"""
+"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on."""
 
 import ipaddress
 import ssl

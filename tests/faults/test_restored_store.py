@@ -1,5 +1,4 @@
-"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again.
-"""
+"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again."""
 
 import shutil
 from collections.abc import Iterator
