@@ -1,4 +1,4 @@
-"""Between the manager and the API server: every call passes here, and some do not arrive as they were sent."""
+"""Between the manager and the API server: every call passes, and some do not arrive as they were sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half of a gang is promised, and the other half lets it wait: what is booked ends, goes, or is given back."""
+"""Half of a gang is promised, the other half lets it wait: what is booked ends, goes, or is given back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on."""
+"""The API server's certificate runs out and is replaced: the manager waits, trusts no other, and goes on."""
 
 import ipaddress
 import ssl

@@ -15,7 +15,6 @@ from tests.faults.stage import Stage
 from tests.integration.kueue_api.objects import apply
 
 _QUEUE: Final = "poison"
-_TOO_MANY: Final = "more than the pool can have"
 _STRAY: Final = "muster-stray"
 _NO_FLAVOR: Final = "no-such-flavor"
 _HUGE: Final = "x" * 200_000

@@ -1,4 +1,4 @@
-"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again."""
+"""docs/restore.md: every API server stops, etcd goes back to an older backup, and all starts again."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""KAI's custom resources as Muster writes them down for its tests (crds/), and KAI's own where there are any."""
+"""KAI's custom resources as Muster writes them for its tests (crds/), and KAI's own where there are any."""
 
 from functools import cache
 from pathlib import Path

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tests.integration.conftest import ApiServer
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _QUERY: Final = "?fieldManager=muster&force=true&fieldValidation=Strict"
 _PLURALS: Final = {
     "Queue": "queues",

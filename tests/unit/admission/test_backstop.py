@@ -154,11 +154,6 @@ class Plane:
                     gone = True
                 (store.remove if gone else store.put)(item)
 
-    def of_uid(self, kind: str, uid: str) -> Any:
-        return next(
-            (each for (k, _), each in self.objects.items() if k == kind and each.metadata.uid == uid), None
-        )
-
     # What the code calls
 
     def _may_fail(self) -> None:

@@ -1,4 +1,4 @@
-"""A KAI cluster on paper whose KAI makes room: it evicts whole gangs, as its actions preempt and reclaim do."""
+"""A KAI cluster on paper whose KAI makes room: whole gangs are evicted, as by its preempt and reclaim."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
