@@ -53,7 +53,7 @@ _LISTS: Final = (
 
 
 # The suite has 45 minutes. The tutorials of a first cluster apply stacks for trials (test_first_up.py), and
-# tests/integration/compute_classes asks an API server about what GKE gets.
+# tests/integration/node_kinds asks an API server about what GKE gets.
 _IN_SOAK: Final = [
     *(stack for stack in SHIPPED if stack.stem.endswith("-dev")),
     OWN["gke-compute-classes"],
