@@ -125,10 +125,7 @@ SUITES: Final = {
             "karpenter",
             900,
             900,
-            (
-                (*_PYTHON, "muster", "local", "build", "--only", "karpenter"),
-                _pytest("karpenter", *_PLAIN),
-            ),
+            ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
         Suite("e2e", 1450, 500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )

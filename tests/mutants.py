@@ -234,8 +234,7 @@ class Checkout:
         area = area_of(path)
         # Then what knows the least else.
         return sorted(
-            _tests(path, stage),
-            key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test),
+            _tests(path, stage), key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test)
         )
 
     def _failed(self, tests: Sequence[str], stage: str) -> str:

@@ -54,10 +54,7 @@ _LISTS: Final = (
 
 # The suite has 45 minutes. The tutorials of a first cluster apply stacks for trials (test_first_up.py), and
 # tests/integration/node_kinds asks an API server about what GKE gets.
-_IN_SOAK: Final = [
-    *(stack for stack in SHIPPED if stack.stem.endswith("-dev")),
-    OWN["gke-compute-classes"],
-]
+_IN_SOAK: Final = [*(stack for stack in SHIPPED if stack.stem.endswith("-dev")), OWN["gke-compute-classes"]]
 # The last one shows that the API server takes what Karpenter is handed.
 _IN_CI: Final = [*(stack for stack in SHIPPED if stack not in _IN_SOAK), OWN["eks-karpenter"]]
 

@@ -80,10 +80,7 @@ GKE: Final = [
     ),
     # Pools that name no zones follow the cluster's.
     _cluster(
-        "zones",
-        ["us-central1-a"],
-        cluster=UPDATE,
-        pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE),
+        "zones", ["us-central1-a"], cluster=UPDATE, pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE)
     ),
     # A zonal cluster is another cluster; its network and its images are the region's.
     Edit(

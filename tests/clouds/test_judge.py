@@ -39,12 +39,7 @@ TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
             "NO_SCHEDULE",
         ),
         (gke.POOL_TYPE, {"nodeConfig.maxRunDuration": "7d"}, "nodeConfig.maxRunDuration", "matches"),
-        (
-            gke.POOL_TYPE,
-            {"nodeConfig.nodeGroup": "mine"},
-            "nodeConfig.nodeGroup",
-            "no table maps",
-        ),
+        (gke.POOL_TYPE, {"nodeConfig.nodeGroup": "mine"}, "nodeConfig.nodeGroup", "no table maps"),
         (
             gke.POOL_TYPE,
             {"upgradeSettings": {"strategy": "SHORT_LIVED"}},

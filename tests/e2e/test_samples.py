@@ -164,11 +164,7 @@ def _prepared(file: str) -> list[Object]:
     ]
     if file == NEEDS_IDENTITY:
         found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": {"name": ACCOUNT, "namespace": TEAM},
-            }
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": TEAM}}
         )
     return found
 

@@ -26,10 +26,7 @@ def own_stage(undisturbed: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
     """A control plane for one test, because the restore would break the others that share one."""
     folder = tmp_path / "plane"
     folder.mkdir()
-    with (
-        planes.plane(folder, built.programs(*NEEDED)) as plane,
-        Proxy(plane.server).serving() as proxy,
-    ):
+    with planes.plane(folder, built.programs(*NEEDED)) as plane, Proxy(plane.server).serving() as proxy:
         yield Stage(plane, proxy, tmp_path, undisturbed)
 
 

@@ -12,10 +12,7 @@ from tests import built
 from tests.integration.rights import Right, asked_versions, granted, used
 
 _HERE: Final = Path(__file__).parent
-TELLING: Final = {
-    Scheduler.KUEUE: ("controller", "kueue_api"),
-    Scheduler.KAI: ("controller", "kai_gangs"),
-}
+TELLING: Final = {Scheduler.KUEUE: ("controller", "kueue_api"), Scheduler.KAI: ("controller", "kai_gangs")}
 _CERTIFICATE: Final = "a certificate that comes to its end is replaced in its Secret"
 _KEPT_HISTORY: Final = "its capacity is lost (KAI), or claims come off an elastic cluster (Kueue)"
 _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"

@@ -60,10 +60,7 @@ RAY_GUIDE: Final[list[Object]] = [
         "ProvisioningRequestConfig",
         "rayjob-gpu-config",
         version=BETA1,
-        spec={
-            "provisioningClassName": "queued-provisioning.gke.io",
-            "managedResources": ["nvidia.com/gpu"],
-        },
+        spec={"provisioningClassName": "queued-provisioning.gke.io", "managedResources": ["nvidia.com/gpu"]},
     ),
     _object(
         "AdmissionCheck",

@@ -235,10 +235,7 @@ def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is
     plane, log = fleet.cluster.plane, fleet.webhooks.log
     held = plane.call("GET", _HOOKS)
     plane.call("DELETE", _HOOKS)
-    eventually(
-        "the log names it",
-        lambda: "webhook configuration is missing" in log.read_text(),
-    )
+    eventually("the log names it", lambda: "webhook configuration is missing" in log.read_text())
     present = fleet.webhooks.samples("muster_webhook_configuration_present")
     assert sorted((labels["kind"], value) for labels, value in present) == [
         ("MutatingWebhookConfiguration", 1),

@@ -25,14 +25,7 @@ from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limit
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply
 from tests.integration.ours import Ours
-from tests.integration.pod_autoscaler import (
-    NODES,
-    PLACEHOLDERS,
-    Autoscaler,
-    make_node,
-    scheduler,
-    taint_of,
-)
+from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
 from tests.integration.rights import STRICT_OWNERS, audited, forbidden
 from tests.kai.definitions import ours
 from tests.kai.standin import StandIn

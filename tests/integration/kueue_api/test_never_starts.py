@@ -16,10 +16,7 @@ def test_kuberay_fails_a_job_in_an_existing_cluster_that_kueue_has_suspended(wor
     try:
         assert world.plane.call("GET", path)["spec"]["suspend"] is True
         with world.kuberay():
-            status = eventually(
-                "KubeRay has looked at it",
-                lambda: _deployed(world.plane.call("GET", path)),
-            )
+            status = eventually("KubeRay has looked at it", lambda: _deployed(world.plane.call("GET", path)))
         assert status["jobDeploymentStatus"] == "ValidationFailed"
         assert "doesn't support the suspend operation" in status["reason"] + status.get("message", "")
     finally:

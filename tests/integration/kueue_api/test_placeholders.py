@@ -10,14 +10,7 @@ from tests.integration.accounts import attack
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
-from tests.integration.kueue_api.world import (
-    JOBS,
-    PODS,
-    TEMPLATES,
-    WORKLOADS,
-    World,
-    is_outside,
-)
+from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
 from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
 from tests.waiting import eventually
 

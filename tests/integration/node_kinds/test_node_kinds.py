@@ -1,5 +1,5 @@
-"""What a stack writes for its cloud's node provisioner, judged by a real API server: NodePools of EKS Auto Mode
-by Karpenter's definition, its node classes and GKE's ComputeClasses by ones that follow the clouds' guides.
+"""What a stack writes for its cloud's node provisioner, judged by a real API server: NodePools of Auto Mode by
+Karpenter's definition, its node classes and GKE's ComputeClasses by ones that follow the clouds' guides.
 """
 
 import urllib.error

@@ -53,12 +53,7 @@ def _queue(name: str, figures: Figures, parent: str = "") -> dict[str, Any]:
     share = {key: value for key, value in zip(("quota", "limit"), figures, strict=True) if value is not None}
     resources = {"gpu": {**share, "overQuotaWeight": 1}, "cpu": _UNBOUND, "memory": _UNBOUND}
     spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
-    return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.fixture

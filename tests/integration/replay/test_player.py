@@ -104,10 +104,7 @@ def test_a_job_waits_for_quota_and_starts_a_second_after_it_is_free(program: Pat
 
 
 def test_an_owner_takes_its_quota_back_and_the_borrower_starts_from_the_beginning(program: Path) -> None:
-    entries = [
-        entry("a", "borrower", at=0, gpus=8),
-        entry("b", "owner", at=40, gpus=4),
-    ]
+    entries = [entry("a", "borrower", at=0, gpus=8), entry("b", "owner", at=40, gpus=4)]
     played = play(world(queue("a", 4), queue("b", 4)), entries, program=program)
     first, second = played.runs["a/borrower"]
     assert (first.by, first.reason, first.is_evicted) == ("b/owner", "InCohortReclamation", True)
@@ -141,10 +138,7 @@ def test_the_end_of_each_job_that_ran_before_the_play_lets_the_next_of_its_queue
 
 
 def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) -> None:
-    entries = [
-        entry("a", "low", at=0, gpus=4),
-        entry("a", "high", at=40, gpus=4, priority=10),
-    ]
+    entries = [entry("a", "low", at=0, gpus=4), entry("a", "high", at=40, gpus=4, priority=10)]
     played = play(world(queue("a", 4), grace=30), entries, program=program)
     assert played.runs["a/low"][0].reason == "InClusterQueue"
     assert runs(played, "a/high") == [(70, 170)]

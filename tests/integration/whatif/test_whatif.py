@@ -105,14 +105,7 @@ def _snapshot(work: list[Workload]) -> Snapshot:
 
 def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str) -> dict[str, Any]:
     (folder / "snapshot.json").write_text(format_snapshot(_snapshot(work)))
-    command = [
-        "what-if",
-        str(head),
-        "--base",
-        str(base),
-        "--snapshot",
-        str(folder / "snapshot.json"),
-    ]
+    command = ["what-if", str(head), "--base", str(base), "--snapshot", str(folder / "snapshot.json")]
     comment = folder / "comment.md"
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
         assert main([*command, "--json", "--markdown", str(comment), *more]) == 0

@@ -18,14 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.metrics import GangMetrics
-from muster.controller.gangs.objects import (
-    POD,
-    Condition,
-    Container,
-    PodStatus,
-    Quantities,
-    ResourceNeeds,
-)
+from muster.controller.gangs.objects import POD, Condition, Container, PodStatus, Quantities, ResourceNeeds
 from muster.controller.kube.client import Client, ListMeta, RawPage, Selection
 from muster.controller.kube.errors import Conflict, NotFound, Status, TransportError
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource

@@ -52,11 +52,7 @@ def cluster(workers: int = 1, **group: Any) -> Json:
 
 BODIES: dict[str, Json] = {
     "rayjob": {
-        "spec": {
-            "rayClusterSpec": cluster(),
-            "shutdownAfterJobFinishes": True,
-            "submissionMode": "HTTPMode",
-        }
+        "spec": {"rayClusterSpec": cluster(), "shutdownAfterJobFinishes": True, "submissionMode": "HTTPMode"}
     },
     "raycluster": {"spec": cluster()},
     "rayservice": {"spec": {"rayClusterConfig": cluster()}},

@@ -101,10 +101,7 @@ def test_kais_priority_classes_keep_values_and_descriptions() -> None:
         (queue("speech", "research", cpu={}, gpu={"limit": 4}), ("Queue speech", "spec.resources.cpu.limit")),
         (
             shard(
-                usageDBConfig={
-                    "clientType": "prometheus",
-                    "connectionString": "http://user:secret@metrics",
-                }
+                usageDBConfig={"clientType": "prometheus", "connectionString": "http://user:secret@metrics"}
             ),
             ("SchedulingShard default", "spec.usageDBConfig.connectionString"),
         ),

@@ -162,11 +162,7 @@ SCALING_TAG: Final = Table(
     sdk="pulumi_aws.autoscaling:TagArgs",
     api="autoscaling:CreateOrUpdateTags",
     id="{autoscalingGroupName},{hex}",
-    replaces={
-        "autoscalingGroupName": "Tags.ResourceId",
-        "tag.key": "Tags.Key",
-        "region": REGION,
-    },
+    replaces={"autoscalingGroupName": "Tags.ResourceId", "tag.key": "Tags.Key", "region": REGION},
     updates={"tag.value": "Tags.Value", "tag.propagateAtLaunch": "Tags.PropagateAtLaunch"},
 )
 

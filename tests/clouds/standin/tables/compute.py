@@ -25,11 +25,7 @@ NETWORK: Final = Table(
     autonamed="name",
     seconds=20,
     timeout=1200,
-    replaces={
-        "name": "name",
-        "project": _PROJECT,
-        **same("description autoCreateSubnetworks"),
-    },
+    replaces={"name": "name", "project": _PROJECT, **same("description autoCreateSubnetworks")},
     updates={
         "mtu": "mtu",
         "routingMode": "routingConfig.routingMode",
@@ -50,17 +46,13 @@ SUBNETWORK: Final = Table(
     autonamed="name",
     seconds=15,
     timeout=1200,
-    replaces={
-        "name": "name",
-        "project": _PROJECT,
-        **same("region network description purpose"),
-    },
+    replaces={"name": "name", "project": _PROJECT, **same("region network description purpose")},
     updates={
         **same(
             "ipCidrRange privateIpGoogleAccess stackType secondaryIpRanges.rangeName",
             "secondaryIpRanges.ipCidrRange logConfig.aggregationInterval logConfig.flowSampling",
             "logConfig.metadata",
-        ),
+        )
     },
     # customdiff.ForceNewIfChange("ip_cidr_range", isShrinkageIpCidr) in the provider.
     grows=frozenset({"ipCidrRange"}),

@@ -122,11 +122,7 @@ ROUTE: Final = Table(
         "region": REGION,
     },
     updates={"gatewayId": "GatewayId", "natGatewayId": "NatGatewayId"},
-    refers={
-        "routeTableId": (ROUTES_TYPE,),
-        "gatewayId": (GATEWAY_TYPE,),
-        "natGatewayId": (NAT_TYPE,),
-    },
+    refers={"routeTableId": (ROUTES_TYPE,), "gatewayId": (GATEWAY_TYPE,), "natGatewayId": (NAT_TYPE,)},
 )
 
 ROUTE_ASSOCIATION: Final = Table(

@@ -194,10 +194,7 @@ POD_IDENTITY: Final = Table(
     api="eks:CreatePodIdentityAssociation",
     id="a-{hex}",
     unique=("clusterName", "namespace", "serviceAccount"),
-    replaces={
-        **same("clusterName namespace serviceAccount"),
-        "region": REGION,
-    },
+    replaces={**same("clusterName namespace serviceAccount"), "region": REGION},
     updates={"roleArn": "roleArn", "disableSessionTags": "disableSessionTags", "tags": "tags"},
     refers={"clusterName": (CLUSTER_TYPE,), "roleArn": (ROLE_TYPE,)},
     outputs={"associationId": "{id}"},

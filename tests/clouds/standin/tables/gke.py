@@ -241,11 +241,7 @@ NODE_POOL: Final = Table(
             "management.autoUpgrade upgradeSettings.maxSurge upgradeSettings.maxUnavailable",
             "networkConfig.enablePrivateNodes",
         ),
-        **under(
-            "nodeDrainConfigs",
-            "nodeDrainConfig",
-            "respectPdbDuringNodePoolDeletion",
-        ),
+        **under("nodeDrainConfigs", "nodeDrainConfig", "respectPdbDuringNodePoolDeletion"),
         **_NODES_UPDATED,
     },
     keeps=frozenset(

@@ -58,11 +58,7 @@ BUCKET_GRANT: Final = Table(
     sdk="pulumi_gcp.storage:BucketIAMMemberArgs",
     api="storage.v1:Policy",
     id="b/{bucket}/{role}/{member}",
-    replaces={
-        "bucket": Own("the path's bucket"),
-        "role": "bindings.role",
-        "member": "bindings.members",
-    },
+    replaces={"bucket": Own("the path's bucket"), "role": "bindings.role", "member": "bindings.members"},
     outputs={"etag": "CAE="},
 )
 
@@ -101,10 +97,7 @@ REPOSITORY: Final = Table(
         "cleanupPolicies.mostRecentVersions.keepCount": f"{_CLEANUP}/mostRecentVersions.keepCount",
         "vulnerabilityScanningConfig.enablementConfig": "vulnerabilityScanningConfig.enablementConfig",
     },
-    outputs={
-        "name": "{repositoryId}",
-        "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}",
-    },
+    outputs={"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
 )
 
 REPOSITORY_GRANT: Final = Table(

@@ -26,12 +26,7 @@ VALUES: Values = {VISION: 8, SPEECH: 8, DEV: 8, BORROW: 0, SPEECH_BORROWS: 8}
 
 def space(values: Values = VALUES, *, step: int = 1) -> Space:
     return Space(
-        values=values,
-        sizes={"h100": SIZE},
-        steps={"h100": step},
-        fixed={},
-        paths={},
-        departments={},
+        values=values, sizes={"h100": SIZE}, steps={"h100": step}, fixed={}, paths={}, departments={}
     )
 
 
