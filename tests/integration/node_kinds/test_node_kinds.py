@@ -1,4 +1,4 @@
-"""What a stack writes for its cloud's node provisioner, judged by a real API server: NodePools of Auto Mode by
+"""What a stack writes for a cloud's node provisioner, judged by a real API server: NodePools of Auto Mode by
 Karpenter's definition, its node classes and GKE's ComputeClasses by ones that follow the clouds' guides.
 """
 
