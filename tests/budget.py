@@ -10,8 +10,6 @@ code is 0 when every suite passed, 1 when one failed; all of them run, and the
 end of the output repeats what failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -127,10 +125,7 @@ SUITES: Final = {
             "karpenter",
             900,
             900,
-            (
-                (*_PYTHON, "muster", "local", "build", "--only", "karpenter"),
-                _pytest("karpenter", *_PLAIN),
-            ),
+            ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
         Suite("e2e", 1450, 500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )

@@ -5,8 +5,6 @@ test that somebody runs by hand, and fails it in `make test` (tests.budget sets 
 has passed): a suite that skips itself must not pass for one that ran.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

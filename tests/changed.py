@@ -10,8 +10,6 @@ Without `--all` it leaves out what `make test` does (length.py), and names it.
 The exit code is that of `python -m tests.budget`: 0 when every suite passed, 1 when one failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

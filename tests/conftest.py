@@ -1,7 +1,5 @@
 """Leaves out of a short run what length.py says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ The fields of what members of a team may create, from KubeRay's definitions and 
 versions that the local cluster is built from. Equal parts are written once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from hashlib import sha256

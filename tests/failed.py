@@ -1,7 +1,5 @@
 """The failed tests of a run, short enough to stand under everything else: who reads a log reads its end."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The last build whose components took no Args, for tests that go from its state to this build's."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import tarfile

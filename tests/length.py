@@ -5,8 +5,6 @@ property tests take a fifth of their examples. Without it, and so for whoever ca
 MUSTER_EXAMPLES=10, as the nightly job has it, takes ten times as many examples.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from functools import cache

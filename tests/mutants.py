@@ -13,8 +13,6 @@ where the last one ended; a result counts as long as its file is unchanged. mutm
 taken: both run one command for every mutant, and know nothing of which tests a module needs.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib
@@ -236,8 +234,7 @@ class Checkout:
         area = area_of(path)
         # Then what knows the least else.
         return sorted(
-            _tests(path, stage),
-            key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test),
+            _tests(path, stage), key=lambda test: (-self._kills[area, test], len(changed.imports(test)), test)
         )
 
     def _failed(self, tests: Sequence[str], stage: str) -> str:

@@ -1,7 +1,5 @@
 """What KWOK and the node lifecycle controller do for Node objects without a machine. Test code."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from muster.local.envtest import ControlPlane

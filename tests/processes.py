@@ -1,7 +1,5 @@
 """Processes that are no children of the test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

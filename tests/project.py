@@ -4,8 +4,6 @@ The commands are those of the README that the project gets. Pip takes the wheel 
 everything else from its cache or the package index.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Prometheus' own checker of rules, `promtool`: from PATH, or from Debian's package without installing it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

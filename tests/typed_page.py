@@ -1,7 +1,5 @@
 """A tutorial, typed: each command of a page runs, and each line that the page shows is printed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Waiting for what has to come, with what a person would want to see when it does not."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -10,13 +8,20 @@ from typing import Any, Final
 PATIENCE: Final = 180.0
 
 
-def eventually(what: str, reached: Callable[[], Any], *, told: Callable[[], str] = str) -> Any:
+def eventually(
+    what: str,
+    reached: Callable[[], Any],
+    *,
+    told: Callable[[], str] = str,
+    step: Callable[[], object] = lambda: None,
+) -> Any:
     """What `reached` gives as soon as it gives something; a server that is away, or answers with an error, is
-    asked again. `told` is called only when it never does.
+    asked again, after one more `step` of what the test plays. `told` is called only when it never does.
     """
     end, refusal = time.monotonic() + PATIENCE, ""
     while time.monotonic() < end:
         try:
+            step()
             if found := reached():
                 return found
             refusal = ""

@@ -2,8 +2,6 @@
 cluster needs.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A browser without a network. Where Chromium cannot be installed the tests are skipped and say so."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A picture carries the digest of the page that it shows, so that a test finds it 
 pixels differ between machines, the page does not. One that is current is left as it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import sys

@@ -1,7 +1,5 @@
 """The HTML report in a real browser: complete, readable, sortable and accessible, without a network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the local cluster built, with stand-ins for the chart and the image that cannot be built here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

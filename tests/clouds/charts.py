@@ -4,8 +4,6 @@ Kueue's chart is Kueue's own, out of the module that the plane builds it from. T
 offline: recording charts stand in their places, with the kinds that their originals bring.
 """
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Iterator

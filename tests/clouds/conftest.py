@@ -1,7 +1,5 @@
 """Stand-in clouds for a module's tests, each test with empty ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each workspace has a state, a home and a passphrase of its own. What a run did i
 event log, not from what it prints.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -23,10 +21,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 # Nobody waits for it but on a machine that does much else.
 _TIMEOUT = 900.0
 # What the program is made of: everything but its stacks, which the engine writes to.
-_PROGRAM: Final = (
-    *("Pulumi.yaml", "__main__.py", ".venv"),
-    *("components", "muster", "policies"),
-)
+_PROGRAM: Final = (*("Pulumi.yaml", "__main__.py", ".venv"), *("components", "muster", "policies"))
 # What a provider that nobody changed does; the rest of an event's operations is news.
 _QUIET: Final = frozenset({"same", "read", "refresh"})
 

@@ -1,10 +1,6 @@
 """A real API server handed out as a cloud's cluster: address and certificate in the cluster's outputs,
 credentials by the cloud's own plugin.
-
-The kubeconfig that the components write is used as it is; only the plugins on PATH are stand-ins (`bin/`).
 """
-
-from __future__ import annotations
 
 import base64
 import json

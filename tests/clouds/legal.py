@@ -1,7 +1,5 @@
 """Inputs that the clouds would take: what the tests of the rules begin with."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any, Final

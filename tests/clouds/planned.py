@@ -1,10 +1,6 @@
 """What a change of a stack file does to the cloud, without an engine: what the program registers before and
 after, compared as the stand-in providers compare it.
-
-Only what a resource's own inputs bring about: what follows from another's replacement, the engine finds.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Its schema knows the value paths of the original that this project uses, and Hel
 test_recording.py holds the paths to the original's published values where those are present.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

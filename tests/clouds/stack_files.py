@@ -1,7 +1,5 @@
 """The stack files that the tests run: those that the project ships, and one a cloud with every way to buy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ The cloud half goes to the stand-ins, the Kubernetes half to the real API server
 come from a folder, as they do for a user whose cluster reaches no registry; images are named and not started.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 
@@ -55,11 +53,8 @@ _LISTS: Final = (
 
 
 # The suite has 45 minutes. The tutorials of a first cluster apply stacks for trials (test_first_up.py), and
-# tests/integration/compute_classes asks an API server about what GKE gets.
-_IN_SOAK: Final = [
-    *(stack for stack in SHIPPED if stack.stem.endswith("-dev")),
-    OWN["gke-compute-classes"],
-]
+# tests/integration/node_kinds asks an API server about what GKE gets.
+_IN_SOAK: Final = [*(stack for stack in SHIPPED if stack.stem.endswith("-dev")), OWN["gke-compute-classes"]]
 # The last one shows that the API server takes what Karpenter is handed.
 _IN_CI: Final = [*(stack for stack in SHIPPED if stack not in _IN_SOAK), OWN["eks-karpenter"]]
 

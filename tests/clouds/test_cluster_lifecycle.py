@@ -2,8 +2,6 @@
 protected, destroyed. The shipped stacks go through test_applied.py, with their other half.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +118,7 @@ EKS_MOVE = ({"muster:cluster.name": "other"}, {"other": "create", "every": "dele
 
 @pytest.mark.parametrize(
     ("name", "carried_out", "announced"),
-    [
-        ("gke", [GKE_UPDATES, GKE_REPLACEMENTS], GKE_MOVE),
-        ("eks", [EKS_UPDATES, EKS_REPLACEMENTS], EKS_MOVE),
-    ],
+    [("gke", [GKE_UPDATES, GKE_REPLACEMENTS], GKE_MOVE), ("eks", [EKS_UPDATES, EKS_REPLACEMENTS], EKS_MOVE)],
 )
 def test_a_change_is_an_update_where_the_cloud_allows_it_and_a_replacement_is_announced(
     name: str,

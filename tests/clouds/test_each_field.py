@@ -1,9 +1,4 @@
-"""Each field that a user can edit, one by one: changed in place, or announced as a replacement.
-
-Which change replaces what is the tables' (standin/tables, with what was read in the providers' sources).
-"""
-
-from __future__ import annotations
+"""Each field that a user can edit, one by one: changed in place, or announced as a replacement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -85,10 +80,7 @@ GKE: Final = [
     ),
     # Pools that name no zones follow the cluster's.
     _cluster(
-        "zones",
-        ["us-central1-a"],
-        cluster=UPDATE,
-        pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE),
+        "zones", ["us-central1-a"], cluster=UPDATE, pools=_all(("system", "cpu", "l4", "t4", "a100"), UPDATE)
     ),
     # A zonal cluster is another cluster; its network and its images are the region's.
     Edit(

@@ -2,8 +2,6 @@
 stands in the cloud is what stands in the state.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -92,11 +90,7 @@ def test_an_interrupted_up_lets_the_cloud_finish_and_the_next_up_converges(
 ) -> None:
     cloud.pace = 200  # a cluster takes long enough to be interrupted
     run = workspace.interrupted(
-        "up",
-        "--yes",
-        "--skip-preview",
-        when=lambda: bool(cloud.of(CLUSTERS[name])),
-        number=signal.SIGINT,
+        "up", "--yes", "--skip-preview", when=lambda: bool(cloud.of(CLUSTERS[name])), number=signal.SIGINT
     )
     assert run.code != 0
     assert "update canceled" in run.output
@@ -120,11 +114,7 @@ def test_a_killed_up_is_mended_by_what_the_runbook_says(
     token, count = KILLED_AT[name]
     cloud.pace = 50
     killed = workspace.interrupted(
-        "up",
-        "--yes",
-        "--skip-preview",
-        when=lambda: len(cloud.of(token)) >= count,
-        number=signal.SIGKILL,
+        "up", "--yes", "--skip-preview", when=lambda: len(cloud.of(token)) >= count, number=signal.SIGKILL
     )
     assert killed.code == -signal.SIGKILL
     cloud.pace = 2_000

@@ -4,8 +4,6 @@ The clouds are stand-ins. What needs an account of a real one has its own tests,
 backend is a folder, the images have digests, and the project runs with the environment of the tests.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`muster image push` makes the image's repository by the stack's own program, and nothing else of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

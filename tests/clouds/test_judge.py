@@ -1,7 +1,5 @@
 """What is refused before any rule: names, types, enums, and whatever nobody has looked up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +39,7 @@ TEMPLATE = launch_templates.LAUNCH_TEMPLATE.token
             "NO_SCHEDULE",
         ),
         (gke.POOL_TYPE, {"nodeConfig.maxRunDuration": "7d"}, "nodeConfig.maxRunDuration", "matches"),
-        (
-            gke.POOL_TYPE,
-            {"nodeConfig.nodeGroup": "mine"},
-            "nodeConfig.nodeGroup",
-            "no table maps",
-        ),
+        (gke.POOL_TYPE, {"nodeConfig.nodeGroup": "mine"}, "nodeConfig.nodeGroup", "no table maps"),
         (
             gke.POOL_TYPE,
             {"upgradeSettings": {"strategy": "SHORT_LIVED"}},

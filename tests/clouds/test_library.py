@@ -1,7 +1,5 @@
 """Cluster components in programs of one's own, and the state of the last build, through the real engine."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

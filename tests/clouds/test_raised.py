@@ -1,7 +1,5 @@
 """AWS has raised a control plane whose version left support: the next `up` neither lowers it nor fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

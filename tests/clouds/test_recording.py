@@ -1,7 +1,5 @@
 """The recording charts know paths that their originals have, and Helm refuses all others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,7 @@ from tests.unit.model import chart_values
 
 @pytest.mark.parametrize(
     ("name", "paths"),
-    [
-        ("gpu-operator", recording.GPU_OPERATOR),
-        ("kuberay", recording.KUBERAY),
-        ("kai", recording.KAI),
-    ],
+    [("gpu-operator", recording.GPU_OPERATOR), ("kuberay", recording.KUBERAY), ("kai", recording.KAI)],
 )
 def test_a_recording_chart_knows_only_paths_that_its_original_has(name: str, paths: tuple[str, ...]) -> None:
     published = chart_values.published(catalogue().charts[name].values)

@@ -1,7 +1,5 @@
 """Every documented rule: what it lets by, and what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,16 +111,10 @@ BREAKS = [
     Break("flex_pools_are_not_repaired", POOL, {"management": None}),
     Break("run_durations_are_of_flex_pools", POOL, {"nodeConfig.maxRunDuration": "60s"}),
     Break(
-        "run_durations_are_of_flex_pools",
-        POOL,
-        {"queuedProvisioning": None, "nodeConfig.flexStart": None},
+        "run_durations_are_of_flex_pools", POOL, {"queuedProvisioning": None, "nodeConfig.flexStart": None}
     ),
     Break("limits_are_per_zone_or_total", POOL, {"autoscaling.maxNodeCount": 3}),
-    Break(
-        "limits_are_per_zone_or_total",
-        POOL,
-        {**LASTING, "autoscaling.totalMinNodeCount": 9},
-    ),
+    Break("limits_are_per_zone_or_total", POOL, {**LASTING, "autoscaling.totalMinNodeCount": 9}),
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.guestAccelerators.0.type": "nvidia-l4"}),
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.guestAccelerators.0.count": 4}),
     Break("machines_have_their_own_gpus", POOL, {"nodeConfig.guestAccelerators": None}),

@@ -1,10 +1,4 @@
-"""The published walk-throughs through the real engine: each field is the published one or differs on purpose.
-
-The engine runs a story's stack as a user would, and every object that it would make is read from its event
-log. Jobs and clusters of Ray are compared too; they are files beside the stack.
-"""
-
-from __future__ import annotations
+"""Published walk-throughs on the real engine: each field is the published one or differs on purpose."""
 
 import json
 from collections.abc import Callable, Iterable

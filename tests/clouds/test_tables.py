@@ -1,7 +1,5 @@
 """The tables against what they are tables of: the pinned SDKs and the clouds' own definitions."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.clouds.standin import amazon, sdk

@@ -1,7 +1,5 @@
 """One local cluster with one `pulumi up` for the whole session; each test begins on an empty cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 
 import pytest

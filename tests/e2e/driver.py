@@ -1,7 +1,5 @@
 """A program that runs inside a pod for as long as a test talks to it: lines in, lines out."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Short, with the failure itself at both ends: a reader of CI may be shown only a part of it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the record says of one gang: when its capacity stood, when it was held, when its pods came."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

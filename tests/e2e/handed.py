@@ -1,11 +1,4 @@
-"""A cloud's stack on the local cluster: `up`, the pools that it requested from the cloud, `destroy`.
-
-The cloud's half goes to the stand-ins of tests/clouds. The simulated autoscaler then provides nodes of
-the stack's own queued pools, with the labels, taints and GPUs that the cloud was told; they are smaller than
-the cloud's, because they run on this machine.
-"""
-
-from __future__ import annotations
+"""A cloud's stack on the local cluster: `up`, the pools that it requested from the cloud, `destroy`."""
 
 import json
 from collections.abc import Iterator, Mapping

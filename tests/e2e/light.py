@@ -5,8 +5,6 @@ is not the point, a shell script takes the name `ray`: it says that all is well,
 and sleeps.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Brings up a local cluster of its own, or takes the standing one that MUSTER_E2E_
 names and leaves it standing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -4,8 +4,6 @@ Watches run in threads and survive an API server that is killed. A test that
 asserts "never" asks the record, not the present.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A node that is drained: running work stays until it ends, and the drain waits for it or gives up."""
 
-from __future__ import annotations
-
 import subprocess
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A gang starts whole or not at all, and holds nothing while it cannot start."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """The gang story with the queues and pools of the clouds' own stacks, on the local cluster."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Iterator

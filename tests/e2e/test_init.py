@@ -1,7 +1,5 @@
 """A project outside the checkout takes over the stack of the checkout, changes it, and runs the gang."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

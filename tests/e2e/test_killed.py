@@ -1,7 +1,5 @@
 """Killing the controller or the API server at any moment of a gang delays it and changes nothing else."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """`pulumi up` twice, refresh, destroy: what it says is what is there, and nothing stays behind."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,9 +1,4 @@
-"""Who reaches whose pods: what the rendered NetworkPolicies promise, where the network enforces them.
-
-A port that answers or refuses was reached. One that stays silent is closed: the network drops what it denies.
-"""
-
-from __future__ import annotations
+"""Who reaches whose pods: what the rendered NetworkPolicies promise, where the network enforces them."""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Production goes first, and development comes back by itself."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from muster.local.demo.cluster import Object

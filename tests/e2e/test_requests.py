@@ -1,7 +1,5 @@
 """The local cluster with the gang story fits the smallest machine that Muster supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from muster.local.demo.cluster import Object

@@ -11,8 +11,6 @@ program that waits, agnhost's by a Python with a shell. A namespace that the fil
 kubectl demands where another one is given.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -166,11 +164,7 @@ def _prepared(file: str) -> list[Object]:
     ]
     if file == NEEDS_IDENTITY:
         found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": {"name": ACCOUNT, "namespace": TEAM},
-            }
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": TEAM}}
         )
     return found
 

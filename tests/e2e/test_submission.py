@@ -1,7 +1,5 @@
 """How jobs may be submitted."""
 
-from __future__ import annotations
-
 import pytest
 from lightkube import ApiError
 

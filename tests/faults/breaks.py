@@ -1,7 +1,4 @@
-"""What can be broken, and how.
-
-Decides the words: a `Call` of the manager, a `Break` of it, and a `Plan`, which says what happens to which.
-"""
+"""What can be broken, and how."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """One plane for all tests of a process, and what each of them begins and ends with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

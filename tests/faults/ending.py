@@ -2,8 +2,6 @@
 then nor while other gangs wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """etcd's JSON gateway (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway): what no API server would tell or do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,9 +1,4 @@
-"""The work of these tests: a bare Workload over two pools, so that it needs two requests, and no Ray.
-
-One head on l4, two workers on h100. Written as Kueue's webhooks would leave it: nobody defaults it here.
-"""
-
-from __future__ import annotations
+"""The work of these tests: a bare Workload over two pools, so that it needs two requests, and no Ray."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What a manager says of itself on its port: whether it is ready, and what it has counted."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 

@@ -4,8 +4,6 @@ etcd numbers each write of the whole cluster, so one walk through its own histor
 two looks would have seen, and what a killed API server has told nobody. The store keeps JSON (see plane.py).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

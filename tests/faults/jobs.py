@@ -5,8 +5,6 @@ reconciler of the job's kind (pkg/controller/jobframework/reconciler.go of Kueue
 no job, and would keep its quota for ever.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, Final
 

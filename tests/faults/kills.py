@@ -5,8 +5,6 @@ heard of it, or after it has written and before the manager knows. Leaves starti
 `Manager.kept`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tests.faults.breaks import Break, Call, Fault

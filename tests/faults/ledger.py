@@ -4,8 +4,6 @@ present one, which one each request was made in, and since when something lies t
 No label of ours is asked for that but the uid of the Workload that a thing was made for.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ the controller is called here, and no label of it tells which attempt a request 
 must hold at the end is in ending.py.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Everything but the manager under test talks to the API server directly; only the
 cloud's hour is a few seconds: what it does in minutes is not what is tried here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

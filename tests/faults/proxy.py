@@ -1,8 +1,4 @@
-"""Between the manager and the API server: every call passes here, and some do not arrive as they were sent.
-
-Decides nothing: a `Plan` says of each call and of each watch what happens to it. Plain HTTP towards the
-manager, or TLS where a test is about certificates.
-"""
+"""Between the manager and the API server: every call passes, and some do not arrive as they were sent."""
 
 from __future__ import annotations
 

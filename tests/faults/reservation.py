@@ -1,9 +1,4 @@
-"""A Workload's reservation of quota, at one moment: what it entitles to, and whether it ends by itself.
-
-Judged from what Kueue's conditions mean. What came before is ledger.py's.
-"""
-
-from __future__ import annotations
+"""A Workload's reservation of quota, at one moment: what it entitles to, and whether it ends by itself."""
 
 import re
 from typing import Any, Final

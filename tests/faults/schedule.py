@@ -9,8 +9,6 @@ three seeds that follow one another (1, 2, 3) share each menu. Each begins with 
 watch whose fault did not happen is followed by one with the same.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator

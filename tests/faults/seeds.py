@@ -4,8 +4,6 @@ many as it is asked for, twenty where it is not.
 SEEDS=50 draws fifty, and makes everything exhaustive that they sample. SEED=123 runs that one again, alone.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from typing import Final

@@ -1,7 +1,5 @@
 """Where one test plays: the plane, a proxy, managers, and the oracle over all that has happened meanwhile."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,9 +1,4 @@
-"""Half of a gang is promised, and the other half lets it wait: what is booked ends, goes, or is given back.
-
-Of these gangs' two requests the one for h100 is made first: it is the scarcer pool.
-"""
-
-from __future__ import annotations
+"""Half of a gang is promised, the other half lets it wait: what is booked ends, goes, or is given back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,9 +1,4 @@
-"""The API server's certificate runs out and is replaced: the manager waits, trusts nobody else, and goes on.
-
-The webhooks' own certificates are tried in tests/unit/controller_runtime.
-"""
-
-from __future__ import annotations
+"""The API server's certificate runs out and is replaced: the manager waits, trusts no other, and goes on."""
 
 import ipaddress
 import ssl

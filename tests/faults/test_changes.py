@@ -1,7 +1,5 @@
 """What a gang depends on changes while it gathers: its quota, its policy, its place, its life."""
 
-from __future__ import annotations
-
 import threading
 import urllib.error
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 the time to be. What it moves is when a gang is given up.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

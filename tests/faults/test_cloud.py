@@ -1,7 +1,5 @@
 """The cloud breaks its word: it fails, forgets, revokes, never answers. No gang starts half for it."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

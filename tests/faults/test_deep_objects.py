@@ -3,8 +3,6 @@
 Whoever may change a Workload may write its managedFields, and 10 KiB of them are deeper than Python goes.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A pool runs dry for everybody at once: those who failed together come back apart."""
 
-from __future__ import annotations
-
 import time
 from datetime import datetime
 

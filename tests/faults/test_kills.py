@@ -5,8 +5,6 @@ way to the next one. Writes are counted by kind: how often a gang's progress is 
 everybody is, and would move the number of every write after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

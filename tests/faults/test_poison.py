@@ -1,7 +1,5 @@
 """Objects that are huge, malformed or hostile cost themselves, and nobody else anything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,7 +15,6 @@ from tests.faults.stage import Stage
 from tests.integration.kueue_api.objects import apply
 
 _QUEUE: Final = "poison"
-_TOO_MANY: Final = "more than the pool can have"
 _STRAY: Final = "muster-stray"
 _NO_FLAVOR: Final = "no-such-flavor"
 _HUGE: Final = "x" * 200_000

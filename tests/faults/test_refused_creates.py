@@ -1,7 +1,5 @@
 """The API server judges what a gang asks for and says no: told at once, given back, tried again or not."""
 
-from __future__ import annotations
-
 import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,9 +1,4 @@
-"""Two managers at a time, by mistake or after a pause: nothing is asked for twice.
-
-Election keeps two from working on the same gangs; what is asked for stays right without it.
-"""
-
-from __future__ import annotations
+"""Two managers at a time, by mistake or after a pause: nothing is asked for twice."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,9 +1,4 @@
-"""docs/restore.md: every API server is stopped, etcd goes back to an older backup, and all is started again.
-
-The manager has caches of a history that is no more: it ends, and begins anew.
-"""
-
-from __future__ import annotations
+"""docs/restore.md: every API server stops, etcd goes back to an older backup, and all starts again."""
 
 import shutil
 from collections.abc import Iterator
@@ -31,10 +26,7 @@ def own_stage(undisturbed: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
     """A control plane for one test, because the restore would break the others that share one."""
     folder = tmp_path / "plane"
     folder.mkdir()
-    with (
-        planes.plane(folder, built.programs(*NEEDED)) as plane,
-        Proxy(plane.server).serving() as proxy,
-    ):
+    with planes.plane(folder, built.programs(*NEEDED)) as plane, Proxy(plane.server).serving() as proxy:
         yield Stage(plane, proxy, tmp_path, undisturbed)
 
 

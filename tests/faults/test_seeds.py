@@ -4,8 +4,6 @@ The schedule is drawn from the seed alone and printed when a test fails; the sam
 What is drawn is no proof of anything: each test asks what has happened.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.breaks import Call

@@ -1,7 +1,5 @@
 """The API server and its store go away, come back, run full: the manager waits, and goes on by itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import urllib.error

@@ -2,8 +2,6 @@
 place.
 """
 
-from __future__ import annotations
-
 import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager

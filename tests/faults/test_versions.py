@@ -1,7 +1,5 @@
 """A cluster that does not serve what the manager reads: it says so, is not ready, and recovers by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final

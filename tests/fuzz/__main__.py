@@ -1,7 +1,5 @@
 """`python -m tests.fuzz`: see the package."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The importers, each with files that it takes."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tempfile
@@ -56,9 +54,7 @@ def importers() -> Mapping[str, Importer]:
         "jobs of Slurm": Importer(ending=".txt", seeds=(_SACCT,), read=lambda path: _imported(path, "sacct")),
         "snapshot": Importer(ending=".json", seeds=(_snapshot(),), read=load_snapshot),
         "plan": Importer(
-            ending=".json",
-            seeds=((_ROOT / "tests/unit/preview/plan.json").read_bytes(),),
-            read=load_plan,
+            ending=".json", seeds=((_ROOT / "tests/unit/preview/plan.json").read_bytes(),), read=load_plan
         ),
         "bundle": Importer(ending=".tar.gz", seeds=(_bundle(),), read=_imported_bundle),
         "stack": Importer(ending=".yaml", seeds=stacks, read=config.load),

@@ -1,7 +1,5 @@
 """Changed files, and what an importer may do with them."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The programs of the folder that MUSTER_GPU_PROGRAMS names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What Muster writes and reads of GPUs, against a real one."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The controller's accounts on a bare control plane: their rights and limits, as a stack makes them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import urllib.error

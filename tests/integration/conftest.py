@@ -1,9 +1,4 @@
-"""A throw-away etcd and kube-apiserver on loopback, for tests that need the real API and no nodes.
-
-Where its programs come from, and what happens without them: tests/built.py.
-"""
-
-from __future__ import annotations
+"""A throw-away etcd and kube-apiserver on loopback, for tests that need the real API and no nodes."""
 
 import json
 import secrets

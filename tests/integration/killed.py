@@ -1,7 +1,5 @@
 """A play whose caller is killed with SIGKILL, after which the caller can end nothing itself."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,10 +1,4 @@
-"""Our manager and the simulated autoscaler as processes of a test.
-
-Decides their flags and where their words go. With whose rights they run is the test's to say: it gives each
-of them a kubeconfig.
-"""
-
-from __future__ import annotations
+"""Our manager and the simulated autoscaler as processes of a test."""
 
 import json
 import os

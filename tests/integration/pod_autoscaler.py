@@ -1,7 +1,5 @@
 """Nodes for pods that wait, one a pod, as Karpenter makes them; with a stock. And the real scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`muster record` as a process, with an account that may only read."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Decides what is logged, what a right is (an account, a verb and a resource of a 
 API was asked for. Leaves what is compared with it to test_rights.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

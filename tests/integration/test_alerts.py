@@ -1,7 +1,5 @@
 """Prometheus' own program evaluates every alert over series, and reads every panel and the metrics page."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A bare control plane leaves nothing behind, however its caller ends."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,9 +1,4 @@
-"""The way of GangPolicy from one version to the next, as docs/upgrades.md plans it, walked on a real server.
-
-Under another group, so that nobody else on that server notices.
-"""
-
-from __future__ import annotations
+"""The way of GangPolicy from one version to the next, as docs/upgrades.md plans it, on a real server."""
 
 import base64
 import json

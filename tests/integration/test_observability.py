@@ -5,8 +5,6 @@ hold them, such as prometheus-operator's example/prometheus-operator-crd and the
 Google's prometheus-engine. Without it there is nothing to compare with.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain

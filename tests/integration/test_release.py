@@ -1,7 +1,5 @@
 """A release of this checkout, without the image, which takes minutes: with the real builders."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

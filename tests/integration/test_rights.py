@@ -1,10 +1,4 @@
-"""Our programs may do what they do and nothing else: what was used in this run is what the rules give.
-
-Run last (conftest.py), over what the tests before have logged; with only some of them there is nothing to
-tell.
-"""
-
-from __future__ import annotations
+"""Our programs may do what they do and nothing else: what was used in this run is what the rules give."""
 
 from pathlib import Path
 from typing import Final
@@ -18,10 +12,7 @@ from tests import built
 from tests.integration.rights import Right, asked_versions, granted, used
 
 _HERE: Final = Path(__file__).parent
-TELLING: Final = {
-    Scheduler.KUEUE: ("controller", "kueue_api"),
-    Scheduler.KAI: ("controller", "kai_gangs"),
-}
+TELLING: Final = {Scheduler.KUEUE: ("controller", "kueue_api"), Scheduler.KAI: ("controller", "kai_gangs")}
 _CERTIFICATE: Final = "a certificate that comes to its end is replaced in its Secret"
 _KEPT_HISTORY: Final = "its capacity is lost (KAI), or claims come off an elastic cluster (Kueue)"
 _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"

@@ -1,8 +1,4 @@
-"""KAI's custom resources as Muster writes them down for its tests (crds/), and KAI's own where there are any.
-
-KAI's own are not part of this repository: a folder `shared/data` near the checkout may hold them, and then
-they are compared.
-"""
+"""KAI's custom resources as Muster writes them for its tests (crds/), and KAI's own where there are any."""
 
 from functools import cache
 from pathlib import Path

@@ -34,10 +34,7 @@ def _shares(most: int, kind: Any) -> st.SearchStrategy[Share[Any]]:
 
 
 _THREE = st.builds(
-    Shares,
-    gpu=_shares(64_000, MilliGpus),
-    cpu=_shares(10**6, Millicores),
-    memory=_shares(10**15, Bytes),
+    Shares, gpu=_shares(64_000, MilliGpus), cpu=_shares(10**6, Millicores), memory=_shares(10**15, Bytes)
 )
 _SECONDS = st.none() | st.integers(0, 10**6)
 _QUEUES = st.builds(

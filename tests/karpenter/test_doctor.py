@@ -1,7 +1,5 @@
 """The doctor reads NodePools from the real API, and what it proposes is accepted there."""
 
-from __future__ import annotations
-
 import json
 
 from muster.cloud.doctor.findings import State

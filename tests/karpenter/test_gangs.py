@@ -1,7 +1,5 @@
 """Gangs by placeholders on the real Karpenter: whole or not at all, whatever cloud and neighbours do."""
 
-from __future__ import annotations
-
 import random
 from contextlib import ExitStack
 from typing import Final

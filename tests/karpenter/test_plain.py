@@ -1,7 +1,5 @@
 """A gang on Karpenter as it is, with no gang check: what Muster's placeholders are for."""
 
-from __future__ import annotations
-
 from tests.karpenter.world import World
 
 

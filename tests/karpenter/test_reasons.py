@@ -1,7 +1,5 @@
 """What the check of a gang says while Karpenter gets it no nodes, in Karpenter's own words of today."""
 
-from __future__ import annotations
-
 from tests.karpenter.world import World
 
 

@@ -1,7 +1,5 @@
 """The story of `muster local demo --autoscaler karpenter`: real Karpenter, real kubelets, real Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Real Karpenter over nodes of KWOK, with the real scheduler, Kueue and our manager: where gangs have to find
 their nodes.
-
-Everything is a process of this host. The cloud behind Karpenter is a stand-in, whose stock a test says.
 """
 
 from __future__ import annotations

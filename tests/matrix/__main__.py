@@ -1,7 +1,5 @@
 """Runs the suites, one after another."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -3,8 +3,6 @@
 A test holds that the page agrees with the recorded results.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

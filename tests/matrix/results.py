@@ -1,7 +1,5 @@
 """What each suite came to on each version, as recorded."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole program of an adopted cluster: what it puts there beside the queues that are there already."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

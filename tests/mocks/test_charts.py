@@ -1,7 +1,4 @@
-"""What charts are told: only values that their versions have, and no control pod on a GPU node.
-
-Over every stack of the checkout, and a fresh one of each provider.
-"""
+"""What charts are told: only values that their versions have, and no control pod on a GPU node."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

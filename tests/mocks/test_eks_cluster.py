@@ -416,12 +416,7 @@ def test_the_autoscaler_resizes_the_groups_of_its_own_cluster_only(program: Prog
 
 def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(program: Program) -> None:
     protected = {(each.type, each.name) for each in program.resources if each.protect}
-    assert protected == {
-        (CONTROL, "ml"),
-        ("aws:kms/key:Key", "ml"),
-        (GROUP, "ml-a100"),
-        (GROUP, "ml-h200"),
-    }
+    assert protected == {(CONTROL, "ml"), ("aws:kms/key:Key", "ml"), (GROUP, "ml-a100"), (GROUP, "ml-h200")}
     assert not [each for each in made(replace(CLUSTER, protect=False)).resources if each.protect]
 
 

@@ -27,10 +27,7 @@ from muster.model.pools import Pool
 from tests.mocks.recorder import Program, Registered, run, secret
 
 CLUSTER = GkeCluster(
-    name="ml",
-    project="p",
-    region="us-central1",
-    authorized_networks={"office": "198.51.100.0/24"},
+    name="ml", project="p", region="us-central1", authorized_networks={"office": "198.51.100.0/24"}
 )
 POOL = "gcp:container/nodePool:NodePool"
 CONTROL = "gcp:container/cluster:Cluster"
@@ -39,14 +36,7 @@ CONTROL = "gcp:container/cluster:Cluster"
 def pool(name: str, machine: str, capacity: Capacity, **more: Any) -> Pool:
     known = MACHINES[machine]
     gpus = known.gpu_counts[0] if known.gpu_counts else 0
-    base = Pool(
-        name=name,
-        machine=known,
-        gpus_per_node=gpus,
-        capacity=capacity,
-        max_nodes=8,
-        image=Image.COS,
-    )
+    base = Pool(name=name, machine=known, gpus_per_node=gpus, capacity=capacity, max_nodes=8, image=Image.COS)
     return replace(base, **more)
 
 
@@ -287,10 +277,7 @@ def test_a_key_encrypts_secrets_and_every_disk() -> None:
     key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
     program = made(replace(CLUSTER, kms_key=key))
     found = program.one(CONTROL, "ml").inputs["databaseEncryption"]
-    assert (found["state"], found["keyName"]) == (
-        "ENCRYPTED",
-        key,
-    )
+    assert (found["state"], found["keyName"]) == ("ENCRYPTED", key)
     for each in program.of(POOL):
         assert each.inputs["nodeConfig"]["bootDiskKmsKey"] == key
 
@@ -325,9 +312,7 @@ def protected(program: Program) -> set[str]:
     return {each.name for each in program.resources if each.protect}
 
 
-def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(
-    program: Program,
-) -> None:
+def test_the_cluster_and_reserved_pools_are_protected_until_the_stack_says_no(program: Program) -> None:
     assert protected(program) == {"ml", "ml-h100", "ml-h200"}
     assert program.one(CONTROL, "ml").inputs["deletionProtection"] is True
     open_one = made(replace(CLUSTER, protect=False))

@@ -324,11 +324,7 @@ def test_our_own_kueue_is_upgraded(stack: Stack, artifacts: Artifacts) -> None:
 
 
 def test_programs_that_the_cluster_has_are_left_alone(stack: Stack, artifacts: Artifacts) -> None:
-    without = replace(
-        stack,
-        kueue=replace(stack.kueue, install=False),
-        kuberay=ProgramOptions(install=False),
-    )
+    without = replace(stack, kueue=replace(stack.kueue, install=False), kuberay=ProgramOptions(install=False))
     theirs = [
         deployment("kueue-system", "x/kueue:v0.19.2", KUEUE),
         deployment("ray-system", "x/operator:v1.6.2", KUBERAY),

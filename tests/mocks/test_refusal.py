@@ -2,8 +2,6 @@
 refused resource depends on.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

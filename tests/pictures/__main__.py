@@ -1,7 +1,5 @@
 """Write every picture into a folder: python -m tests.pictures docs/pictures."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A picture paints its own ground, because a page's switch between light and dark 
 image: the picture follows the reader's system. Lengths are in pixels of the picture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape

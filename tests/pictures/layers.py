@@ -1,7 +1,5 @@
 """The floors of the house: which package may import which, from the contract that `make check` holds."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The life of a gang as a state diagram: states, ways and steps from walks.py, places from here."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Final
 

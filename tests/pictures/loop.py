@@ -1,7 +1,5 @@
 """The loop between queue, autoscaler and pods, with the objects by which they speak, wide and for a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """The queue tree of docs/borrowing.md: what each team has, may borrow and lends, as the model computes it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final, NamedTuple

@@ -2,8 +2,6 @@
 for a phone with long lines wrapped.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Where a job can wait, in the words of `muster why`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from muster.live.snapshot import State

@@ -5,8 +5,6 @@ One gang lives through drawn stories in the cluster on paper (tests/unit/admissi
 order. Nothing here lists a state or a way.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

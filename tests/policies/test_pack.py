@@ -4,8 +4,6 @@ for each topic.
 A case file has the registered resources and the expected violations; any other violation fails the test.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

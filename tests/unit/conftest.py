@@ -1,7 +1,5 @@
 """Property tests judge what is true, not how fast this machine is today."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

@@ -1,7 +1,5 @@
 """Suites run in their order, a second lane beside them, and an interrupt ends both lanes cleanly."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`make test-changed` runs what a change can break, and nothing that it cannot."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.changed import Selection, select

@@ -27,25 +27,11 @@ def test_a_failure_is_told_with_its_error_and_its_place(tmp_path: Path) -> None:
     assert not any("test_that" in line for line in lines)
 
 
-def test_what_breaks_in_a_fixture_is_told_too(tmp_path: Path) -> None:
-    text = (
-        "import pytest\n@pytest.fixture\ndef world(): raise OSError('no plane')\n\ndef test_it(world): pass\n"
-    )
-    assert any("no plane" in line for line in failed.told(_report(text, tmp_path)))
-
-
 def test_an_error_far_above_the_end_of_its_traceback_is_not_lost(tmp_path: Path) -> None:
     text = "def test_it():\n    assert 1 == 2, '\\n'.join(map(str, range(99)))\n"
     lines = failed.told(_report(text, tmp_path))
     assert any("AssertionError: 0" in line for line in lines)
     assert len(lines) < 30
-
-
-def test_many_failures_are_counted(tmp_path: Path) -> None:
-    text = "import pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_it(n): assert n < 0\n"
-    lines = failed.told(_report(text, tmp_path))
-    assert lines[-1] == "and 4 more"
-    assert sum("::test_it" in line for line in lines) == 5
 
 
 def test_a_run_that_left_no_report_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Each importer takes files that were changed at random, and its own; ten minutes of it are the nightly's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,20 +1,11 @@
 """The page of licences covers what the images pin, and a text is recognised by its own wording."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 
-from muster.artifacts.publish.licences import (
-    UNKNOWN,
-    Part,
-    page,
-    python_licence,
-    python_parts,
-    recognise,
-)
+from muster.artifacts.publish.licences import UNKNOWN, Part, page, python_licence, python_parts, recognise
 from muster.local.build.versions import load
 from muster.paths import REQUIREMENTS
 

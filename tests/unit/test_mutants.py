@@ -1,7 +1,5 @@
 """The mutants that `python -m tests.mutants` tries: code that can be run, and that does something else."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Language of the README and the documentation: words that they do without, and the length of sentences."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

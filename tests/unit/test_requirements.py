@@ -1,7 +1,5 @@
 """The wheel's extras, the locked versions and what each part of Muster imports agree with each other."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

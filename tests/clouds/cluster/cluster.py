@@ -2,8 +2,6 @@
 is there.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator
@@ -84,10 +82,7 @@ class Standing:
 def standing(folder: Path, clouds: Clouds) -> Iterator[Standing]:
     """A cluster for the clouds to hand out, until the block ends."""
     programs = built.programs(("etcd", "kube-apiserver", "kueue", *PROGRAMS), (STAGES,))
-    with (
-        envtest.control_plane(folder, programs, flags=(_SERVICES,)) as plane,
-        controllers(plane, programs),
-    ):
+    with envtest.control_plane(folder, programs, flags=(_SERVICES,)) as plane, controllers(plane, programs):
         made = Standing(plane, programs, clouds)
         with made.followed():
             yield made

@@ -1,9 +1,4 @@
-"""The programs that make objects of an API server come true: controller manager, scheduler, KWOK.
-
-Decides their flags, and which of the pods that KWOK says to run have to wait for a process of ours.
-"""
-
-from __future__ import annotations
+"""The programs that make objects of an API server come true: controller manager, scheduler, KWOK."""
 
 import copy
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ What its chart has made is used as it is: the ConfigMap, the ServiceAccount, the
 certificate authority fills, the Services whose addresses are addresses of this machine.
 """
 
-from __future__ import annotations
-
 import base64
 import urllib.request
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Decides how a pool's inputs become labels, taints and Node objects. Source of GK
 muster/model/names.py. The labels with a pool's name: the clouds' pages on the labels of nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final

@@ -3,8 +3,6 @@
 What they decide is tested with the real program elsewhere; without an answer no RayJob could be created here.
 """
 
-from __future__ import annotations
-
 import base64
 import http.server
 import json

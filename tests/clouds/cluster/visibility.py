@@ -4,8 +4,6 @@ Without an answer at the address that Kueue's chart registers, the API server co
 no namespace can be deleted.
 """
 
-from __future__ import annotations
-
 import http.server
 import json
 import ssl

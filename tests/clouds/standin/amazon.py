@@ -3,8 +3,6 @@
 Format: https://smithy.io and botocore.model
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What differs between two sets of inputs, input by input, and whether the resource survives it."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass

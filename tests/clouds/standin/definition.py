@@ -1,7 +1,5 @@
 """A field as a cloud's own API definition has it, and whether a value is one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

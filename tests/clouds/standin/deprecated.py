@@ -3,8 +3,6 @@
 Anything else that an API or an SDK calls deprecated is refused: a new customer may not get it any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date

@@ -1,9 +1,4 @@
-"""What goes wrong in a stand-in cloud, on order.
-
-The messages are those of the originals, so that a test sees what a user would see.
-"""
-
-from __future__ import annotations
+"""What goes wrong in a stand-in cloud, on order."""
 
 from dataclasses import dataclass
 from enum import StrEnum

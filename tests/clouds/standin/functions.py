@@ -1,7 +1,5 @@
 """The few functions of the providers that the components call: what the account is, what a region has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 Format: https://developers.google.com/discovery/v1/reference/apis
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from importlib import resources

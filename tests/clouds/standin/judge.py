@@ -1,7 +1,5 @@
 """Every input of a resource against the SDK, its table, the API's definition and the documented rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final

@@ -4,8 +4,6 @@ Checked against what the engine expects of a provider that Terraform's is bridge
 Check, replacements are announced in Diff, and a creation that did not end well leaves its state behind.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

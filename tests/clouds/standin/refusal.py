@@ -1,7 +1,5 @@
 """Why an input is refused."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,9 +1,4 @@
-"""What the pinned SDKs say of a resource's inputs: their names, their types, and which are required.
-
-Read off the `...Args` classes that the SDKs generate from the providers' schemas.
-"""
-
-from __future__ import annotations
+"""What the pinned SDKs say of a resource's inputs: their names, their types, and which are required."""
 
 import functools
 import importlib

@@ -3,8 +3,6 @@
 The tables are explicit on purpose: an input that nobody has looked up is refused, not passed through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -126,10 +124,10 @@ def _field(api: str, path: str) -> ApiField:
 
 
 def same(*paths: str) -> dict[str, Place]:
-    """Inputs that have the API's own names."""
-    return {path: path for path in paths}
+    """Inputs that have the API's own names, one or several in a text."""
+    return {path: path for path in " ".join(paths).split()}
 
 
 def under(mine: str, its: str, *paths: str) -> dict[str, Place]:
-    """Inputs below `mine` that have the API's own names below `its`."""
-    return {f"{mine}.{path}": f"{its}.{path}" for path in paths}
+    """Inputs below `mine` that have the API's own names below `its`, one or several in a text."""
+    return {f"{mine}.{path}": f"{its}.{path}" for path in " ".join(paths).split()}

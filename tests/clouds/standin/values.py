@@ -1,7 +1,5 @@
 """Inputs as plain values: every leaf with its path, and what a preview does not know yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

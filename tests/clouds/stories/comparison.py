@@ -11,8 +11,6 @@ and `added` names the objects that only we have, with the reason. A difference t
 test, and so does a listed one that is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

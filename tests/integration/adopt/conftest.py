@@ -1,7 +1,5 @@
 """One control plane with the real Kueue, which no stack of Muster's installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ PRIORITIES     two priorities in one queue of strict preemption
 TREE           Cohorts in two levels, a lending team without LocalQueues, several namespaces, weights
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 Object = dict[str, Any]
@@ -62,10 +60,7 @@ RAY_GUIDE: Final[list[Object]] = [
         "ProvisioningRequestConfig",
         "rayjob-gpu-config",
         version=BETA1,
-        spec={
-            "provisioningClassName": "queued-provisioning.gke.io",
-            "managedResources": ["nvidia.com/gpu"],
-        },
+        spec={"provisioningClassName": "queued-provisioning.gke.io", "managedResources": ["nvidia.com/gpu"]},
     ),
     _object(
         "AdmissionCheck",

@@ -1,7 +1,5 @@
 """A cluster that runs Kueue becomes a stack, and `pulumi up` takes its objects over while work runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

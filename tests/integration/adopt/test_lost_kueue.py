@@ -2,8 +2,6 @@
 `pulumi up --refresh` brings them, while the jobs of before are still there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cluster that ran Kueue before Muster: its objects, as kubectl makes them, and what becomes of them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import urllib.error

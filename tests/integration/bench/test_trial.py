@@ -1,7 +1,5 @@
 """A trial of five gangs, whole: the figures are there, they are the log's, and nothing stays behind."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.gangs import cases, trial

@@ -4,8 +4,6 @@ What the Pulumi program registers is applied as it stands, strictly; the program
 tokens of their own ServiceAccounts. No Kueue: nothing is decided here, it is the runtime that is looked at.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -237,10 +235,7 @@ def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is
     plane, log = fleet.cluster.plane, fleet.webhooks.log
     held = plane.call("GET", _HOOKS)
     plane.call("DELETE", _HOOKS)
-    eventually(
-        "the log names it",
-        lambda: "webhook configuration is missing" in log.read_text(),
-    )
+    eventually("the log names it", lambda: "webhook configuration is missing" in log.read_text())
     present = fleet.webhooks.samples("muster_webhook_configuration_present")
     assert sorted((labels["kind"], value) for labels, value in present) == [
         ("MutatingWebhookConfiguration", 1),

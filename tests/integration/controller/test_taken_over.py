@@ -2,8 +2,6 @@
 provider for Kubernetes gives each resource a field manager of its own, and does not force a conflict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

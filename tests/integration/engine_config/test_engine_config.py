@@ -4,8 +4,6 @@ The real engine reads the project file and a stack file, compares their types, a
 program. Here the program is empty. Blocks of the docs that set different keys are read in one run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A registry for the tests of images and charts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

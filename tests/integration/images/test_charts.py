@@ -1,7 +1,5 @@
 """A chart whose digest is known gets to Helm as a file that has it, from a real registry and over HTTP."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The controller's image gets into a real registry for both processors, once, and the stack file names it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,8 +1,4 @@
-"""A real API server with KAI's definitions takes whatever the model renders for KAI, unchanged.
-
-Strict field validation refuses what a definition does not know; what is read back shows that nothing was
-pruned and nothing filled in.
-"""
+"""A real API server with KAI's definitions takes whatever the model renders for KAI, unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from tests.integration.conftest import ApiServer
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _QUERY: Final = "?fieldManager=muster&force=true&fieldValidation=Strict"
 _PLURALS: Final = {
     "Queue": "queues",

@@ -1,7 +1,5 @@
 """One line of a stack changes its scheduler: the real engine, a real API server, the real Kueue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ray clusters of KAI gangs as our webhook leaves them, and their kind. Pure."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from muster.model.names import GANG_GATE, GPU_RESOURCE, KAI_QUEUE_LABEL, POOL_LABEL

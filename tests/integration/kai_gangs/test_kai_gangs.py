@@ -1,7 +1,4 @@
-"""KAI gangs on a real API server: the manager with its own rights, the simulated autoscaler, scripted KAI.
-
-The manager and the autoscaler are the programs themselves; KAI, KubeRay and KWOK are tests/kai/standin.py.
-"""
+"""KAI gangs on a real API server: the manager with its own rights, the simulated autoscaler, scripted KAI."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
 """KAI gangs of a pool whose autoscaler answers no ProvisioningRequest: the real scheduler for placeholders, a
 cloud that makes a node for each pod that waits, while it has some, and scripted KAI.
-
-The manager runs with the rights and within the limits that the stack's component gives it.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,14 +25,7 @@ from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limit
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply
 from tests.integration.ours import Ours
-from tests.integration.pod_autoscaler import (
-    NODES,
-    PLACEHOLDERS,
-    Autoscaler,
-    make_node,
-    scheduler,
-    taint_of,
-)
+from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
 from tests.integration.rights import STRICT_OWNERS, audited, forbidden
 from tests.kai.definitions import ours
 from tests.kai.standin import StandIn
@@ -89,14 +78,9 @@ class Cloud(Autoscaler):
     def tainted(self) -> list[str]:
         return [taint for node in self.nodes() if (taint := taint_of(node))]
 
-    def until(self, what: str, reached: Callable[[], object]) -> None:
+    def eventually(self, what: str, reached: Callable[[], object]) -> None:
         """While it goes on making nodes."""
-
-        def look() -> object:
-            self.step()
-            return reached()
-
-        eventually(what, look, told=lambda: f"said: {self.said()}\n{self.programs.logs()}")
+        eventually(what, reached, told=lambda: f"said: {self.said()}\n{self.programs.logs()}", step=self.step)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +110,8 @@ def _cloud(plane: ControlPlane, folder: Path) -> Iterator[Cloud]:
         yield one
     finally:
         plane.call("DELETE", _CLUSTERS)
-        one.until("the gangs are gone", lambda: not one.items(_PODS) and not one.items(_TEMPLATES))
-        one.until("so are placeholders", lambda: not one.items(PLACEHOLDERS))
+        one.eventually("the gangs are gone", lambda: not one.items(_PODS) and not one.items(_TEMPLATES))
+        one.eventually("so are placeholders", lambda: not one.items(PLACEHOLDERS))
         one.programs.kill_all()
     plane.call("DELETE", f"{_RIVAL_PODS}?gracePeriodSeconds=0")
     plane.call("DELETE", NODES)
@@ -152,18 +136,18 @@ def test_a_gang_passes_its_gate_when_placeholders_have_all_of_its_nodes(cloud: C
     """Rivals of the same shape wait while its nodes come and are handed over."""
     cloud.stock["l4"] = 2
     cloud.submit("a", workers=2)
-    cloud.until("placeholders are made", lambda: len(cloud.items(PLACEHOLDERS)) == 3)
+    cloud.eventually("placeholders are made", lambda: len(cloud.items(PLACEHOLDERS)) == 3)
     held = cloud.items(PLACEHOLDERS)
     assert {each["spec"]["priorityClassName"] for each in held} == {names.PLACEHOLDER_PRIORITY_CLASS}
-    cloud.until("two have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
-    cloud.until("it says so", lambda: "2 of 3 l4 nodes" in cloud.said())
+    cloud.eventually("two have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
+    cloud.eventually("it says so", lambda: "2 of 3 l4 nodes" in cloud.said())
     assert len(cloud.gated()) == 3
     assert not cloud.tainted()
     for number in range(3):
         cloud.plane.call("POST", _RIVAL_PODS, _rival(number))
     cloud.stock["l4"] = 4
-    cloud.until("it runs whole", lambda: len(cloud.bound(_PODS)) == 3)
-    cloud.until("the taints are gone", lambda: not cloud.tainted())
+    cloud.eventually("it runs whole", lambda: len(cloud.bound(_PODS)) == 3)
+    cloud.eventually("the taints are gone", lambda: not cloud.tainted())
     assert not cloud.items(PLACEHOLDERS)
     on = {each["spec"]["nodeName"] for each in cloud.bound(_PODS)}
     assert len(on) == 3
@@ -182,11 +166,11 @@ def test_with_stock_for_a_part_of_it_no_gate_goes_and_everything_is_given_back(c
     try:
         cloud.stock["l4"] = 2
         cloud.submit("a", workers=3)
-        cloud.until("two have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
-        cloud.until("it gives up for now", lambda: "released everything" in cloud.said())
+        cloud.eventually("two have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
+        cloud.eventually("it gives up for now", lambda: "released everything" in cloud.said())
         assert "no node came in 1s: 2 of 4 l4 nodes" in cloud.said()
-        cloud.until("the placeholders are gone", lambda: not cloud.items(PLACEHOLDERS))
-        cloud.until("what asked for them is, too", lambda: not cloud.items(_TEMPLATES))
+        cloud.eventually("the placeholders are gone", lambda: not cloud.items(PLACEHOLDERS))
+        cloud.eventually("what asked for them is, too", lambda: not cloud.items(_TEMPLATES))
         assert len(cloud.gated()) == 4
         assert not cloud.tainted()
     finally:
@@ -197,16 +181,16 @@ def test_with_stock_for_a_part_of_it_no_gate_goes_and_everything_is_given_back(c
 def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     """Killed while it waits; and, with a taint set, its cluster is deleted while no manager leads."""
     cloud.submit("a", workers=1)
-    cloud.until("placeholders are made", lambda: len(cloud.items(PLACEHOLDERS)) == 2)
+    cloud.eventually("placeholders are made", lambda: len(cloud.items(PLACEHOLDERS)) == 2)
     cloud.programs.kill("manager")
     cloud.stock["l4"] = 2
-    cloud.until("both have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
+    cloud.eventually("both have nodes", lambda: len(cloud.bound(PLACEHOLDERS)) == 2)
     cloud.start_manager()
-    cloud.until("it runs whole", lambda: len(cloud.bound(_PODS)) == 2)
-    cloud.until("the taints are gone", lambda: not cloud.tainted())
+    cloud.eventually("it runs whole", lambda: len(cloud.bound(_PODS)) == 2)
+    cloud.eventually("the taints are gone", lambda: not cloud.tainted())
     cloud.submit("b", workers=2)
     cloud.stock["l4"] = 1
-    cloud.until("one has a node", lambda: len(cloud.bound(PLACEHOLDERS)) == 1)
+    cloud.eventually("one has a node", lambda: len(cloud.bound(PLACEHOLDERS)) == 1)
     cloud.programs.kill("manager")
     (node,) = (each for each in cloud.nodes() if _has_placeholder(cloud, each))
     taint = {"key": names.HELD_TAINT_KEY, "value": "muster-gone", "effect": "NoSchedule"}
@@ -214,20 +198,20 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     cloud.plane.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", patch, content_type=_MERGE)
     cloud.plane.call("DELETE", f"{_CLUSTERS}/b")
     cloud.start_manager()
-    cloud.until("the placeholders are swept", lambda: not cloud.items(PLACEHOLDERS))
-    cloud.until("the taint is swept", lambda: not cloud.tainted())
+    cloud.eventually("the placeholders are swept", lambda: not cloud.items(PLACEHOLDERS))
+    cloud.eventually("the taint is swept", lambda: not cloud.tainted())
 
 
 def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(cloud: Cloud) -> None:
     for name in ("a", "b"):
         cloud.submit(name, workers=2)
-    cloud.until("both ask", lambda: len(cloud.items(PLACEHOLDERS)) == 6)
+    cloud.eventually("both ask", lambda: len(cloud.items(PLACEHOLDERS)) == 6)
     cloud.stock["l4"] = 3
-    cloud.until("one runs whole", lambda: len(cloud.bound(_PODS)) == 3)
+    cloud.eventually("one runs whole", lambda: len(cloud.bound(_PODS)) == 3)
     (first,) = {each["metadata"]["labels"]["ray.io/cluster"] for each in cloud.bound(_PODS)}
     cloud.plane.call("DELETE", f"{_CLUSTERS}/{first}")
     other = {"a": "b", "b": "a"}[first]
-    cloud.until("the other runs whole", lambda: len(cloud.bound_of(other)) == 3)
+    cloud.eventually("the other runs whole", lambda: len(cloud.bound_of(other)) == 3)
     assert len(cloud.nodes()) == 3
 
 
@@ -249,7 +233,7 @@ def _rival(number: int) -> Json:
 
 def test_the_account_gives_a_gated_pod_the_toleration_of_its_own_placeholders_alone(attacked: Cloud) -> None:
     attacked.submit("a", workers=0)
-    attacked.until("it waits behind the gate", lambda: len(attacked.gated()) == 1)
+    attacked.eventually("it waits behind the gate", lambda: len(attacked.gated()) == 1)
     (pod,) = attacked.gated()
     path = f"{_PODS}/{pod['metadata']['name']}"
     own: Json = {
@@ -284,7 +268,7 @@ def test_the_account_gives_a_gated_pod_the_toleration_of_its_own_placeholders_al
 def test_the_account_deletes_its_placeholders_and_no_pod_that_runs(attacked: Cloud) -> None:
     attacked.stock["l4"] = 1
     attacked.submit("a", workers=1)
-    attacked.until("one has a node", lambda: len(attacked.bound(PLACEHOLDERS)) == 1)
+    attacked.eventually("one has a node", lambda: len(attacked.bound(PLACEHOLDERS)) == 1)
     attacked.plane.call("POST", _RIVAL_PODS, _rival(0))
     (placeholder,) = attacked.bound(PLACEHOLDERS)
     name = placeholder["metadata"]["name"]

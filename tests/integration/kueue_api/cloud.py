@@ -1,7 +1,5 @@
 """A cloud that makes a node for each pod that waits, while it has some, and the world that it does so for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,23 +16,16 @@ RIVALS: Final = "rivals"
 class Cloud(Autoscaler):
     world: World
 
-    def until(self, what: str, reached: Callable[[], Any]) -> Any:
+    def eventually(self, what: str, reached: Callable[[], Any]) -> Any:
         """What `reached` gives as soon as it gives something, while nodes come."""
+        return eventually(what, reached, told=self.explained, step=self.step)
 
-        def look() -> Any:
-            self.step()
-            return reached()
-
-        try:
-            return eventually(what, look)
-        except AssertionError:
-            for each in self.world.items("/api/v1/pods"):
-                print(
-                    each["metadata"]["name"], each["spec"].get("nodeName"), each["status"].get("conditions")
-                )
-            print([(node["metadata"]["name"], node["spec"]) for node in self.nodes()])
-            print([each.get("status") for each in self.world.items(WORKLOADS)])
-            raise
+    def explained(self) -> str:
+        pods = [
+            (pod["metadata"]["name"], pod["spec"], pod["status"]) for pod in self.world.items("/api/v1/pods")
+        ]
+        nodes = [(node["metadata"]["name"], node["spec"]) for node in self.nodes()]
+        return f"{pods}\n{nodes}\n{[each.get('status') for each in self.world.items(WORKLOADS)]}"
 
     def clear(self) -> None:
         for at in (JOBS, CLUSTERS):

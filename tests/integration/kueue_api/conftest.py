@@ -1,7 +1,5 @@
 """The real Kueue with its webhooks on a real API server, as processes of this host: no node, no container."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

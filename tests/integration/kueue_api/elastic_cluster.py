@@ -1,7 +1,5 @@
 """The RayCluster of team-b that grows: the Ray autoscaler is the test, which writes `replicas` as it does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Objects of Kueue on a server: applied strictly, read, removed."""
 
-from __future__ import annotations
-
 import urllib.error
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ chart; without it those of the pinned one stand in. With its kinds the store beg
 has come the whole way: written in the version that Kueue stored before 0.16, v1beta1.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path

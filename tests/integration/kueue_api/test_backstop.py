@@ -4,8 +4,6 @@ The real Kueue, KubeRay and manager, with the manager's own account. Nobody runs
 running once it is bound to a node. Each attack was seen to keep GPUs for good on a local cluster.
 """
 
-from __future__ import annotations
-
 import copy
 import urllib.error
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ It deletes every request whose owner's name is a Workload's that it looks at. Ou
 which belongs to the Workload.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

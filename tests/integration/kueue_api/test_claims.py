@@ -1,7 +1,5 @@
 """Jobs that claim devices, and flavors in another order, on the real Kueue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,10 +1,6 @@
 """The classes of cluster-autoscaler, whose nodes are nobody's own: what the real Kueue tells the pods, and
 who may count on a node that was promised to somebody.
-
-Nobody makes pods here, so a promise is never taken up.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager

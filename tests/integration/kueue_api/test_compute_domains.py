@@ -1,7 +1,5 @@
 """A gang that claims a channel gets a ComputeDomain of its own, before Kueue can count what it claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """An operator deletes the AdmissionCheck: quota is given back, with the reason, and a Bundle puts it back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from functools import partial

@@ -1,10 +1,4 @@
-"""A RayCluster grows and shrinks: each growth is a gang of its own, and what runs is never touched by one.
-
-The real Kueue, KubeRay and manager; the Ray autoscaler is this test, which writes `replicas` as it does. Pods
-are made and run nowhere: whether they may be scheduled is whether Kueue has lifted their gate.
-"""
-
-from __future__ import annotations
+"""A RayCluster grows and shrinks: each growth is a gang of its own, and what runs is never touched by one."""
 
 import urllib.error
 from collections.abc import Iterator

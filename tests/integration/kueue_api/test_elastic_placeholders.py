@@ -2,8 +2,6 @@
 scheduler, and a cloud that makes a node for each pod that waits, while it has some.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
@@ -29,11 +27,11 @@ def test_each_growth_gets_its_nodes_and_a_failed_one_touches_nothing(cloud: Clou
         # It grows, and there is one node of two.
         scale(world, 3)
         cloud.stock["l4"] = 1
-        cloud.until("it has one node", lambda: "1 of 2 l4 nodes" in world.entry(NAME).get("message", ""))
+        cloud.eventually("it has one node", lambda: "1 of 2 l4 nodes" in world.entry(NAME).get("message", ""))
         for number in range(3):
             apply(world.plane, rival(number))
         assert len(bound(workers(world))) == 1
-        cloud.until("it is given up", lambda: "cannot grow yet" in world.entry(NAME).get("message", ""))
+        cloud.eventually("it is given up", lambda: "cannot grow yet" in world.entry(NAME).get("message", ""))
         assert running <= uids(world)
         assert is_up(world)
 
@@ -45,13 +43,13 @@ def test_each_growth_gets_its_nodes_and_a_failed_one_touches_nothing(cloud: Clou
         # It shrinks and grows again.
         gone = [each["metadata"]["name"] for each in workers(world)[1:]]
         scale(world, 1, without=gone)
-        cloud.until("two are gone", lambda: ended(world, gone))
+        cloud.eventually("two are gone", lambda: ended(world, gone))
         scale(world, 2)
         starts_whole(cloud, size=2)
 
         # It is evicted as a whole, and starts again as a whole.
         stop(world, "HoldAndDrain")
-        cloud.until("it has stopped", lambda: drained(world))
+        cloud.eventually("it has stopped", lambda: drained(world))
         assert not world.items(PLACEHOLDERS)
         stop(world, "None")
         starts_whole(cloud, size=2)
@@ -64,7 +62,7 @@ def test_a_growth_within_seconds_of_the_start_gets_a_node_for_every_pod(cloud: C
         apply(world.plane, elastic())
         eventually("it asks", lambda: world.items(PLACEHOLDERS))
         cloud.stock["l4"] = 4
-        cloud.until("it has quota and nodes", lambda: any(map(taint_of, cloud.nodes())))
+        cloud.eventually("it has quota and nodes", lambda: any(map(taint_of, cloud.nodes())))
         scale(world, 3)
         starts_whole(cloud, size=3)
 
@@ -75,7 +73,7 @@ def test_a_growth_before_the_first_part_has_its_nodes_asks_for_all(cloud: Cloud)
         apply(world.plane, elastic())
         eventually("it asks", lambda: len(world.items(PLACEHOLDERS)) == 1)
         scale(world, 3)
-        cloud.until("it asks for all", lambda: len(world.items(PLACEHOLDERS)) == 3)
+        cloud.eventually("it asks for all", lambda: len(world.items(PLACEHOLDERS)) == 3)
         assert not bound(workers(world))
         cloud.stock["l4"] = 3
         starts_whole(cloud, size=3)
@@ -100,9 +98,9 @@ def test_a_worker_that_is_made_again_while_its_cluster_grows_gets_a_node_too(clo
 def starts_whole(cloud: Cloud, *, size: int) -> None:
     """Every worker has a node of its own, no placeholder is left and no node is held."""
     world = cloud.world
-    cloud.until("all have a node", lambda: len(bound(workers(world))) == size)
-    cloud.until("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
-    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
+    cloud.eventually("all have a node", lambda: len(bound(workers(world))) == size)
+    cloud.eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
+    cloud.eventually("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     on = {each["spec"]["nodeName"] for each in workers(world)}
     assert len(on) == size
 

@@ -4,8 +4,6 @@ What Kueue writes late is written here: its field manager, its force, and no res
 pkg/workload/patching of Kueue 0.19.2 does where it is loose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

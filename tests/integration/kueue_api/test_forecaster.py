@@ -1,7 +1,5 @@
 """The forecaster of a stack beside the real Kueue: what it writes on Workloads, and what it may not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

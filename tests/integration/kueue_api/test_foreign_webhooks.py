@@ -2,8 +2,6 @@
 of ours ends the attempt, with a pause before the next one.
 """
 
-from __future__ import annotations
-
 import base64
 import http.server
 import json

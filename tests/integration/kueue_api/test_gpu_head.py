@@ -1,7 +1,5 @@
 """A stack without CPU pools: the head of a gang runs on a node of its workers."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.integration.kueue_api.objects import apply

@@ -1,7 +1,5 @@
 """JobSets with their real controller and Kueue: a gang of a driver and two shapes, whole or not at all."""
 
-from __future__ import annotations
-
 import os
 import urllib.request
 from collections.abc import Iterator

@@ -1,10 +1,4 @@
-"""Whatever the model renders is taken unchanged by the real API server and by Kueue's own webhooks.
-
-Applied on the server's side with strict validation, then read back: nothing pruned, and nothing filled in but
-the defaults that the model lists (muster/model/kueue/defaults.py).
-"""
-
-from __future__ import annotations
+"""Whatever the model renders is taken unchanged by the real API server and by Kueue's own webhooks."""
 
 import copy
 import json

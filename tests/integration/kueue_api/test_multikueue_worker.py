@@ -5,8 +5,6 @@ The manager deletes the Workload, with what it has tried, when its spec is not w
 of an evicted Workload back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

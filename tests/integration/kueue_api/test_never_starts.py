@@ -1,7 +1,5 @@
 """Why our webhooks refuse it: without them the real Kueue and KubeRay take what never starts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.integration.kueue_api.objects import apply
@@ -18,10 +16,7 @@ def test_kuberay_fails_a_job_in_an_existing_cluster_that_kueue_has_suspended(wor
     try:
         assert world.plane.call("GET", path)["spec"]["suspend"] is True
         with world.kuberay():
-            status = eventually(
-                "KubeRay has looked at it",
-                lambda: _deployed(world.plane.call("GET", path)),
-            )
+            status = eventually("KubeRay has looked at it", lambda: _deployed(world.plane.call("GET", path)))
         assert status["jobDeploymentStatus"] == "ValidationFailed"
         assert "doesn't support the suspend operation" in status["reason"] + status.get("message", "")
     finally:

@@ -2,8 +2,6 @@
 that makes a node for each pod that waits, while it has some.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -12,14 +10,7 @@ from tests.integration.accounts import attack
 from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
-from tests.integration.kueue_api.world import (
-    JOBS,
-    PODS,
-    TEMPLATES,
-    WORKLOADS,
-    World,
-    is_outside,
-)
+from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
 from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
 from tests.waiting import eventually
 
@@ -35,17 +26,17 @@ def test_a_gang_starts_when_placeholders_have_all_of_its_nodes(cloud: Cloud) -> 
         held = _placeholders(world)
         assert all(each["spec"]["priorityClassName"] == names.PLACEHOLDER_PRIORITY_CLASS for each in held)
         cloud.stock["l4"] = 2
-        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.eventually("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
         (waiting,) = [each for each in held if _is_waiting(world, each)]
         apply(world.plane, _karpenters_event(waiting))
         said = "2 of 3 l4 nodes for main (at its limit) (limit 30m); releases at"
-        cloud.until("it says so, and why", lambda: said in world.entry("job").get("message", ""))
+        cloud.eventually("it says so, and why", lambda: said in world.entry("job").get("message", ""))
         assert not world.items(PODS)
         assert not any(taint_of(node) for node in cloud.nodes())
         for number in range(4):
             apply(world.plane, _rival(number))
         cloud.stock["l4"] = 5
-        cloud.until("it runs whole", lambda: len(_bound(PODS, world)) == 3)
+        cloud.eventually("it runs whole", lambda: len(_bound(PODS, world)) == 3)
         eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
         eventually("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
     (entry,) = {str(each["tolerations"]) for each in world.entry("job")["podSetUpdates"]}
@@ -60,8 +51,8 @@ def test_with_stock_for_half_of_it_no_pod_starts_and_everything_is_given_back(cl
     cloud.stock["l4"] = 2
     with world.policy(provisionTimeout="12s", retry={"base": "10m", "max": "10m"}), world.manager():
         apply(world.plane, work("Job", with_gpu("l4"), count=4))
-        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
-        cloud.until("it is out of the quota", lambda: is_outside(world.workload("job")))
+        cloud.eventually("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.eventually("it is out of the quota", lambda: is_outside(world.workload("job")))
         noted = (world.workload("job") or {})["metadata"]["annotations"]
         assert "2 of 4 l4 nodes" in noted[names.LAST_FAILURE_ANNOTATION]
         eventually("the placeholders are gone", lambda: not world.items(PLACEHOLDERS))
@@ -77,7 +68,7 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
         apply(world.plane, work("Job", with_gpu("l4"), count=2))
         eventually("placeholders are made", lambda: len(_placeholders(world)) == 2)
     cloud.stock["l4"] = 2
-    cloud.until("both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+    cloud.eventually("both have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
     with world.manager(name="second"):
         eventually("it runs whole", lambda: len(_bound(PODS, world)) == 2)
         eventually("the taints are gone", lambda: not any(map(taint_of, cloud.nodes())))
@@ -87,7 +78,7 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
         world.wait_until_empty(path)
     with world.manager(name="third"):
         apply(world.plane, work("Job", with_gpu("l4"), count=4))
-        cloud.until("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
+        cloud.eventually("two have nodes", lambda: len(_bound(PLACEHOLDERS, world)) == 2)
     for node in cloud.nodes():  # As if it had died between the taints and Ready.
         taint = {"key": names.HELD_TAINT_KEY, "value": "muster-gone", "effect": "NoSchedule"}
         taints = [*node["spec"]["taints"], taint]
@@ -110,12 +101,12 @@ def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(
             apply(world.plane, job)
             eventually(f"{name} asks", partial(_of, name, world))
         cloud.stock["l4"] = 3
-        cloud.until("one runs whole", lambda: len(_bound(PODS, world)) == 3)
+        cloud.eventually("one runs whole", lambda: len(_bound(PODS, world)) == 3)
         # The scheduler chooses whose placeholders it places first.
         (first,) = {each["metadata"]["labels"]["job-name"] for each in world.items(PODS)}
         world.delete(f"{JOBS}/{first}")
         force(world.plane, PODS)
-        cloud.until("the other runs whole", lambda: len(_bound(PODS, world)) == 3)
+        cloud.eventually("the other runs whole", lambda: len(_bound(PODS, world)) == 3)
         assert len(cloud.nodes()) == 3
 
 

@@ -1,10 +1,4 @@
-"""How a RayService that is queued is upgraded: through its queue, in its one cluster.
-
-The real Kueue, KubeRay and manager. Pods are made and run nowhere, so no service ever serves: its cluster
-stays KubeRay's pending one, which is treated at a change as the active one is.
-"""
-
-from __future__ import annotations
+"""How a RayService that is queued is upgraded: through its queue, in its one cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`muster record` beside the real Kueue: the recording equals what happened, also around a kill."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

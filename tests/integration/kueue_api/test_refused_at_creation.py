@@ -2,8 +2,6 @@
 refused. test_never_starts.py shows what would become of it.
 """
 
-from __future__ import annotations
-
 import json
 import urllib.error
 from collections.abc import Iterator

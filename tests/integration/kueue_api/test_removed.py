@@ -1,7 +1,5 @@
 """The controller is removed while gangs wait: they are told, they hold nothing, and nobody is stuck."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -5,8 +5,6 @@ Kueue leaves podSetUpdates where they are when it evicts, and its webhook refuse
 name no PodSet of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Two teams on one ClusterQueue: work of both counts against one quota, in the order of its priorities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -2,8 +2,6 @@
 there already.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from muster.model import names

@@ -1,9 +1,4 @@
-"""A stack goes over to Kueue's own check and back while work waits: nothing is stranded or left over.
-
-The order of writes is the Pulumi program's: checks, queues, and last the controller.
-"""
-
-from __future__ import annotations
+"""A stack goes over to Kueue's own check and back while work waits: nothing is stranded or left over."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -8,8 +8,6 @@ in the file that `MUSTER_TENANT_FILE` names.
 `MUSTER_TENANT_WITHOUT=policies,backstop` leaves these out, which shows that the oracle notices.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -2,8 +2,6 @@
 pieces that come too early.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

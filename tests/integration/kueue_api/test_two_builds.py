@@ -4,8 +4,6 @@ Leader election fences nothing, so both act at once here, on the same gangs. The
 elastic gangs, read out of the history; in a checkout without it, two processes of this build.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

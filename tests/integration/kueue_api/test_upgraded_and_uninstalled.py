@@ -1,10 +1,4 @@
-"""Kueue is replaced while gangs wait and run, and in the end everything is taken away in the program's order.
-
-The Kueue before is the one that older.py says; where nothing is named, the same one with another
-configuration.
-"""
-
-from __future__ import annotations
+"""Kueue is replaced while gangs wait and run; in the end everything is taken away in its order."""
 
 import asyncio
 import urllib.error

@@ -1,7 +1,5 @@
 """Work of team-b as its members would write it, for what is refused and what waits for ever."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Final
 

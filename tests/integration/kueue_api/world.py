@@ -4,8 +4,6 @@ Everything is a process of this host. The cloud answers a request by writing its
 promised, by making them: nobody here would notice one that is not really there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -85,12 +83,7 @@ class World:
 
     @contextmanager
     def manager(
-        self,
-        *flags: str,
-        name: str = "manager",
-        code: Path = ROOT,
-        elects: bool = False,
-        wait: bool = True,
+        self, *flags: str, name: str = "manager", code: Path = ROOT, elects: bool = False, wait: bool = True
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
         kubeconfig, health = account_kubeconfig(self.plane, gang_authority.MANAGER), free_port()

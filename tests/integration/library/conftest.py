@@ -1,7 +1,5 @@
 """One control plane with the real Kueue for all tests of the library."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

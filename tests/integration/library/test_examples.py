@@ -1,7 +1,5 @@
 """The examples of examples/library, applied by the real engine to a real API server with the real Kueue."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

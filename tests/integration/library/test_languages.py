@@ -1,7 +1,5 @@
 """Programs in other languages, through the component provider: the real engine and the real Kueue."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -2,8 +2,6 @@
 cloud half is in tests/clouds/test_failures.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

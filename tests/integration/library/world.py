@@ -1,7 +1,5 @@
 """What the tests of the library share: a cluster with the real Kueue, and stacks of its programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

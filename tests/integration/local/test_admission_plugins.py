@@ -1,7 +1,5 @@
 """The flags of the local cluster's API server that no Muster policy stands for."""
 
-from __future__ import annotations
-
 import urllib.error
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """After Ctrl-C or a kill during `pulumi up`, the next `pulumi up` is not refused. With the real engine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

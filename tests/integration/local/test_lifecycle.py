@@ -1,26 +1,22 @@
 """A local cluster starts, is distinguished from a broken one, runs beside another, and leaves nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from muster.local.cluster import control, control_groups, network
 from muster.local.cluster.local_cluster import LocalCluster, existing
-from tests.waiting import PATIENCE
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a local cluster needs root")
 
-Seen = TypeVar("Seen")
 CHECKOUT = Path(__file__).resolve().parents[3]
 BOOT_SECONDS = 300
 GPU_NODE: dict[str, Any] = {
@@ -80,21 +76,13 @@ def processes_of(cluster: LocalCluster) -> list[str]:
     return found
 
 
-def until(look: Callable[[], Seen | None]) -> Seen:
-    deadline = time.monotonic() + PATIENCE
-    while (seen := look()) is None:
-        assert time.monotonic() < deadline, "the awaited condition never came"
-        time.sleep(0.2)
-    return seen
-
-
 def status(name: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(muster_local(name, "status", "--json").stdout)
     return answer
 
 
-def healthy(name: str) -> bool | None:
-    return True if status(name)["state"] == "healthy" else None
+def healthy(name: str) -> bool:
+    return bool(status(name)["state"] == "healthy")
 
 
 def cluster_of(name: str) -> LocalCluster:
@@ -103,8 +91,8 @@ def cluster_of(name: str) -> LocalCluster:
     return found[0]
 
 
-def node_ready(name: str, node: str) -> bool | None:
-    return True if status(name)["nodes"].get(node) == "Ready" else None
+def node_ready(name: str, node: str) -> bool:
+    return bool(status(name)["nodes"].get(node) == "Ready")
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +120,8 @@ def test_a_local_cluster_that_came_up_is_healthy_and_up_again_is_no_work(cluster
 
 def test_a_gpu_node_joins_when_bought_and_leaves_when_released(cluster: LocalCluster) -> None:
     control.call(cluster, "node-up", **GPU_NODE)
-    until(lambda: node_ready(cluster.name, "l4-0"))
-    gpus = until(lambda: _gpus(cluster, "l4-0") or None)
+    eventually("the node is ready", lambda: node_ready(cluster.name, "l4-0"))
+    gpus = eventually("the node has GPUs", lambda: _gpus(cluster, "l4-0"))
     assert gpus == "1"
     control.call(cluster, "node-down", name="l4-0")
     assert not cluster.node_run("l4-0").exists()
@@ -145,7 +133,7 @@ def test_a_gpu_node_joins_when_bought_and_leaves_when_released(cluster: LocalClu
 def test_a_killed_api_server_comes_back_with_everything_in_it(cluster: LocalCluster) -> None:
     _kubectl(cluster, "create", "namespace", "kept")
     control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGKILL))
-    until(lambda: healthy(cluster.name))
+    eventually("the cluster is healthy", lambda: healthy(cluster.name))
     assert "kept" in _kubectl(cluster, "get", "namespaces", "-o", "name")
     assert status(cluster.name)["units"]["kube-apiserver"]["restarts"] >= 1
 
@@ -158,7 +146,7 @@ def test_a_local_cluster_with_a_hung_api_server_is_told_from_a_healthy_one(clust
         control.call(cluster, "signal", unit="kube-apiserver", signal=int(signal.SIGCONT))
     assert sick.returncode == 1
     assert "the API server is not ready: muster local logs kube-apiserver" in sick.stdout
-    until(lambda: healthy(cluster.name))
+    eventually("the cluster is healthy", lambda: healthy(cluster.name))
 
 
 def test_a_second_local_cluster_stands_beside_the_first_and_leaves_alone(cluster: LocalCluster) -> None:
@@ -182,7 +170,7 @@ def test_a_local_cluster_whose_processes_are_gone_is_stale_and_up_starts_anew(cl
     found = existing(cluster.name)
     assert found is not None
     os.kill(found[1].init_pid, signal.SIGKILL)
-    stale = until(lambda: report if (report := status(cluster.name))["state"] == "stale" else None)
+    stale = eventually("it is stale", lambda: (report := status(cluster.name))["state"] == "stale" and report)
     assert "muster local down, then up" in stale["faults"][0]
     booted = muster_local(cluster.name, "up")
     assert booted.returncode == 0, booted.stdout + booted.stderr

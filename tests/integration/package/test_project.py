@@ -1,7 +1,5 @@
 """The wheel outside the checkout: `muster init`, `validate`, `pulumi preview` with own rules beside ours."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An API server that serves Kueue's kinds, without a controller."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`muster why --recording`: what runs and waits is the cluster's, durations are the recording's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,10 +13,11 @@ from muster.cli import main
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.player import PROGRAM
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Recording
 from muster.replay.writer import write_recording
 from tests import built
 from tests.integration.conftest import ApiServer
+from tests.integration.lab import recorded_job, run_of, write_stack
 
 _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _HOUR = 3600.0
@@ -34,34 +33,15 @@ def program() -> Path:
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A stack, and a recording of an earlier day: the team's jobs took two hours each and had no GPU."""
     folder = tmp_path_factory.mktemp("live-forecast")
-    stack = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 4},
-        },
-        "muster:priorities": {"prod": 1000, "dev": 100},
-        "muster:departments": {"research": {"teams": {"forecast": {"quota": {"l4": 4}}}}},
-    }
-    (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
-    pods = PodSet(name="main", count=1, requests={names.GPU_RESOURCE: 0}, pools=("l4",))
+    write_stack(folder / "stack.yaml", {"forecast": {"quota": {"l4": 4}}}, nodes=4)
     jobs = tuple(
-        Job(
-            id=f"past-{index:02}",
-            team="forecast",
+        recorded_job(
+            f"past-{index:02}",
+            "forecast",
+            run_of(_START + index, 2 * _HOUR),
             created=_START + index,
-            pod_sets=(pods,),
-            priority_class="dev",
-            runs=(
-                Run(
-                    reserved=_START + index,
-                    admitted=_START + index,
-                    ended=_START + index + 2 * _HOUR,
-                    end=End.FINISHED,
-                ),
-            ),
-            left=_START + index + 2 * _HOUR,
-            outcome=End.FINISHED,
+            gpus=0,
+            priority=0,
         )
         for index in range(24)
     )

@@ -1,7 +1,5 @@
 """`muster why` and `muster snapshot` against a real API server, which validates every object of the test."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,10 +1,4 @@
-"""The first job of a new team on a new cluster: a client that waits for the Bundle can submit.
-
-A real API server with KubeRay's and Kueue's kinds and our policies, and kube-controller-manager, which learns
-of new kinds late: it is stopped while the kinds and the team are made, or has counted the quota before them.
-"""
-
-from __future__ import annotations
+"""The first job of a new team on a new cluster: a client that waits for the Bundle can submit."""
 
 import asyncio
 import json

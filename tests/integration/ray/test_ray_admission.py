@@ -1,7 +1,5 @@
 """Ray that is too old or unguarded does not get into a team's namespace: judged by a real API server."""
 
-from __future__ import annotations
-
 import copy
 import json
 import urllib.error

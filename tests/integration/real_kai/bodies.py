@@ -1,7 +1,5 @@
 """Objects of a KAI stack as a person, our webhook or the cloud writes them. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The real KAI on a control plane of its own: only where somebody asks for it (`MUSTER_KAI=1`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -20,6 +18,7 @@ from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import crd
 from muster.model.stack import Stack
 from muster.render import kai
+from muster.replay.kai_player import PROGRAM
 from tests import built
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
@@ -35,6 +34,13 @@ _STRICT = "?fieldManager=muster&force=true&fieldValidation=Strict"
 @pytest.fixture(scope="session")
 def stack() -> Stack:
     return load(_STACK)
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    if not os.environ.get(SWITCH):
+        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
+    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 @pytest.fixture(scope="session")

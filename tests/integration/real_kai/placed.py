@@ -1,7 +1,5 @@
 """A pool of kai-prod whose gangs ask by placeholders."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

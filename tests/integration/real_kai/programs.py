@@ -1,11 +1,6 @@
 """The real programs of a KAI stack as processes of the caller: KAI 0.12.0, KubeRay, KWOK and two
 of Kubernetes' controllers.
-
-Decides their flags. KAI's are the chart's, but without webhooks and with every right, and its scheduler has
-its default settings. Everything listens on loopback at free ports, or nowhere: two runs go on side by side.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence

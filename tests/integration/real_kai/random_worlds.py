@@ -5,8 +5,6 @@ Every object of a world has its label, so that many are in one cluster and each 
 (KAI's partitions). Pure: the same number gives the same world.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ KWOK's nodes. The player gets what the API server has, before the scheduler star
 many worlds.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,9 +1,4 @@
-"""How KAI divides what kai-prod renders, without our gate: quotas, limits, weights, and who is evicted.
-
-32 GPUs, quotas of 16 (training), 4 (notebooks) and 12 (serving).
-"""
-
-from __future__ import annotations
+"""How KAI divides what kai-prod renders, without our gate: quotas, limits, weights, and who is evicted."""
 
 import pytest
 

@@ -1,9 +1,6 @@
 """`muster why` for a stack with KAI: when a waiting job starts, by KAI's own scheduler in drawn futures."""
 
-from __future__ import annotations
-
 import json
-import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,43 +18,26 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.whatif.kai.nodes import to_manifest
 from muster.preview.whatif.kai.work import group_manifest, pod_manifest
-from muster.replay.kai_player import PROGRAM
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
 from tests import built
+from tests.integration.lab import recorded_job, run_of, write_stack
 from tests.integration.real_kai.cluster import KAI
-from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
+from tests.integration.real_kai.programs import KAI_CRDS
 from tests.integration.replay.why import why
 
+pytestmark = pytest.mark.usefixtures("program")
 _START: Final = 1_764_000_000.0
 _HOUR: Final = 3600.0
 _NOW: Final = 30 * _HOUR
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Path:
-    if not os.environ.get(SWITCH):
-        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
-
-
 def _job(name: str, team: str, *, at: float, gpus: int = 4, seconds: float | None = None) -> Job:
     """Without `seconds` it has not started; a job that would run beyond the recording still runs."""
     created = _START + at
-    left = None if seconds is None or at + seconds > _NOW else created + seconds
-    run = Run(reserved=created, admitted=created, ended=left, end=End.FINISHED if left else None)
-    return Job(
-        id=name,
-        team=team,
-        queue=team,
-        created=created,
-        pod_sets=(PodSet(name="main", count=gpus, requests={names.GPU_RESOURCE: 1}, pools=("l4",)),),
-        priority=50,
-        priority_class="train",
-        runs=() if seconds is None else (run,),
-        left=left,
-        outcome=End.FINISHED if left else None,
-    )
+    run = run_of(created, None if at + seconds > _NOW else seconds) if seconds is not None else None
+    more = {"queue": team, "priority": 50, "priority_class": "train"}
+    return recorded_job(name, team, run, created=created, gpus=1, pods=gpus, **more)
 
 
 @pytest.fixture(scope="module")
@@ -67,17 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """
     folder = tmp_path_factory.mktemp("forecast")
     teams = {name: {"quota": {"l4": 4}} for name in ("vision", "speech")}
-    stack = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:scheduler": "kai",
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
-        },
-        "muster:priorities": {"train": 50, "build": 90},
-        "muster:departments": {"research": {"teams": teams}},
-    }
-    (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
+    write_stack(folder / "stack.yaml", teams, scheduler="kai", priorities={"train": 50, "build": 90})
     write_recording(folder / "month.jsonl", _recording())
     return folder / "stack.yaml", folder / "month.jsonl"
 

@@ -1,9 +1,4 @@
-"""Gangs of kai-prod before the real KAI 0.12.0: its gate, its capacity, its queue, its eviction.
-
-KubeRay, KAI and KWOK are the programs themselves, as are our manager and the simulated autoscaler.
-"""
-
-from __future__ import annotations
+"""Gangs of kai-prod before the real KAI 0.12.0: its gate, its capacity, its queue, its eviction."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -5,8 +5,6 @@ ProvisioningRequests and by placeholders; within a queue and across queues. MUST
 are drawn for each of the two.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -40,12 +38,8 @@ class Scene:
     step: Callable[[], object]
     nodes: int = 0
 
-    def until(self, what: str, reached: Callable[[], object]) -> None:
-        def look() -> object:
-            self.step()
-            return reached()
-
-        self.world.eventually(what, look)
+    def eventually(self, what: str, reached: Callable[[], object]) -> None:
+        self.world.eventually(what, reached, self.step)
         found = self.world.items("/api/v1/nodes")
         self.nodes = max(self.nodes, sum(each["metadata"]["name"] != "cpu-0" for each in found))
 
@@ -53,7 +47,7 @@ class Scene:
         self.world.submit(name, queue=queue, gang=Gang(workers=workers), priority=priority)
 
     def runs(self, name: str, workers: int, why: str) -> None:
-        self.until(why, lambda: self.world.bound(name) == workers + 1)
+        self.eventually(why, lambda: self.world.bound(name) == workers + 1)
 
 
 Begin = Callable[[int, OverQuota, timedelta], Scene]
@@ -140,7 +134,7 @@ def test_drawn_gangs_pass_whole_or_not_at_all(begin: Begin, number: int) -> None
     scene.submit("taker", wanted, priority)
     scene.runs("taker", wanted, f"{priority} takes {wanted} of {stock}, from {sizes}")
     # Pods of a victim end one after another, and what fits beside the taker starts again.
-    scene.until(
+    scene.eventually(
         "none is left in part",
         lambda: all(scene.world.bound(f"train-{index}") in (0, size + 1) for index, size in enumerate(sizes)),
     )

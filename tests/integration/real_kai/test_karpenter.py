@@ -4,8 +4,6 @@ Three controllers look at the same pods and nodes: kube-scheduler places placeho
 removes nodes, KAI places the gang. The cloud behind Karpenter is a stand-in, and its nodes are KWOK's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,9 +43,6 @@ class Cloud:
     def bought(self) -> list[dict[str, Any]]:
         return self.world.items(_BOUGHT)
 
-    def until(self, what: str, reached: Callable[[], object]) -> None:
-        self.world.eventually(what, reached)
-
 
 @pytest.fixture(scope="module")
 def programs(plane: tuple[envtest.ControlPlane, Running]) -> Programs:
@@ -70,7 +65,7 @@ def cloud(world: World, stack: Stack, programs: Programs) -> Iterator[Cloud]:
         for path in (PLACEHOLDERS, f"/api/v1/namespaces/{world.namespace}/pods"):
             server.call("DELETE", f"{path}?gracePeriodSeconds=0")
         server.call("DELETE", NODE_CLAIMS)
-        one.until("the nodes are gone", lambda: not one.bought() and not world.items(NODE_CLAIMS))
+        one.world.eventually("the nodes are gone", lambda: not one.bought() and not world.items(NODE_CLAIMS))
 
 
 def test_kai_starts_all_of_a_gang_on_the_nodes_that_karpenter_has_bought(cloud: Cloud) -> None:
@@ -79,11 +74,11 @@ def test_kai_starts_all_of_a_gang_on_the_nodes_that_karpenter_has_bought(cloud: 
     cloud.sells(2)
     world.ours.start_manager(world.server.kubeconfig(), "--read-events")
     world.submit("a", queue="training", gang=Gang(workers=3))
-    cloud.until("it says how many have come", lambda: f"2 of 3 {POOL} nodes" in world.told("a"))
+    cloud.world.eventually("it says how many have come", lambda: f"2 of 3 {POOL} nodes" in world.told("a"))
     assert world.gated("a") == 4
     cloud.sells(9)
-    cloud.until("KAI starts all of it", lambda: world.bound("a") == 4)
-    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.bought())))
+    cloud.world.eventually("KAI starts all of it", lambda: world.bound("a") == 4)
+    cloud.world.eventually("the taints are gone", lambda: not any(map(taint_of, cloud.bought())))
     assert not world.items(PLACEHOLDERS)
     assert len(cloud.bought()) == 3, "no node is bought for a pod that has a placeholder"
 
@@ -95,7 +90,7 @@ def test_with_stock_for_a_part_of_it_no_pod_passes_its_gate_and_the_nodes_go(clo
     cloud.sells(2)
     world.ours.start_manager(world.server.kubeconfig(), "--read-events")
     world.submit("a", queue="training", gang=Gang(workers=3))
-    cloud.until("its pods wait behind the gate", lambda: world.gated("a") == 4)
+    cloud.world.eventually("its pods wait behind the gate", lambda: world.gated("a") == 4)
 
     def all_wait(reached: Callable[[], object]) -> Callable[[], object]:
         def look() -> object:
@@ -104,8 +99,8 @@ def test_with_stock_for_a_part_of_it_no_pod_passes_its_gate_and_the_nodes_go(clo
 
         return look
 
-    cloud.until("two nodes have come", all_wait(lambda: len(cloud.bought()) == 2))
-    cloud.until("it is given up", all_wait(lambda: "released everything" in world.told("a")))
+    cloud.world.eventually("two nodes have come", all_wait(lambda: len(cloud.bought()) == 2))
+    cloud.world.eventually("it is given up", all_wait(lambda: "released everything" in world.told("a")))
     assert f"2 of 3 {POOL} nodes" in world.told("a")
-    cloud.until("the placeholders go", all_wait(lambda: not world.items(PLACEHOLDERS)))
-    cloud.until("the nodes go", all_wait(lambda: not cloud.bought()))
+    cloud.world.eventually("the placeholders go", all_wait(lambda: not world.items(PLACEHOLDERS)))
+    cloud.world.eventually("the nodes go", all_wait(lambda: not cloud.bought()))

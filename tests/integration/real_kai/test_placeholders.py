@@ -1,10 +1,4 @@
-"""Gangs of kai-prod by placeholders, before the real KAI 0.12.0 and the real scheduler.
-
-The cloud makes a node for each pod that either of them calls unschedulable, as Karpenter does. A node too
-many shows that a pod waited beside its own placeholder.
-"""
-
-from __future__ import annotations
+"""Gangs of kai-prod by placeholders, before the real KAI 0.12.0 and the real scheduler."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,12 +34,8 @@ class Cloud(Autoscaler):
         """Placeholders with a node."""
         return [pod for pod in self.world.items(PLACEHOLDERS) if pod["spec"].get("nodeName")]
 
-    def until(self, what: str, reached: Callable[[], object]) -> None:
-        def look() -> object:
-            self.step()
-            return reached()
-
-        self.world.eventually(what, look)
+    def eventually(self, what: str, reached: Callable[[], object]) -> None:
+        self.world.eventually(what, reached, self.step)
 
 
 @pytest.fixture
@@ -62,12 +52,12 @@ def test_kai_starts_all_of_a_gang_on_the_nodes_that_placeholders_have_brought(cl
     world = cloud.world
     cloud.stock[POOL] = 2
     world.submit("a", queue="training", gang=Gang(workers=3))
-    cloud.until("two placeholders have nodes", lambda: len(cloud.held()) == 2)
-    cloud.until("it says so", lambda: f"2 of 3 {POOL} nodes" in world.told("a"))
+    cloud.eventually("two placeholders have nodes", lambda: len(cloud.held()) == 2)
+    cloud.eventually("it says so", lambda: f"2 of 3 {POOL} nodes" in world.told("a"))
     assert world.gated("a") == 4
     cloud.stock[POOL] = 9
-    cloud.until("KAI starts all of it", lambda: world.bound("a") == 4)
-    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
+    cloud.eventually("KAI starts all of it", lambda: world.bound("a") == 4)
+    cloud.eventually("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
     assert not world.items(PLACEHOLDERS)
     assert len(cloud.gpu_nodes()) == 3, "no node is bought for a pod that has a placeholder"
 
@@ -76,8 +66,8 @@ def test_what_grows_beyond_the_minimum_gets_its_nodes_in_the_same_way(cloud: Clo
     world = cloud.world
     cloud.stock[POOL] = 9
     world.submit("a", queue="training", gang=Gang(workers=2, least=2))
-    cloud.until("the gang runs", lambda: world.bound("a") == 3)
+    cloud.eventually("the gang runs", lambda: world.bound("a") == 3)
     world.scale("a", 5)
-    cloud.until("all of it runs", lambda: world.bound("a") == 6)
-    cloud.until("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
+    cloud.eventually("all of it runs", lambda: world.bound("a") == 6)
+    cloud.eventually("the taints are gone", lambda: not any(map(taint_of, cloud.gpu_nodes())))
     assert len(cloud.gpu_nodes()) == 5

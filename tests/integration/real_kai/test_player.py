@@ -2,11 +2,8 @@
 documentation, but for the digest, which pins the decisions of this version.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,10 +16,8 @@ from muster.model.names import GPU_RESOURCE
 from muster.preview.whatif.kai.nodes import to_manifest
 from muster.preview.whatif.kai.schedulers import to_config
 from muster.preview.whatif.kai.work import group_manifest, pod_manifest
-from muster.replay.kai_player import PROGRAM, KaiWorld, Shard, play_kai
+from muster.replay.kai_player import KaiWorld, Shard, play_kai
 from muster.replay.player import UnplayableError
-from tests import built
-from tests.integration.real_kai.programs import SWITCH
 from tests.integration.real_kai.random_worlds import priority_classes, random_world
 
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,13 +25,6 @@ _UNBOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _DRAWN: Final = 20
 # Of the fates by KAI v0.12.0 in the first twenty worlds. A new version with another one decides otherwise.
 _DIGEST: Final = "9c1f47380dde04fe42536a996f7a0a84ce0b487b69e26f8b7b8559cae68f509d"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    if not os.environ.get(SWITCH):
-        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 def _queue(name: str, quota: int, *, parent: str = "all", **more: Any) -> dict[str, Any]:

@@ -4,8 +4,6 @@ own code: what the rule allows, KAI 0.12.0 does, whole, in random worlds.
 The player is KAI's scheduler over a snapshot. MUSTER_KAI_WORLDS is how many worlds.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Hashable, Sequence
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from muster.controller.gangs.demand import PodNeeds
 from muster.controller.gangs.objects import Node as ApiNode
@@ -39,22 +36,13 @@ from muster.live.snapshot import GroupPod, PodGroup
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
 from muster.preview.whatif.kai.work import group_manifest, pod_manifest
-from muster.replay.kai_player import PROGRAM, KaiWorld, Shard, play_kai
-from tests import built
-from tests.integration.real_kai.programs import SWITCH
+from muster.replay.kai_player import KaiWorld, Shard, play_kai
 from tests.integration.real_kai.random_worlds import PRIORITIES, priority_classes
 
 _WORLDS: Final = int(os.environ.get("MUSTER_KAI_WORLDS", "40"))
 _FIRST: Final = int(os.environ.get("MUSTER_KAI_FIRST_WORLD", "0"))
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _UNBOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    if not os.environ.get(SWITCH):
-        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 @dataclass

@@ -1,18 +1,14 @@
 """`muster diff --replay` for a stack with KAI: its own scheduler decides in logical time."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from muster.cli import main
 from muster.config import load
@@ -21,24 +17,15 @@ from muster.model.stack import Scheduler
 from muster.preview.replay.kai_side import to_kai_side
 from muster.replay.assumptions import Assumptions
 from muster.replay.kai_course import play_course
-from muster.replay.kai_player import PROGRAM
 from muster.replay.playback import Playback, PlayedRun
 from muster.replay.player import UnplayableError
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
-from tests import built
 from tests.integration.killed import ends_with_its_caller
-from tests.integration.real_kai.programs import SWITCH
+from tests.integration.lab import recorded_job, run_of, write_stack
 
 _START: Final = 1_764_000_000
 _HOUR: Final = 3600
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    if not os.environ.get(SWITCH):
-        pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 def _stack(path: Path, *, vision: int, speech: int, **kai: str) -> Path:
@@ -47,35 +34,20 @@ def _stack(path: Path, *, vision: int, speech: int, **kai: str) -> Path:
         name: {"quota": {"l4": quota}, "borrow": {"l4": 8 - quota}, "priorities": ["train", "build"]}
         for name, quota in (("vision", vision), ("speech", speech))
     }
-    config = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:scheduler": "kai",
-        "muster:kai": {"shard": {"minRuntime": kai}} if kai else {},
-        "muster:gangAdmission": {"kai": {"overQuota": "allow"}},
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
-        },
-        "muster:priorities": {"train": 50, "build": 90},
-        "muster:departments": {"research": {"teams": teams}},
-    }
-    path.write_text(yaml.safe_dump({"config": config}))
-    return path
+    return write_stack(
+        path,
+        teams,
+        scheduler="kai",
+        kai={"shard": {"minRuntime": kai}} if kai else {},
+        gangAdmission={"kai": {"overQuota": "allow"}},
+        priorities={"train": 50, "build": 90},
+    )
 
 
 def _job(name: str, team: str, *, at: int, gpus: int, seconds: int, priority: str = "train") -> Job:
     begun = float(_START + at)
-    run = Run(reserved=begun, admitted=begun, ended=begun + seconds, end=End.FINISHED)
-    return Job(
-        id=name,
-        team=team,
-        created=begun,
-        pod_sets=(PodSet(name="main", count=gpus, requests={names.GPU_RESOURCE: 1}, pools=("l4",)),),
-        priority_class=priority,
-        runs=(run,),
-        left=run.ended,
-        outcome=End.FINISHED,
-    )
+    more = {"priority": 0, "priority_class": priority}
+    return recorded_job(name, team, run_of(begun, seconds), created=begun, gpus=1, pods=gpus, **more)
 
 
 def _recording(*jobs: Job) -> Recording:

@@ -1,10 +1,6 @@
 """What muster/controller/kai/ledger.py says a queue has room for is what KAI starts, whatever the
 queue's figures are.
-
-Every case has a tree of two queues to itself, and nodes for everything: only the queues can say no.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterator
@@ -57,12 +53,7 @@ def _queue(name: str, figures: Figures, parent: str = "") -> dict[str, Any]:
     share = {key: value for key, value in zip(("quota", "limit"), figures, strict=True) if value is not None}
     resources = {"gpu": {**share, "overQuotaWeight": 1}, "cpu": _UNBOUND, "memory": _UNBOUND}
     spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
-    return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.fixture

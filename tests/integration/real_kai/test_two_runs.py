@@ -1,7 +1,5 @@
 """Two runs of the real KAI at the same time, as of two test processes, do not meet at a port."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from muster.local.envtest import ControlPlane

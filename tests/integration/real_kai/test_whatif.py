@@ -1,7 +1,5 @@
 """`muster what-if` for kai-prod: KAI's own scheduler decides over a snapshot, for base and for head."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime, timedelta

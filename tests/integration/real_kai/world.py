@@ -1,7 +1,5 @@
 """A KAI stack in small with the real KAI: its API server, a namespace, and what a person sees there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -123,8 +121,10 @@ class World:
         notes = [pod["metadata"].get("annotations", {}) for pod in self.pods(name)]
         return " / ".join(each[STATUS] for each in notes if STATUS in each)
 
-    def eventually(self, what: str, reached: Callable[[], object]) -> None:
-        eventually(what, reached, told=self.explained)
+    def eventually(
+        self, what: str, reached: Callable[[], object], step: Callable[[], object] = lambda: None
+    ) -> None:
+        eventually(what, reached, told=self.explained, step=step)
 
     def stays(self, holds: Callable[[], object], what: str, *, rounds: int = 6) -> None:
         """Over so many rounds of KAI's scheduler, told by what it does meanwhile for a pod of its own."""

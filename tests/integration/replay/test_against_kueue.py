@@ -5,8 +5,6 @@ to the API server: a job arrives, or one ends whose time the player found. Then 
 MUSTER_REPLAY_WORLDS is how many worlds; `make test` takes a few.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

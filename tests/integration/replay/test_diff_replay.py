@@ -1,66 +1,26 @@
 """`muster diff --replay`: what a recording does in the queues of base and head, in comment, page and JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from muster.cli import main
-from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.player import PROGRAM
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
-from tests import built
+from tests.integration.lab import recorded_job, run_of, write_stack
 
+pytestmark = pytest.mark.usefixtures("program")
 _START = 1_764_000_000.0
 _HOUR = 3600.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Path:
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
-
-
-def _stack(path: Path, *, vision: int, speech: int) -> Path:
-    teams = {"vision": {"quota": {"l4": vision}}, "speech": {"quota": {"l4": speech}}}
-    config = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 8},
-        },
-        "muster:priorities": {"prod": 1000, "dev": 100},
-        "muster:departments": {"research": {"teams": teams}},
-    }
-    path.write_text(yaml.safe_dump({"config": config}))
-    return path
-
-
 def _job(number: int, team: str, *, at: float, gpus: int, hours: float) -> Job:
-    run = Run(
-        reserved=_START + at,
-        admitted=_START + at,
-        ended=_START + at + hours * _HOUR,
-        end=End.FINISHED,
-    )
-    return Job(
-        id=f"job-{number}",
-        team=team,
-        created=_START + at,
-        pod_sets=(PodSet(name="main", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("l4",)),),
-        priority=100,
-        priority_class="dev",
-        runs=(run,),
-        left=run.ended,
-        outcome=End.FINISHED,
-    )
+    run = run_of(_START + at, hours * _HOUR)
+    return recorded_job(f"job-{number}", team, run, created=_START + at, gpus=gpus)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +34,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     header = Header(scheduler=Scheduler.KUEUE, start=_START, end=_START + 20 * _HOUR, source="test")
     jobs.sort(key=lambda job: job.created)
     write_recording(folder / "month.jsonl", Recording(header=header, jobs=tuple(jobs)))
-    base = _stack(folder / "base.yaml", vision=4, speech=4)
-    head = _stack(folder / "head.yaml", vision=8, speech=0)
+    base = write_stack(folder / "base.yaml", {"vision": {"quota": {"l4": 4}}, "speech": {"quota": {"l4": 4}}})
+    head = write_stack(folder / "head.yaml", {"vision": {"quota": {"l4": 8}}, "speech": {"quota": {"l4": 0}}})
     page, comment, record = (folder / name for name in ("page.html", "comment.md", "out.json"))
     outputs = ["--html", str(page), "--markdown", str(comment)]
     command = ["diff", str(head), "--base", str(base), "--replay", str(folder / "month.jsonl"), *outputs]

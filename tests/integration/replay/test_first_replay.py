@@ -1,7 +1,5 @@
 """The tutorial of a quota change by a recording, with the real player."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from muster.local.build.cache import cache_root

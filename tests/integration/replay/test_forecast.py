@@ -1,7 +1,5 @@
 """`muster why --replay`: when a waiting job starts, by Kueue's scheduler in many drawn futures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,53 +8,31 @@ import yaml
 from muster.cli import main
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.player import PROGRAM
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
-from tests import built
+from tests.integration.lab import recorded_job, run_of, write_stack
 from tests.integration.replay.why import why
 
+pytestmark = pytest.mark.usefixtures("program")
 _START = 1_764_000_000.0
 _HOUR = 3600.0
 _NOW = 30 * _HOUR
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Path:
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
-
-
 def _job(
-    name: str,
-    *,
-    at: float,
-    gpus: int,
-    priority: str = "dev",
-    seconds: float | None = None,
-    nodes: float = 0.0,
+    name: str, *, at: float, gpus: int, priority: str = "dev", seconds: float | None = None, nodes: float = 0
 ) -> Job:
     """Without `seconds` it has not started; a job that would run beyond the recording still runs. It held
     quota for `nodes` seconds before it was admitted.
     """
     created = _START + at
-    left = None if seconds is None or at + seconds > _NOW else created + seconds
-    run = Run(
-        reserved=created - nodes,
-        admitted=created,
-        ended=left,
-        end=End.FINISHED if left else None,
-        flavors=("l4",) if nodes else (),
-    )
-    return Job(
-        id=name,
-        team="vision",
-        created=created,
-        pod_sets=(PodSet(name="main", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("l4",)),),
-        priority={"prod": 1000, "dev": 100}[priority],
-        priority_class=priority,
-        runs=() if seconds is None else (run,),
-        left=left,
-        outcome=End.FINISHED if left else None,
+    run = None
+    if seconds is not None:
+        ran = None if at + seconds > _NOW else seconds
+        run = run_of(created, ran, reserved=created - nodes, flavors=("l4",) if nodes else ())
+    level = {"prod": 1000, "dev": 100}[priority]
+    return recorded_job(
+        name, "vision", run, created=created, gpus=gpus, priority=level, priority_class=priority
     )
 
 
@@ -69,16 +45,7 @@ def _world(folder: Path, *, nodes: float = 0.0) -> tuple[Path, Path]:
     """Jobs of all 4 GPUs that take two hours. At the end of the recording one has run for an hour, and two
     wait; for a day before, nothing had come but the first two dozen, whose nodes took `nodes` seconds.
     """
-    stack = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": 4},
-        },
-        "muster:priorities": {"prod": 1000, "dev": 100},
-        "muster:departments": {"research": {"teams": {"vision": {"quota": {"l4": 4}}}}},
-    }
-    (folder / "stack.yaml").write_text(yaml.safe_dump({"config": stack}))
+    write_stack(folder / "stack.yaml", {"vision": {"quota": {"l4": 4}}}, nodes=4)
     jobs = [_job(f"past-{index:02}", at=index, gpus=0, seconds=2 * _HOUR, nodes=nodes) for index in range(24)]
     jobs.append(_job("running", at=_NOW - _HOUR, gpus=4, seconds=2 * _HOUR))
     jobs += [_job("first", at=_NOW - 20, gpus=4), _job("second", at=_NOW - 10, gpus=4)]

@@ -1,7 +1,5 @@
 """`muster plan` with the real player, on recordings of which the smallest change is worked out by hand."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -12,13 +10,12 @@ import pytest
 
 from muster.cli import main
 from muster.errors import ExitCode
-from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.player import PROGRAM
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
-from tests import built
+from tests.integration.lab import recorded_job, run_of
 
+pytestmark = pytest.mark.usefixtures("program")
 _START: Final = 1_764_000_000.0
 _HOUR: Final = 3600.0
 _HOURS: Final = 12
@@ -39,25 +36,9 @@ config:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program() -> Path:
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
-
-
 def _job(number: int, team: str, *, at: float, gpus: int, hours: float) -> Job:
     start = _START + at * _HOUR
-    run = Run(reserved=start, admitted=start, ended=start + hours * _HOUR, end=End.FINISHED)
-    return Job(
-        id=f"{team}-{number}",
-        team=team,
-        created=start,
-        pod_sets=(PodSet(name="main", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("l4",)),),
-        priority=100,
-        priority_class="dev",
-        runs=(run,),
-        left=run.ended,
-        outcome=End.FINISHED,
-    )
+    return recorded_job(f"{team}-{number}", team, run_of(start, hours * _HOUR), created=start, gpus=gpus)
 
 
 def _plan(

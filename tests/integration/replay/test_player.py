@@ -2,8 +2,6 @@
 documentation, but for the digest, which pins the decisions of this version.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,9 +14,8 @@ import pytest
 from muster.errors import ExitCode
 from muster.model import names
 from muster.replay.playback import Playback
-from muster.replay.player import PROGRAM, Entry, PlayerError, World, play
+from muster.replay.player import Entry, PlayerError, World, play
 from muster.replay.recording import Run
-from tests import built
 from tests.integration.killed import ends_with_its_caller
 
 _START: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
@@ -26,11 +23,6 @@ _RECLAIMING: Final = {"reclaimWithinCohort": "Any", "withinClusterQueue": "Lower
 # Of Kueue v0.19.2. A new version that changes it changes decisions, or the order of equal ones: compare both
 # versions on a recording before it is replaced.
 _DIGEST: Final = "4994293edf42832a055e8547b44458308dc5e8ce4b786cc53f288c78f8fe82f7"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
 def queue(team: str, gpus: int, **more: Any) -> list[dict[str, Any]]:
@@ -112,10 +104,7 @@ def test_a_job_waits_for_quota_and_starts_a_second_after_it_is_free(program: Pat
 
 
 def test_an_owner_takes_its_quota_back_and_the_borrower_starts_from_the_beginning(program: Path) -> None:
-    entries = [
-        entry("a", "borrower", at=0, gpus=8),
-        entry("b", "owner", at=40, gpus=4),
-    ]
+    entries = [entry("a", "borrower", at=0, gpus=8), entry("b", "owner", at=40, gpus=4)]
     played = play(world(queue("a", 4), queue("b", 4)), entries, program=program)
     first, second = played.runs["a/borrower"]
     assert (first.by, first.reason, first.is_evicted) == ("b/owner", "InCohortReclamation", True)
@@ -149,10 +138,7 @@ def test_the_end_of_each_job_that_ran_before_the_play_lets_the_next_of_its_queue
 
 
 def test_a_preemptor_waits_as_long_as_its_victim_takes_to_stop(program: Path) -> None:
-    entries = [
-        entry("a", "low", at=0, gpus=4),
-        entry("a", "high", at=40, gpus=4, priority=10),
-    ]
+    entries = [entry("a", "low", at=0, gpus=4), entry("a", "high", at=40, gpus=4, priority=10)]
     played = play(world(queue("a", 4), grace=30), entries, program=program)
     assert played.runs["a/low"][0].reason == "InClusterQueue"
     assert runs(played, "a/high") == [(70, 170)]

@@ -3,8 +3,6 @@
 `python -m bench.recorded` measures more jobs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`muster why` asked about a recording."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Small random worlds: trees of queues with all kinds of limits, and jobs that ask for more than there is."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

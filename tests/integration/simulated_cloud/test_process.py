@@ -1,7 +1,5 @@
 """The whole autoscaler as a process with its own rights, a real API server and a supervisor of the test's."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """`muster what-if` with the real Kueue: its result is what Kueue decides."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -29,6 +27,7 @@ from muster.preview.whatif.simulate import TemporaryCluster
 from muster.preview.whatif.synthetic import synthetic_snapshot
 from muster.replay.player import PROGRAM, ensure_player
 from tests import built
+from tests.integration.lab import write_stack
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,18 +61,7 @@ def _departments(*, lent: int) -> dict[str, Any]:
 
 
 def _stack(folder: Path, name: str, departments: dict[str, Any], *, nodes: int = 9) -> Path:
-    document = {
-        "muster:cluster": {"provider": "existing", "name": "lab", "context": "lab"},
-        "muster:pools": {
-            "cpu": {"machine": "local-cpu", "minNodes": 1, "maxNodes": 1},
-            "l4": {"accelerator": "nvidia-l4", "machine": "local-l4", "maxNodes": nodes},
-        },
-        "muster:priorities": {"prod": 1000, "dev": 100},
-        "muster:departments": departments,
-    }
-    path = folder / f"Pulumi.{name}.yaml"
-    path.write_text(yaml.safe_dump({"config": document}))
-    return path
+    return write_stack(folder / f"Pulumi.{name}.yaml", nodes=nodes, departments=departments)
 
 
 def _work(
@@ -117,14 +105,7 @@ def _snapshot(work: list[Workload]) -> Snapshot:
 
 def _ask(folder: Path, base: Path, head: Path, work: list[Workload], *more: str) -> dict[str, Any]:
     (folder / "snapshot.json").write_text(format_snapshot(_snapshot(work)))
-    command = [
-        "what-if",
-        str(head),
-        "--base",
-        str(base),
-        "--snapshot",
-        str(folder / "snapshot.json"),
-    ]
+    command = ["what-if", str(head), "--base", str(base), "--snapshot", str(folder / "snapshot.json")]
     comment = folder / "comment.md"
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
         assert main([*command, "--json", "--markdown", str(comment), *more]) == 0

@@ -4,8 +4,6 @@ A pod tolerates what the template of its cluster did when KubeRay made it: Kueue
 job starts, and gives a pod that it lets go the claim of the newest growth alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -5,8 +5,6 @@ for Kueue (quota for all, admission when our check is Ready) and for the cloud. 
 CPU is that of the controller and of these stand-ins.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, defaultdict
@@ -33,12 +31,7 @@ from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.executor import Executor
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOADS
-from muster.controller.kueue.objects import (
-    WORKLOAD,
-    CheckState,
-    ResourceFlavor,
-    Workload,
-)
+from muster.controller.kueue.objects import WORKLOAD, CheckState, ResourceFlavor, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.setup import watch
 from muster.controller.runtime.controller import Controller, Result
@@ -190,12 +183,7 @@ class Fleet:
         }
         self.api = Api(caches, latency=latency, hangs=hangs)
         self.cloud = Cloud(
-            self.api,
-            view.nodes,
-            dict.fromkeys(pools, stock),
-            accepts=accepts,
-            starts=starts,
-            first=first,
+            self.api, view.nodes, dict.fromkeys(pools, stock), accepts=accepts, starts=starts, first=first
         )
         self.pending = PendingWorkloads()
         self.events: Counter[str] = Counter()

@@ -5,8 +5,6 @@ A step changes the truth; the caches hear of it later, in order. What each work 
 objects, so the judgement of the code is compared with another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque
@@ -20,14 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from muster.controller.gangs.metrics import GangMetrics
-from muster.controller.gangs.objects import (
-    POD,
-    Condition,
-    Container,
-    PodStatus,
-    Quantities,
-    ResourceNeeds,
-)
+from muster.controller.gangs.objects import POD, Condition, Container, PodStatus, Quantities, ResourceNeeds
 from muster.controller.kube.client import Client, ListMeta, RawPage, Selection
 from muster.controller.kube.errors import Conflict, NotFound, Status, TransportError
 from muster.controller.kube.resource import Key, Object, ObjectMeta, OwnerReference, Resource
@@ -155,11 +146,6 @@ class Plane:
                 if kind == "RayCluster" and KUBERAY_ORIGIN_LABEL not in item.metadata.labels:
                     gone = True
                 (store.remove if gone else store.put)(item)
-
-    def of_uid(self, kind: str, uid: str) -> Any:
-        return next(
-            (each for (k, _), each in self.objects.items() if k == kind and each.metadata.uid == uid), None
-        )
 
     # What the code calls
 

@@ -1,7 +1,5 @@
 """What is told of checks and policies while the cluster lacks a kind."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """What a person reads where a gang cannot get a ComputeDomain of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

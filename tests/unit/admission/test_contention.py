@@ -1,7 +1,5 @@
 """What a gang sees of others in the caches: room that they were promised, and who stands in line with it."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,22 +10,13 @@ import pytest
 from muster.controller.gangs.actions import CreateRequest, HoldNode
 from muster.controller.gangs.identity import request_of_placeholder
 from muster.controller.gangs.indexes import BY_OWNER
-from muster.controller.gangs.objects import (
-    Condition,
-    Pod,
-    PodSpec,
-)
+from muster.controller.gangs.objects import Condition, Pod, PodSpec
 from muster.controller.gangs.templates import POOL
 from muster.controller.kube.resource import Key, ObjectMeta, OwnerReference, T
 from muster.controller.kueue.actions import PatchAnnotations, SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.identity import OWNING_WORKLOAD
-from muster.controller.kueue.objects import (
-    CheckState,
-    PodSetUpdate,
-    ReclaimablePod,
-    Workload,
-)
+from muster.controller.kueue.objects import CheckState, PodSetUpdate, ReclaimablePod, Workload
 from muster.controller.kueue.slices import REPLACES
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.kueue.view import View

@@ -1,7 +1,5 @@
 """What a new job is given, and that it is given it once; and what its queue can never hold."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -54,11 +52,7 @@ def cluster(workers: int = 1, **group: Any) -> Json:
 
 BODIES: dict[str, Json] = {
     "rayjob": {
-        "spec": {
-            "rayClusterSpec": cluster(),
-            "shutdownAfterJobFinishes": True,
-            "submissionMode": "HTTPMode",
-        }
+        "spec": {"rayClusterSpec": cluster(), "shutdownAfterJobFinishes": True, "submissionMode": "HTTPMode"}
     },
     "raycluster": {"spec": cluster()},
     "rayservice": {"spec": {"rayClusterConfig": cluster()}},

@@ -1,7 +1,5 @@
 """What a cluster of many growths costs, and that no slice holds up another gang."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.indexes import BY_OWNER
-from muster.controller.gangs.objects import Pod
 from muster.controller.kueue.actions import State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import Workload
@@ -146,10 +145,6 @@ def _with_two_heads(live: Workload) -> Workload:
         ),
         status=replace(live.status, admission=admission),
     )
-
-
-def _of_team(pod: Pod) -> Pod:
-    return replace(pod, metadata=replace(pod.metadata, namespace="team-a"))
 
 
 def _unowned(workload: Workload) -> Workload:

@@ -1,7 +1,5 @@
 """What no node of its queue's pools can hold, and what its queue never has, is refused with the figures."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a gang costs the API server, counted: clusters feel writes before anything else."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from tests.unit.admission.gang_world import World

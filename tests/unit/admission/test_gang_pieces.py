@@ -173,10 +173,7 @@ def test_a_class_that_takes_several_pod_sets_gets_one_request_a_pool() -> None:
 def test_a_job_changes_the_parameters_that_the_policy_names_and_adds_none() -> None:
     flavor = FlavorPolicy(name="l4", provisioning_class_name="c", parameters={"maxRunDurationSeconds": "600"})
     pieces = {"x": ("l4", 1)}
-    notes = {
-        "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "900",
-        "provreq.kueue.x-k8s.io/other": "1",
-    }
+    notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "900", "provreq.kueue.x-k8s.io/other": "1"}
     held = workload("a", pieces)
     held = replace(
         held,

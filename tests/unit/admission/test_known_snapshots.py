@@ -1,7 +1,5 @@
 """What is kept of a gang is what the caches show of it, whatever changes."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

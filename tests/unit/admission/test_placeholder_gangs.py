@@ -1,7 +1,5 @@
 """Gangs that ask by placeholders, and by both ways at once, on paper."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import timedelta
 

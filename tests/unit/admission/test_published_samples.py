@@ -1,7 +1,5 @@
 """Everything that Muster publishes to be submitted passes the reviews of the stack that it is for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

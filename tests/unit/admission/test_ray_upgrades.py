@@ -1,7 +1,5 @@
 """How queued Ray work may be upgraded: what the webhook fills in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.admission.test_defaults import KAI, KUEUE, body, default, patched

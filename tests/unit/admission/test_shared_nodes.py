@@ -1,7 +1,5 @@
 """What a look at nodes that many pods share reads, and whose pods it takes for whose."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

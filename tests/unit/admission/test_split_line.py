@@ -1,7 +1,5 @@
 """The line of split gangs: what it costs, how fast it passes on, and what holds it up."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Gangs on TPUs: whole slices, with the toleration of their nodes, within what the queue has."""
 
-from __future__ import annotations
-
 from dataclasses import replace as replace_needs
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The time of nodes that were bought for a gang and not used, by cause."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Whom news of a node concerns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

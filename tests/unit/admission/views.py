@@ -1,7 +1,5 @@
 """The controller's view over caches that a test fills, with the indexes that the controller has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 

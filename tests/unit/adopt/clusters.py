@@ -1,7 +1,5 @@
 """A cluster from manifests, as `fetch_cluster` reads it from a server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final

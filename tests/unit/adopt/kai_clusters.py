@@ -1,7 +1,5 @@
 """Clusters that run KAI, as people have them who followed its documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

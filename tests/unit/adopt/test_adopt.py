@@ -1,7 +1,5 @@
 """A cluster that runs Kueue, read from manifests, becomes a stack that means the same."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -221,8 +219,7 @@ def test_a_cluster_whose_queues_are_all_a_stacks_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "weight"),
-    [("ClusterQueue", "cluster-queue", "0"), ("LocalQueue", "user-queue", "2")],
+    ("kind", "name", "weight"), [("ClusterQueue", "cluster-queue", "0"), ("LocalQueue", "user-queue", "2")]
 )
 def test_a_weight_that_stays_on_its_object_is_not_reported_as_changed(
     kind: str, name: str, weight: str
@@ -265,10 +262,7 @@ def test_a_queue_in_a_namespace_of_the_cluster_is_taken_over() -> None:
         ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "nvidia-h100-80gb"),
         ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}, "nvidia-h100-80gb-hbm3-shared"),
         ({"nvidia.com/gpu.product": "NVIDIA-H200"}, "nvidia-h200-141gb"),
-        (
-            {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
-            "nvidia-a100-sxm4-40gb-mig-1g-5gb",
-        ),
+        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}, "nvidia-a100-sxm4-40gb-mig-1g-5gb"),
         ({"nvidia.com/gpu.product": "Tesla-T4-SHARED"}, "nvidia-tesla-t4-shared"),
         (
             {

@@ -1,7 +1,5 @@
 """A cluster that runs KAI, read from manifests, becomes a stack that means the same."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -103,10 +101,7 @@ def test_kais_priority_classes_keep_values_and_descriptions() -> None:
         (queue("speech", "research", cpu={}, gpu={"limit": 4}), ("Queue speech", "spec.resources.cpu.limit")),
         (
             shard(
-                usageDBConfig={
-                    "clientType": "prometheus",
-                    "connectionString": "http://user:secret@metrics",
-                }
+                usageDBConfig={"clientType": "prometheus", "connectionString": "http://user:secret@metrics"}
             ),
             ("SchedulingShard default", "spec.usageDBConfig.connectionString"),
         ),

@@ -63,10 +63,7 @@ def _expected(base: Stack, head: Stack) -> str:
 def _queue(name: str = "vision", **spec: Any) -> dict[str, Any]:
     quota = [{"name": "nvidia.com/gpu", "nominalQuota": 8}, {"name": "cpu", "nominalQuota": 64}]
     groups = [
-        {
-            "coveredResources": ["nvidia.com/gpu", "cpu"],
-            "flavors": [{"name": "h100", "resources": quota}],
-        }
+        {"coveredResources": ["nvidia.com/gpu", "cpu"], "flavors": [{"name": "h100", "resources": quota}]}
     ]
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

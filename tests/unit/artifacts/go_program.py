@@ -1,7 +1,5 @@
 """The part of a Go program in which the linker lists its modules."""
 
-from __future__ import annotations
-
 from typing import Final
 
 MAGIC: Final = b"\xff Go buildinf:"

@@ -1,7 +1,5 @@
 """An oci-archive holds the images of all platforms, each blob under its digest, always in the same bytes."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """Which modules a Go program has: those that the linker lists in it."""
 
-from __future__ import annotations
-
 import pytest
 
 from muster.artifacts.publish.go_modules import BuildInfo, build_info

@@ -1,7 +1,5 @@
 """A blob arrives whole over a line that is slow or breaks."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the bench reads from an API server's audit log, line by line."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -69,9 +67,7 @@ def _life(meta: dict[str, Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("meta", [_OURS, _KUEUES], ids=["ours", "Kueue's"])
-def test_a_gangs_history_is_read_from_accepted_writes_of_either_controller(
-    meta: dict[str, Any],
-) -> None:
+def test_a_gangs_history_is_read_from_accepted_writes_of_either_controller(meta: dict[str, Any]) -> None:
     found = timelines(calls(_life(meta)))
     moments = [(at.timestamp() - 1_700_000_000, each) for at, each in found[_TEAM, "g"].moments]
     assert moments == [
@@ -128,10 +124,7 @@ def _timeline(*moments: tuple[float, Moment]) -> Timeline:
 def test_quota_is_lost_to_a_stocked_out_gang_only_while_a_runnable_one_waits() -> None:
     gangs = {
         (_TEAM, "out"): _timeline(
-            (0, Moment.CREATED),
-            (1, Moment.RESERVED),
-            (6, Moment.LOST),
-            (20, Moment.RESERVED),
+            (0, Moment.CREATED), (1, Moment.RESERVED), (6, Moment.LOST), (20, Moment.RESERVED)
         ),
         (_TEAM, "first"): _timeline((0, Moment.CREATED), (2, Moment.RESERVED), (8, Moment.FINISHED)),
         (_TEAM, "second"): _timeline((0, Moment.CREATED), (10, Moment.RESERVED), (25, Moment.FINISHED)),

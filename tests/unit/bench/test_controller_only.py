@@ -1,7 +1,5 @@
 """Which writes count as needless."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """How well a playback agrees with its recording, and what of a recording decides it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """From trials to a table and a picture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The simple queue starts jobs by priority, then by age, past those that do not fit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench.simple_queue import play

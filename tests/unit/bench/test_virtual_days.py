@@ -1,7 +1,5 @@
 """Half a virtual day of tenants and faults, and that the program notices what it is there to notice."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Iterator

@@ -48,10 +48,7 @@ async def cluster(api: FakeApi) -> AsyncIterator[Cluster]:
 
 
 async def put(
-    cluster: Cluster,
-    *,
-    deadline: Deadline | None = None,
-    log_status: Callable[[str], None] = lambda _: None,
+    cluster: Cluster, *, deadline: Deadline | None = None, log_status: Callable[[str], None] = lambda _: None
 ) -> Written:
     return await write(
         cluster,

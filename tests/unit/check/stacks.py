@@ -1,7 +1,5 @@
 """Stacks whose admission the tests of `muster check` ask, and work that would run there."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any
@@ -31,12 +29,7 @@ _EKS = {
 _POOLS: dict[str, Json] = {
     "gke": {
         "cpu": {"machine": "e2-standard-16", "minNodes": 1, "maxNodes": 20},
-        "l4": {
-            "accelerator": "nvidia-l4",
-            "machine": "g2-standard-24",
-            "capacity": "queued",
-            "maxNodes": 12,
-        },
+        "l4": {"accelerator": "nvidia-l4", "machine": "g2-standard-24", "capacity": "queued", "maxNodes": 12},
         "h100": {
             "accelerator": "nvidia-h100-80gb",
             "machine": "a3-highgpu-8g",

@@ -1,7 +1,5 @@
 """`muster check`: what admission answers to a job, what the job asks for, and where that fits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -179,10 +177,7 @@ def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureF
     [
         ("", "there is no object in it"),
         ("a: 1\nb: [", "is not YAML in line 2"),
-        (
-            "a: &a [*a]",
-            "is not YAML in line 1, column 4: an alias contains itself",
-        ),
+        ("a: &a [*a]", "is not YAML in line 1, column 4: an alias contains itself"),
         ("- " * 3_000, "nests too deeply"),
         ("[1]", "a document is no Kubernetes object"),
         ("{kind: RayJob}", "a document is no Kubernetes object"),

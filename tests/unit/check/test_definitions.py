@@ -1,7 +1,5 @@
 """Fields and kinds are judged as the API server judges them, and YAML is read as kubectl reads it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

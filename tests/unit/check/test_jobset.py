@@ -1,7 +1,5 @@
 """A JobSet is judged as the Jobs that its groups become: counted, filled in, refused with its group named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.check.stacks import fitting, judged, pod, refusals

@@ -1,7 +1,5 @@
 """Work that a scheduler would take, and that never runs: refused before nodes are bought, or warned of."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

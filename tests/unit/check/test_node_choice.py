@@ -1,7 +1,5 @@
 """Work that names its nodes by the labels of a cloud goes to the pools that have them, and to no other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

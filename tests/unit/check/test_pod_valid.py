@@ -1,7 +1,5 @@
 """A template of which no pod can be made is refused before nodes are bought, in every group at once."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

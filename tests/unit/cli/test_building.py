@@ -1,7 +1,5 @@
 """Ctrl-C during a build, and builds that are told to be quiet."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Which base `muster diff` compares with: a file, a git revision, none, or where the branch began."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What holds for every command: help, exit codes, options that mean the same, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

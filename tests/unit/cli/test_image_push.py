@@ -1,7 +1,5 @@
 """`muster image push` and `build STACK` look at the stack and its repository before they build anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

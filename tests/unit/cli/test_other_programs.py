@@ -1,7 +1,5 @@
 """Commands that run other programs: the demo's steps and the benchmark of a checkout."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

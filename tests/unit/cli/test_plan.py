@@ -1,7 +1,5 @@
 """What `muster plan` refuses before it builds or plays anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

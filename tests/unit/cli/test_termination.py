@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM end what plays at once, with exit code 130, one line, and no process left behind."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """Changing one value of a stack file keeps every other byte."""
 
-from __future__ import annotations
-
 import difflib
 
 import pytest

@@ -1,7 +1,5 @@
 """A stack file that extends another means the same to every reader, and mistakes keep their own lines."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

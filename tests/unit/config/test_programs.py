@@ -24,10 +24,7 @@ def described(folder: Path, name: str, **more: Any) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "key", "program"),
-    [
-        ("gke-prod", "kuberay", Program.KUBERAY),
-        ("eks-prod", "gpuOperator", Program.GPU_OPERATOR),
-    ],
+    [("gke-prod", "kuberay", Program.KUBERAY), ("eks-prod", "gpuOperator", Program.GPU_OPERATOR)],
 )
 def test_a_program_that_is_left_out_is_not_installed(
     tmp_path: Path, name: str, key: str, program: Program

@@ -1,7 +1,5 @@
 """The reference of the stack file: it has every key, and what it says about a key is true."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The JSON Schema of stack files and the readers accept the same keys, words, ranges and defaults."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections import defaultdict

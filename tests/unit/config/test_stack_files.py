@@ -1,6 +1,4 @@
-"""A stack file is read into a stack, and every mistake is reported at once, at its path, with its
-fix.
-"""
+"""A stack file is read into a stack, and every mistake is reported at once, at its path, with its fix."""
 
 import json
 import random

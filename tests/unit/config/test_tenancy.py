@@ -1,7 +1,5 @@
 """The tenancy settings of a stack are read, and their defaults are safe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

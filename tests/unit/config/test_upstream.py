@@ -95,11 +95,7 @@ def test_images_come_from_their_projects_a_mirror_or_a_pin() -> None:
 
 @pytest.mark.parametrize(
     ("reference", "expected"),
-    [
-        ("quay.io/a/b:1", "m/a/b:1"),
-        ("localhost:5000/b:1", "m/b:1"),
-        ("library/b:1", "m/library/b:1"),
-    ],
+    [("quay.io/a/b:1", "m/a/b:1"), ("localhost:5000/b:1", "m/b:1"), ("library/b:1", "m/library/b:1")],
 )
 def test_a_mirror_takes_the_place_of_the_registry(reference: str, expected: str) -> None:
     assert mirrored(reference, "m") == expected

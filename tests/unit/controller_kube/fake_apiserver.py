@@ -183,12 +183,7 @@ class FakeApiServer:
         if fault.name in refusals:
             return refusals[fault.name]()
         version, items = (
-            self._snapshots.pop(token)
-            if token
-            else (
-                self.version,
-                self._collection(collection, namespace),
-            )
+            self._snapshots.pop(token) if token else (self.version, self._collection(collection, namespace))
         )
         if fault.name == "stale":
             version, items = 1, []

@@ -1,7 +1,5 @@
 """What a cache holds of an object, and where an object lies."""
 
-from __future__ import annotations
-
 import msgspec
 
 from muster.controller.kube.resource import LARGEST_SHARED, Resource

@@ -1,7 +1,5 @@
 """What a call to the API is tried again for, and what it is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A story tells each fact once, in the words that a user needs, and a second attempt like the first."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

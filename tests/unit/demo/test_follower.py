@@ -1,7 +1,5 @@
 """A story tells what the job prints, whatever happens to the stream that it comes by."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ctrl-C during a step: its command gets the signal once and ends by itself."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

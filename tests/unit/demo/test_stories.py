@@ -22,10 +22,7 @@ from tests.unit.model.openapi_check import mistakes
 
 _STORIES: Final = stories()
 _KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.2"
-_QUEUE_LABEL: Final = {
-    Scheduler.KAI: "kai.scheduler/queue",
-    Scheduler.KUEUE: "kueue.x-k8s.io/queue-name",
-}
+_QUEUE_LABEL: Final = {Scheduler.KAI: "kai.scheduler/queue", Scheduler.KUEUE: "kueue.x-k8s.io/queue-name"}
 _PRIORITY_LABEL: Final = {
     Scheduler.KAI: "priorityClassName",
     Scheduler.KUEUE: "kueue.x-k8s.io/priority-class",

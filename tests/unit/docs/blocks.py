@@ -7,8 +7,6 @@ names the file: `<!-- part of: stacks/base.yaml -->`. Text about the program its
 compared with the program: `<!-- parsed: usage and examples -->`.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator

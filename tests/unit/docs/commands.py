@@ -4,8 +4,6 @@ Muster's own commands are parsed by the program. Of other programs the subcomman
 target, of `python -m` the module.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Every code block of the documentation is executed, or has its reason."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

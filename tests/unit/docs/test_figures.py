@@ -2,8 +2,6 @@
 their own day.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

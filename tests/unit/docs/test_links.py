@@ -2,8 +2,6 @@
 GitHub as on the site.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -110,10 +110,7 @@ def _zones(*with_gpu: str, machine: str = "g2-standard-8") -> dict[str, Any]:
     every = [f"us-central1-{letter}" for letter in "abf"]
     items = {f"zones/{zone}": {"machineTypes": [{"name": machine}]} for zone in with_gpu}
     urls = [f"https://compute.example/zones/{zone}" for zone in every]
-    return {
-        REGION: (200, {"zones": urls}),
-        f"{PROJECT}/aggregated/machineTypes": (200, {"items": items}),
-    }
+    return {REGION: (200, {"zones": urls}), f"{PROJECT}/aggregated/machineTypes": (200, {"items": items})}
 
 
 def test_zones_that_google_would_choose_and_that_have_no_such_gpu_are_named() -> None:

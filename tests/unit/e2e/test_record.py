@@ -1,7 +1,5 @@
 """The oracle of the gang stories judges a complete record and rejects an incomplete one."""
 
-from __future__ import annotations
-
 import pytest
 
 from muster.local.demo.cluster import Object

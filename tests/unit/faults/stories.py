@@ -1,7 +1,5 @@
 """Histories by hand: what the store would have held, write by write."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

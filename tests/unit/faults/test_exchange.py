@@ -1,7 +1,5 @@
 """A fault counts only where it was done: a watch may end before its event, an event may have no successor."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

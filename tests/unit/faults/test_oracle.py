@@ -2,8 +2,6 @@
 nothing in stories that are as they should be.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.oracle import judge
@@ -136,8 +134,7 @@ def test_another_reservation_may_ask_while_the_requests_of_the_last_one_go() -> 
 
 
 @pytest.mark.parametrize(
-    "message",
-    ["", "asked for 2 l4 nodes", "asked for 2 l4 nodes (limit 30m); releases at some time"],
+    "message", ["", "asked for 2 l4 nodes", "asked for 2 l4 nodes (limit 30m); releases at some time"]
 )
 def test_a_check_that_says_something_else_than_until_when_is_seen(message: str) -> None:
     _sees("does not say until when", *_WHOLE, ("Workload", workload(message=message), "gang"))

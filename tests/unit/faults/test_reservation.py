@@ -1,7 +1,5 @@
 """The fault suite knows whether a reservation of quota ends by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A cache that has been read, without an API server behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """A pool on paper, l4, whose nodes come for pods that wait, as from Karpenter. Rivals take any node that is
 not kept, and a node without a pod goes at once.
-
-What a pod of a gang is, and when its scheduler places it, is each world's own.
 """
 
 from abc import abstractmethod

@@ -2,8 +2,6 @@
 in the caches when it answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping

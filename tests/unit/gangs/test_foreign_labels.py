@@ -1,7 +1,5 @@
 """An object of another client that has our labels or annotations concerns no gang and stops no reconciler."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

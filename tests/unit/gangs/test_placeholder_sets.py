@@ -1,7 +1,5 @@
 """A set of placeholders is read from the templates that were written for it."""
 
-from __future__ import annotations
-
 import msgspec
 
 from muster.controller.gangs.identity import template_name

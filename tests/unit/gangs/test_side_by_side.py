@@ -1,7 +1,5 @@
 """What a gang writes once for each of its pods is written side by side."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Stands in for the API server: each call takes a while, is counted, and is in the
 test is KubeRay, KAI and the cloud. What it counts is exact.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable

@@ -73,12 +73,7 @@ TAINTS = (GPU_TAINT, Taint(key="cloud.google.com/gke-queued", effect="NoSchedule
 NO_BOUND = Share(quota=-1, limit=-1)
 PRIORITIES = {
     name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
-    for name, value in (
-        ("train", 50),
-        ("build-preemptible", 75),
-        ("build", 100),
-        ("inference", 125),
-    )
+    for name, value in (("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125))
 }
 
 replace = msgspec.structs.replace
@@ -215,10 +210,7 @@ class World(Paper[Decision]):
             self._plain(name),
             ledger=Ledger(self.queues.values(), usage),
             line=Line(place for each in gathering if (place := _place(each)) is not None),
-            surroundings=Surroundings(
-                nodes=tuple(self.nodes.values()),
-                used=used_by(self.pods.values()),
-            ),
+            surroundings=Surroundings(nodes=tuple(self.nodes.values()), used=used_by(self.pods.values())),
         )
 
     def _plain(self, name: str) -> ClusterSnapshot:
@@ -473,10 +465,7 @@ def _spec(groups: dict[str, Group]) -> RayClusterSpec:
     return RayClusterSpec(
         worker_group_specs=tuple(
             WorkerGroup(
-                group_name=name,
-                replicas=shape.replicas,
-                min_replicas=shape.minimum,
-                num_of_hosts=shape.hosts,
+                group_name=name, replicas=shape.replicas, min_replicas=shape.minimum, num_of_hosts=shape.hosts
             )
             for name, shape in groups.items()
             if name != "headgroup"

@@ -9,13 +9,7 @@ from fractions import Fraction
 from typing import TypeVar, cast
 
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, request_of_template
-from muster.controller.gangs.objects import (
-    NODE,
-    PLACEHOLDER,
-    POD_TEMPLATE,
-    PROVISIONING_REQUEST,
-    Belonging,
-)
+from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging
 from muster.controller.gangs.placeholder_sets import asked_of, held_for, is_asked_by_pods, sets_of
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Decision

@@ -1,7 +1,4 @@
-"""A KAI cluster on paper whose KAI makes room: it evicts whole gangs, as its actions preempt and reclaim do.
-
-Pool l4 gets nodes by placeholders, pool h100 by ProvisioningRequests. Heads are on the CPU pool.
-"""
+"""A KAI cluster on paper whose KAI makes room: whole gangs are evicted, as by its preempt and reclaim."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping

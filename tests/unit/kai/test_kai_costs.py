@@ -1,7 +1,5 @@
 """What KAI gangs that wait cost, and what one of them may hold up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

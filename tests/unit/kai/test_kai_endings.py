@@ -1,7 +1,5 @@
 """Pods that take a while to end: those of an evicted gang, and those that a queue still holds."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace as changed
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Heads on nodes that stand already, of KAI gangs whose workers get nodes of their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 from datetime import timedelta
 

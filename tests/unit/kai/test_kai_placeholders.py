@@ -1,7 +1,5 @@
 """KAI gangs of a pool whose nodes come for pods that wait, on paper."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace as changed
 from datetime import timedelta

@@ -26,9 +26,7 @@ GANGS = st.fixed_dictionaries(
 FAULTS = st.lists(
     st.tuples(
         st.integers(0, 30),
-        st.sampled_from(
-            ["fail", "expire", "revoke", "crash", "kill-node", "lag", "evict", "rival"],
-        ),
+        st.sampled_from(["fail", "expire", "revoke", "crash", "kill-node", "lag", "evict", "rival"]),
     ),
     max_size=6,
 )

@@ -1,7 +1,5 @@
 """Exit codes and messages of the command line, without a local cluster."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The ports that a bare control plane takes."""
 
-from __future__ import annotations
-
 import random
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Names, addresses and records of local clusters."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which packets are judged, and what a machine does whose kernel cannot queue them."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

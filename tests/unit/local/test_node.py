@@ -1,7 +1,5 @@
 """A node claims what it says, and shares nothing with its neighbours that must be its own."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each thing that stops a local cluster is one line with its fix, before any work is done."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Which locks of Pulumi's file backend are left over, and what `make up` does about them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -25,12 +23,7 @@ def lock(backend: Path, *, pid: int, host: str | None = None, since: datetime = 
     path = folder / f"{pid}.json"
     # Go prints nanoseconds and `Z`.
     stamp = f"{since:%Y-%m-%dT%H:%M:%S.%f}000Z"
-    content = {
-        "pid": pid,
-        "username": "ada",
-        "hostname": host or socket.gethostname(),
-        "timestamp": stamp,
-    }
+    content = {"pid": pid, "username": "ada", "hostname": host or socket.gethostname(), "timestamp": stamp}
     path.write_text(json.dumps(content))
     return path
 

@@ -1,7 +1,5 @@
 """What `up` writes is what the supervisor reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from muster.local.cluster.local_cluster import LocalCluster

@@ -1,7 +1,5 @@
 """The supervisor restarts its processes, and answers every request."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Which programs of the machine are taken instead of being built."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """artifacts.json: what the Pulumi program is told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A bundle arrives whole or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

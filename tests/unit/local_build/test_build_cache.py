@@ -1,7 +1,5 @@
 """The cache: an entry is whole or absent, and what is damaged is noticed."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

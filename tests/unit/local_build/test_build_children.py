@@ -1,7 +1,5 @@
 """Children end when the build ends, and their failures read as one line."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Where a missing program comes from: its publisher or its pinned module."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast

@@ -1,7 +1,5 @@
 """Go programs: what is cached, what is tried again, what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

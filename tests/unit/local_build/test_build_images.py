@@ -1,7 +1,5 @@
 """Images: the right wheels, the right scripts, and a reference that follows the content."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

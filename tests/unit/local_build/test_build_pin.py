@@ -1,7 +1,5 @@
 """Recording digests changes the table of the release and nothing else."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

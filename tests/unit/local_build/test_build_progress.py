@@ -1,7 +1,5 @@
 """The progress display: the time left is honest."""
 
-from __future__ import annotations
-
 import io
 
 from hypothesis import given

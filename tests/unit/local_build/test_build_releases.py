@@ -1,7 +1,5 @@
 """A released program is used only when it is what its publisher published."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import socket

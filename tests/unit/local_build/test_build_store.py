@@ -1,7 +1,5 @@
 """A seeded node shares what never changes and owns what does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """versions.toml agrees with what the builds really use."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -89,7 +89,7 @@ def test_every_object_of_karpenter_fits_its_definition() -> None:
     for name in ("nodepools", "ec2nodeclasses"):
         definition = yaml.safe_load(catalogue().files[name].read_text())["spec"]
         (version,) = definition["versions"]
-        # Auto Mode has the same NodePools. For its class: tests/integration/auto_mode.
+        # Auto Mode has the same NodePools. For its class: tests/integration/node_kinds.
         auto = karpenter.objects((CPU, replace(H100, efa=False)), AUTO, FOUND)
         for item in [*karpenter.objects(POOLS, KARPENTER, FOUND), *auto]:
             if item["kind"] == definition["names"]["kind"]:

@@ -1,7 +1,5 @@
 """A stack that has the queues of a cluster as they are: exact groups, namespaces of others, own checks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

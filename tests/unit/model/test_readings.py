@@ -66,10 +66,7 @@ def test_production_requires_a_version_that_was_run(name: str, require: str | No
     ("path", "said"),
     [
         ("muster:priorities.default", {"muster:priorities": {"default": 10}}),
-        (
-            "muster:kueue.admissionFairSharing",
-            {"muster:kueue": {"admissionFairSharing": {"halfLife": "1h"}}},
-        ),
+        ("muster:kueue.admissionFairSharing", {"muster:kueue": {"admissionFairSharing": {"halfLife": "1h"}}}),
         ("muster:tenancy.mode", {"muster:tenancy": "off"}),
     ],
 )

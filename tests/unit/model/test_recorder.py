@@ -1,7 +1,5 @@
 """A stack's word for a recorder becomes objects that read, keep what they read, and do nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

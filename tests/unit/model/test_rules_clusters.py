@@ -58,10 +58,7 @@ def found(cluster: Cluster, *pools: Pool, gangs: GangAdmission | None = None) ->
     """path -> level."""
     cpu = EC2 if cluster.provider == "eks" else CPU
     stack = Stack(
-        cluster=cluster,
-        pools=(cpu, *pools),
-        departments=(),
-        gang_admission=gangs or GangAdmission(),
+        cluster=cluster, pools=(cpu, *pools), departments=(), gang_admission=gangs or GangAdmission()
     )
     return {each.path: each.level for each in check(stack, adjacent={})}
 
@@ -87,10 +84,7 @@ def test_sound_clusters_and_pools_break_no_rule() -> None:
         ({"network": GkeNetwork(pods="ten")}, "network.pods"),
         ({"system_pool": SystemPool(machine=MACHINES["g2-standard-4"])}, "systemPool.machine"),
         ({"system_pool": SystemPool(machine=MACHINES["c4a-standard-4"])}, "systemPool.machine"),
-        (
-            {"system_pool": SystemPool(machine=MACHINES["e2-standard-4"], min_nodes=9)},
-            "systemPool.minNodes",
-        ),
+        ({"system_pool": SystemPool(machine=MACHINES["e2-standard-4"], min_nodes=9)}, "systemPool.minNodes"),
     ],
 )
 def test_a_gke_cluster_that_google_would_refuse_is_refused_here(change: Mapping[str, Any], path: str) -> None:
@@ -143,10 +137,7 @@ def test_a_cluster_without_a_channel_is_told_the_day_on_which_google_moves_it() 
         ({"log_days": 100}, "logDays"),
         ({"access": {"a": Access(principal="role/a", groups=("g",))}}, "access.a"),
         ({"access": {"a": Access(principal=ROLE)}}, "access.a"),
-        (
-            {"access": {"a": Access(principal=ROLE, groups=("system:masters",))}},
-            "access.a.groups",
-        ),
+        ({"access": {"a": Access(principal=ROLE, groups=("system:masters",))}}, "access.a.groups"),
     ],
 )
 def test_an_eks_cluster_that_amazon_would_refuse_is_refused_here(
@@ -268,11 +259,7 @@ def test_karpenter_promises_a_gang_by_placeholders_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "stack"),
-    [
-        ({"capacity": Capacity.QUEUED}, {}),
-        ({}, {"gang_admission": OFF}),
-    ],
+    ("changes", "stack"), [({"capacity": Capacity.QUEUED}, {}), ({}, {"gang_admission": OFF})]
 )
 def test_placeholders_are_refused_where_nobody_makes_them(
     changes: dict[str, Any], stack: dict[str, Any]

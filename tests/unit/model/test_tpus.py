@@ -1,7 +1,5 @@
 """TPUs are pools like GPUs: quotas in chips, flavors that GKE's labels choose, slices that are one pool."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What else a job could ask for before it is submitted, and what of it starts sooner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""The banner: for each realistic change, the sentence that a reviewer reads first.
-
-Each file in banners/ is one change of banners/base.yaml, with the banner that was approved by reading.
-"""
+"""The banner: for each realistic change, the sentence that a reviewer reads first."""
 
 import re
 

@@ -163,10 +163,7 @@ def test_all_three_outputs_are_written_at_once(changed: Path, capsys: pytest.Cap
         (["--base", "no-such-branch", str(LOCAL)], "--base no-such-branch: is no file and no commit"),
         (["--base", str(LOCAL), str(LOCAL), str(LOCAL)], "names stack 'local' twice"),
         (["--base", str(LOCAL), str(LOCAL), "--head-plan", str(LOCAL)], "not JSON in line 1"),
-        (
-            ["--base", str(LOCAL), str(LOCAL), "--markdown", "-", "--json"],
-            "standard output takes one",
-        ),
+        (["--base", str(LOCAL), str(LOCAL), "--markdown", "-", "--json"], "standard output takes one"),
         (["--base", str(LOCAL), str(LOCAL), "--html", "/dev/null/x"], "/dev/null/x: "),
     ],
 )

@@ -1,7 +1,5 @@
 """What runs when a forecast begins holds quota in the flavors that it was given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from muster.live.fields import items, texts

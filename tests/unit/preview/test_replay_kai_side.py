@@ -1,7 +1,5 @@
 """A recording in a stack that KAI schedules: which queue a job gets, and what KAI is told about it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which recorded jobs a stack can play, and how many GPUs its queues have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The input and the report of a what-if. The decisions are tested with the real Kueue."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -2,8 +2,6 @@
 with KAI's own code (tests/integration/real_kai).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -120,9 +118,7 @@ def test_only_the_gate_of_muster_counts_as_removed(base: Stack) -> None:
 
 def test_with_over_quota_denied_the_quota_of_gpus_is_the_limit(base: Stack, tmp_path: Path) -> None:
     allowed = _changed(
-        tmp_path,
-        "  muster:artifacts: upstream",
-        "  muster:gangAdmission: {kai: {overQuota: allow}}",
+        tmp_path, "  muster:artifacts: upstream", "  muster:gangAdmission: {kai: {overQuota: allow}}"
     )
     limits = {
         word: {

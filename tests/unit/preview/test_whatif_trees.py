@@ -1,7 +1,5 @@
 """What head does not rerun is equal in base, whatever else was changed."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

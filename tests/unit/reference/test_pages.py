@@ -1,7 +1,5 @@
 """The generated pages are current, and no row of them is without its meaning."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

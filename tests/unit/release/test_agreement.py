@@ -1,7 +1,5 @@
 """A release is made only where version, changelog, tag and checkout say the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The statement names every file of a release by its digest, and the commit that they were made from."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

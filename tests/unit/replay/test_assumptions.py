@@ -1,7 +1,5 @@
 """How a replay varies durations and provisioning times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

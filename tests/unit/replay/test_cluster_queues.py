@@ -1,7 +1,5 @@
 """What a forecaster in the cluster reads from its queues is what the stack says of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recorder without the command line, as it runs in a pod: `python -m muster.replay`."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How long jobs run, where some still do."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

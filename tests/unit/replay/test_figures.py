@@ -1,7 +1,5 @@
 """Figures of a playback that is worked out by hand, and the sentence that compares two."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The job that a forecast is asked for is found among those that wait, or the answer names them."""
 
-from __future__ import annotations
-
 import pytest
 
 from muster.live.errors import PreviewError

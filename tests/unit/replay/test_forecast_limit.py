@@ -1,7 +1,5 @@
 """Futures that take too long: fewer and shorter ones, and what is still said of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from muster.live.snapshot.workloads import Amounts

@@ -1,7 +1,5 @@
 """The annotation on a waiting Workload: its words, and when they are written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

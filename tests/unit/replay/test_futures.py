@@ -1,7 +1,5 @@
 """What may happen after a moment of a recording."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Lists of jobs from elsewhere become recordings, or are refused with the line and a fix."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -180,11 +178,7 @@ def test_any_line_is_read_or_refused(rows: list[tuple[str, ...]]) -> None:
     ("name", "raw", "named"),
     [
         ("empty.csv", b" \n", "the file is empty."),
-        (
-            "torn.csv.gz",
-            gzip.compress(b"submitted,team\n1,a\n", mtime=0)[:-9],
-            "its gzip data ends early.",
-        ),
+        ("torn.csv.gz", gzip.compress(b"submitted,team\n1,a\n", mtime=0)[:-9], "its gzip data ends early."),
         ("broken.csv.gz", b"\x1f\x8b\x07 of no known method", "neither text in UTF-8 nor gzip of it."),
         ("month.jsonl", b'{"header":{"version":1}}\n', "is a recording already."),
     ],

@@ -1,7 +1,5 @@
 """A program that may not use all of the memory."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Intervals by order."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

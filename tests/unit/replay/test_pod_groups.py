@@ -1,7 +1,5 @@
 """What PodGroups of KAI, their pods and the Events of evictions say about jobs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How long nodes of a pool take, from what was recorded until a moment."""
 
-from __future__ import annotations
-
 from muster.model import names
 from muster.replay.provisioning import has_waits, provisioning
 from muster.replay.recording import Job, PodSet, Run

@@ -1,7 +1,5 @@
 """A recording is read as it was written, from whatever a kill left of its file."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The order of jobs that were created in the same second."""
 
-from __future__ import annotations
-
 from muster.replay.recording import Job, Run
 from muster.replay.ties import by_treatment
 

@@ -1,7 +1,5 @@
 """What a Workload says about its job, whichever of its states were observed."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

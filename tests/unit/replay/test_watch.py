@@ -1,7 +1,5 @@
 """What the recorder writes when everything is listed again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from muster.controller.kube.connection import Connection

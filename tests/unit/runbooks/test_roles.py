@@ -15,12 +15,7 @@ ROOT = Path(__file__).parents[3]
 ROLES = ROOT / "docs" / "runbooks" / "roles"
 _MADE = re.compile(r"\b(?P<cloud>gcp|aws)\.(?P<kind>[a-z0-9]+\.[A-Z]\w+)\b")
 # Actions that are no call of an API: rights to hand something on, or named otherwise than the call.
-_NO_CALL = {
-    "iam:PassRole",
-    "s3:PutBucketPublicAccessBlock",
-    "s3:PutEncryptionConfiguration",
-    "s3:ListBucket",
-}
+_NO_CALL = {"iam:PassRole", "s3:PutBucketPublicAccessBlock", "s3:PutEncryptionConfiguration", "s3:ListBucket"}
 # A function of a provider, by its token.
 _ASKED = re.compile(r"(?:aws|gcp):[a-z]\w*/get\w+:get\w+")
 _MODELS = {"servicequotas": "service-quotas"}

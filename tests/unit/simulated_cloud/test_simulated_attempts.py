@@ -1,7 +1,5 @@
 """The classes of cluster-autoscaler: Provisioned before nodes exist, capacity that is only looked at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -161,9 +159,7 @@ def test_what_pods_already_use_is_not_booked_twice() -> None:
 
 def test_check_capacity_without_retry_fails_at_once() -> None:
     world = World(offering())
-    world.add(
-        request("gang", provisioning_class=names.CHECK_CAPACITY, parameters={names.NO_RETRY: "true"}),
-    )
+    world.add(request("gang", provisioning_class=names.CHECK_CAPACITY, parameters={names.NO_RETRY: "true"}))
     world.settle()
     assert world.state("gang", "Failed") == ("True", "CapacityIsNotFound")
 

@@ -1,7 +1,5 @@
 """The script of faults: each kind breaks what it says, for whom it says, and nothing else."""
 
-from __future__ import annotations
-
 import json
 
 from muster.local.quantities import rfc3339

@@ -1,7 +1,5 @@
 """Behind Karpenter the simulated cloud has the stock and the machines, and buys and releases nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final

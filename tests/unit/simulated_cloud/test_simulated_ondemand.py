@@ -1,7 +1,5 @@
 """Ordinary unschedulable pods buy nodes, and only where a pool says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two watches keep no order: a request may be seen before its template, and is not refused for that."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -66,16 +64,13 @@ class Late(Api):
 
 
 @pytest.mark.parametrize(
-    ("templates", "reasons"),
-    [([_TEMPLATE], ["NotAccepted"]), ([], ["NotAccepted", "FailedToCreatePods"])],
+    ("templates", "reasons"), [([_TEMPLATE], ["NotAccepted"]), ([], ["NotAccepted", "FailedToCreatePods"])]
 )
 async def test_a_template_that_no_watch_has_told_of_is_asked_for(
     templates: list[Raw], reasons: list[str], tmp_path: Path
 ) -> None:
     api = Late(templates)
-    running = asyncio.create_task(
-        SimulatedCloud(api, Machines(tmp_path / "no.sock"), scale=1).run(),
-    )
+    running = asyncio.create_task(SimulatedCloud(api, Machines(tmp_path / "no.sock"), scale=1).run())
     try:
         assert await asyncio.wait_for(api.said, 30) == reasons
     finally:

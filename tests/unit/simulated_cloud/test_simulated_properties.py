@@ -1,7 +1,5 @@
 """What holds in every history of requests, deletions, pods, faults, crashes and changes of stock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """queued-provisioning.gke.io: what a client of GKE sees, step by step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from muster.local.simulated_cloud import names

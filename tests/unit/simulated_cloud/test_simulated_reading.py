@@ -1,7 +1,5 @@
 """Quantities, shapes, offerings and hostile objects: read right, or refused with a reason."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A world in which actions come true at once, for tests of the pure core."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ pool and its cluster, a node group and its launch template) see what stands and 
 made. tests/clouds/test_rules.py breaks every one of them.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What EC2 says of networks beyond its service model."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterator
 from typing import Any

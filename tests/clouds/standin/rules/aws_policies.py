@@ -1,7 +1,5 @@
 """What IAM says of policy documents, and whether the actions in them exist."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 from collections.abc import Iterator

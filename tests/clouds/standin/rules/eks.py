@@ -1,7 +1,5 @@
 """What EKS says of clusters and access beyond its service model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What SQS and EventBridge say beyond their service models."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What GKE says of clusters beyond container.v1."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime

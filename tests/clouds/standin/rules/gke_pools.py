@@ -5,8 +5,6 @@ preconditions of GoogleCloudPlatform/cluster-toolkit modules/compute/gke-node-po
 were found by being refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What Google says of networks and accounts beyond its definitions."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

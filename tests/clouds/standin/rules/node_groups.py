@@ -4,8 +4,6 @@ Capacity blocks: https://docs.aws.amazon.com/eks/latest/userguide/capacity-block
 https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

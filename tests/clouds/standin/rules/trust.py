@@ -1,7 +1,5 @@
 """Who a role trusts, read off its policy document."""
 
-from __future__ import annotations
-
 import json
 
 from tests.clouds.standin.values import Inputs

@@ -4,8 +4,6 @@ Which changes replace a resource is read off the providers' own schemas (ForceNe
 hashicorp/terraform-provider-google google/services and hashicorp/terraform-provider-aws internal/service.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Table

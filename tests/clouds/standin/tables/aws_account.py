@@ -6,8 +6,6 @@ iam/role_policy_attachment.go at 04c79849, kms/key.go at 00a35305, ecr/repositor
 logs/group.go at 0073593e, autoscaling/group_tag.go at 050ac111.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Table
@@ -164,11 +162,7 @@ SCALING_TAG: Final = Table(
     sdk="pulumi_aws.autoscaling:TagArgs",
     api="autoscaling:CreateOrUpdateTags",
     id="{autoscalingGroupName},{hex}",
-    replaces={
-        "autoscalingGroupName": "Tags.ResourceId",
-        "tag.key": "Tags.Key",
-        "region": REGION,
-    },
+    replaces={"autoscalingGroupName": "Tags.ResourceId", "tag.key": "Tags.Key", "region": REGION},
     updates={"tag.value": "Tags.Value", "tag.propagateAtLaunch": "Tags.PropagateAtLaunch"},
 )
 

@@ -5,8 +5,6 @@ github.com/GoogleCloudPlatform/magic-modules, mmv1/products/compute: Network.yam
 Subnetwork.yaml, Router.yaml at 057ced2e, RouterNat.yaml at 0611c0f8 (`immutable`, `default_from_api`).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same
@@ -27,14 +25,7 @@ NETWORK: Final = Table(
     autonamed="name",
     seconds=20,
     timeout=1200,
-    replaces={
-        "name": "name",
-        "project": _PROJECT,
-        **same(
-            "description",
-            "autoCreateSubnetworks",
-        ),
-    },
+    replaces={"name": "name", "project": _PROJECT, **same("description autoCreateSubnetworks")},
     updates={
         "mtu": "mtu",
         "routingMode": "routingConfig.routingMode",
@@ -55,27 +46,13 @@ SUBNETWORK: Final = Table(
     autonamed="name",
     seconds=15,
     timeout=1200,
-    replaces={
-        "name": "name",
-        "project": _PROJECT,
-        **same(
-            "region",
-            "network",
-            "description",
-            "purpose",
-        ),
-    },
+    replaces={"name": "name", "project": _PROJECT, **same("region network description purpose")},
     updates={
         **same(
-            "ipCidrRange",
-            "privateIpGoogleAccess",
-            "stackType",
-            "secondaryIpRanges.rangeName",
-            "secondaryIpRanges.ipCidrRange",
-            "logConfig.aggregationInterval",
-            "logConfig.flowSampling",
+            "ipCidrRange privateIpGoogleAccess stackType secondaryIpRanges.rangeName",
+            "secondaryIpRanges.ipCidrRange logConfig.aggregationInterval logConfig.flowSampling",
             "logConfig.metadata",
-        ),
+        )
     },
     # customdiff.ForceNewIfChange("ip_cidr_range", isShrinkageIpCidr) in the provider.
     grows=frozenset({"ipCidrRange"}),
@@ -114,16 +91,9 @@ NAT: Final = Table(
     },
     updates={
         **same(
-            "natIpAllocateOption",
-            "sourceSubnetworkIpRangesToNat",
-            "natIps",
-            "minPortsPerVm",
-            "maxPortsPerVm",
-            "enableDynamicPortAllocation",
-            "enableEndpointIndependentMapping",
-            "logConfig.enable",
-            "logConfig.filter",
-            "subnetworks.name",
+            "natIpAllocateOption sourceSubnetworkIpRangesToNat natIps minPortsPerVm maxPortsPerVm",
+            "enableDynamicPortAllocation enableEndpointIndependentMapping logConfig.enable",
+            "logConfig.filter subnetworks.name",
         ),
         "subnetworks.sourceIpRangesToNats": "subnetworks.sourceIpRangesToNat",
         "subnetworks.secondaryIpRangeNames": "subnetworks.secondaryIpRangeNames",
@@ -143,13 +113,7 @@ FIREWALL: Final = Table(
     replaces={"name": "name", "project": _PROJECT, "network": "network"},
     updates={
         **same(
-            "description",
-            "direction",
-            "priority",
-            "sourceRanges",
-            "destinationRanges",
-            "sourceTags",
-            "targetTags",
+            "description direction priority sourceRanges destinationRanges sourceTags targetTags",
             "targetServiceAccounts",
         ),
         "allows.protocol": "allowed.IPProtocol",
@@ -173,12 +137,8 @@ PLACEMENT: Final = Table(
         "name": "name",
         "project": _PROJECT,
         **same(
-            "region",
-            "description",
-            "groupPlacementPolicy.collocation",
-            "groupPlacementPolicy.vmCount",
-            "groupPlacementPolicy.availabilityDomainCount",
-            "workloadPolicy.type",
+            "region description groupPlacementPolicy.collocation groupPlacementPolicy.vmCount",
+            "groupPlacementPolicy.availabilityDomainCount workloadPolicy.type",
             "workloadPolicy.acceleratorTopology",
         ),
     },

@@ -7,8 +7,6 @@ vpc_route_table_association.go at 0be71beb, vpc_endpoint.go at 008db85a, vpc_sec
 at 00a32209 (its source may change in value, not in kind), ec2_placement_group.go at 05e34de7.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Place, Table
@@ -124,11 +122,7 @@ ROUTE: Final = Table(
         "region": REGION,
     },
     updates={"gatewayId": "GatewayId", "natGatewayId": "NatGatewayId"},
-    refers={
-        "routeTableId": (ROUTES_TYPE,),
-        "gatewayId": (GATEWAY_TYPE,),
-        "natGatewayId": (NAT_TYPE,),
-    },
+    refers={"routeTableId": (ROUTES_TYPE,), "gatewayId": (GATEWAY_TYPE,), "natGatewayId": (NAT_TYPE,)},
 )
 
 ROUTE_ASSOCIATION: Final = Table(

@@ -6,8 +6,6 @@ github.com/hashicorp/terraform-provider-aws, internal/service/eks: cluster.go at
 pod_identity_association.go at 00a35305.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same
@@ -36,18 +34,12 @@ CLUSTER: Final = Table(
         "name": "name",
         "region": REGION,
         **same(
-            "roleArn",
-            "bootstrapSelfManagedAddons",
-            "accessConfig.bootstrapClusterCreatorAdminPermissions",
-            "kubernetesNetworkConfig.ipFamily",
-            "kubernetesNetworkConfig.serviceIpv4Cidr",
+            "roleArn bootstrapSelfManagedAddons accessConfig.bootstrapClusterCreatorAdminPermissions",
+            "kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr",
         ),
     },
     updates={
-        **same(
-            "version",
-            "accessConfig.authenticationMode",
-        ),
+        **same("version accessConfig.authenticationMode"),
         "vpcConfig.subnetIds": "resourcesVpcConfig.subnetIds",
         "vpcConfig.securityGroupIds": "resourcesVpcConfig.securityGroupIds",
         "vpcConfig.endpointPrivateAccess": "resourcesVpcConfig.endpointPrivateAccess",
@@ -110,31 +102,14 @@ NODE_GROUP: Final = Table(
         "region": REGION,
         "nodeRoleArn": "nodeRole",
         "subnetIds": "subnets",
-        **same(
-            "amiType",
-            "capacityType",
-            "instanceTypes",
-            "diskSize",
-            "launchTemplate.id",
-            "launchTemplate.name",
-        ),
+        **same("amiType capacityType instanceTypes diskSize launchTemplate.id launchTemplate.name"),
     },
     updates={
         **same(
-            "scalingConfig.minSize",
-            "scalingConfig.maxSize",
-            "scalingConfig.desiredSize",
-            "launchTemplate.version",
-            "labels",
-            "taints.key",
-            "taints.value",
-            "taints.effect",
-            "updateConfig.maxUnavailable",
-            "updateConfig.maxUnavailablePercentage",
-            "updateConfig.updateStrategy",
-            "nodeRepairConfig.enabled",
-            "version",
-            "releaseVersion",
+            "scalingConfig.minSize scalingConfig.maxSize scalingConfig.desiredSize",
+            "launchTemplate.version labels taints.key taints.value taints.effect",
+            "updateConfig.maxUnavailable updateConfig.maxUnavailablePercentage",
+            "updateConfig.updateStrategy nodeRepairConfig.enabled version releaseVersion",
         ),
         "forceUpdateVersion": "eks:UpdateNodegroupVersion/force",
         "tags": "tags",
@@ -181,13 +156,7 @@ ACCESS_POLICY: Final = Table(
     id="{clusterName}#{principalArn}#{policyArn}",
     unique=("clusterName", "principalArn", "policyArn"),
     replaces={
-        **same(
-            "clusterName",
-            "principalArn",
-            "policyArn",
-            "accessScope.type",
-            "accessScope.namespaces",
-        ),
+        **same("clusterName principalArn policyArn accessScope.type accessScope.namespaces"),
         "region": REGION,
     },
     refers={"clusterName": (CLUSTER_TYPE,)},
@@ -203,19 +172,12 @@ ADDON: Final = Table(
     timeout=1200,
     replaces={"clusterName": "clusterName", "addonName": "addonName", "region": REGION},
     updates={
-        **same(
-            "addonVersion",
-            "configurationValues",
-        ),
+        **same("addonVersion configurationValues"),
         "resolveConflictsOnCreate": "resolveConflicts",
         "resolveConflictsOnUpdate": "eks:UpdateAddon/resolveConflicts",
         "serviceAccountRoleArn": "serviceAccountRoleArn",
         "preserve": "eks:DeleteAddon/preserve",
-        **same(
-            "podIdentityAssociations.roleArn",
-            "podIdentityAssociations.serviceAccount",
-            "tags",
-        ),
+        **same("podIdentityAssociations.roleArn podIdentityAssociations.serviceAccount tags"),
     },
     keeps=frozenset({"addonVersion", "configurationValues"}),
     refers={
@@ -232,14 +194,7 @@ POD_IDENTITY: Final = Table(
     api="eks:CreatePodIdentityAssociation",
     id="a-{hex}",
     unique=("clusterName", "namespace", "serviceAccount"),
-    replaces={
-        **same(
-            "clusterName",
-            "namespace",
-            "serviceAccount",
-        ),
-        "region": REGION,
-    },
+    replaces={**same("clusterName namespace serviceAccount"), "region": REGION},
     updates={"roleArn": "roleArn", "disableSessionTags": "disableSessionTags", "tags": "tags"},
     refers={"clusterName": (CLUSTER_TYPE,), "roleArn": (ROLE_TYPE,)},
     outputs={"associationId": "{id}"},

@@ -5,8 +5,6 @@ github.com/hashicorp/terraform-provider-aws, internal/service: sqs/queue.go and 
 events/rule.go and events/target.go, written from general knowledge of them.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Table

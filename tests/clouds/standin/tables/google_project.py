@@ -6,8 +6,6 @@ mmv1/third_party/terraform/services/resourcemanager/resource_google_service_acco
 is its three inputs: every change is another grant.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Table, same
@@ -60,11 +58,7 @@ BUCKET_GRANT: Final = Table(
     sdk="pulumi_gcp.storage:BucketIAMMemberArgs",
     api="storage.v1:Policy",
     id="b/{bucket}/{role}/{member}",
-    replaces={
-        "bucket": Own("the path's bucket"),
-        "role": "bindings.role",
-        "member": "bindings.members",
-    },
+    replaces={"bucket": Own("the path's bucket"), "role": "bindings.role", "member": "bindings.members"},
     outputs={"etag": "CAE="},
 )
 
@@ -92,19 +86,10 @@ REPOSITORY: Final = Table(
         "repositoryId": Own("the path's repository"),
         "project": _PROJECT,
         "location": Own("the path's location"),
-        **same(
-            "format",
-            "kmsKeyName",
-            "mode",
-        ),
+        **same("format kmsKeyName mode"),
     },
     updates={
-        **same(
-            "description",
-            "labels",
-            "cleanupPolicyDryRun",
-            "dockerConfig.immutableTags",
-        ),
+        **same("description labels cleanupPolicyDryRun dockerConfig.immutableTags"),
         "cleanupPolicies.id": Own("the key of cleanupPolicies"),
         "cleanupPolicies.action": "artifactregistry.v1:CleanupPolicy/action",
         "cleanupPolicies.condition.tagState": "artifactregistry.v1:CleanupPolicy/condition.tagState",
@@ -112,10 +97,7 @@ REPOSITORY: Final = Table(
         "cleanupPolicies.mostRecentVersions.keepCount": f"{_CLEANUP}/mostRecentVersions.keepCount",
         "vulnerabilityScanningConfig.enablementConfig": "vulnerabilityScanningConfig.enablementConfig",
     },
-    outputs={
-        "name": "{repositoryId}",
-        "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}",
-    },
+    outputs={"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
 )
 
 REPOSITORY_GRANT: Final = Table(
@@ -152,10 +134,7 @@ KEY: Final = Table(
     replaces={
         "name": Own("cryptoKeyId"),
         "keyRing": Own("the path's key ring"),
-        **same(
-            "purpose",
-            "destroyScheduledDuration",
-        ),
+        **same("purpose destroyScheduledDuration"),
     },
     updates={"rotationPeriod": "rotationPeriod", "labels": "labels"},
     refers={"keyRing": ("gcp:kms/keyRing:KeyRing",)},

@@ -4,8 +4,6 @@ Every change but one of the name is a new version of the same template: resource
 github.com/hashicorp/terraform-provider-aws, internal/service/ec2/ec2_launch_template.go at 025e4f81.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.clouds.standin.table import Own, Pairs, Place, Table

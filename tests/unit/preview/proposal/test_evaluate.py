@@ -1,7 +1,5 @@
 """The budget of replays: a stand-in for the player answers the first time, and plays for ever after that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The grammar of goals, and how far a replay is from one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which amounts of a stack file may change, and where they stand."""
 
-from __future__ import annotations
-
 import pytest
 
 from muster.config.edit import StackText

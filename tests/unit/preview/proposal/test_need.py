@@ -1,7 +1,5 @@
 """What late jobs lacked, which moves follow from it, and what is said where none is enough."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

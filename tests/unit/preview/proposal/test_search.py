@@ -1,7 +1,5 @@
 """The search over a stand-in for the replay, of which every answer is known."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -28,12 +26,7 @@ VALUES: Values = {VISION: 8, SPEECH: 8, DEV: 8, BORROW: 0, SPEECH_BORROWS: 8}
 
 def space(values: Values = VALUES, *, step: int = 1) -> Space:
     return Space(
-        values=values,
-        sizes={"h100": SIZE},
-        steps={"h100": step},
-        fixed={},
-        paths={},
-        departments={},
+        values=values, sizes={"h100": SIZE}, steps={"h100": step}, fixed={}, paths={}, departments={}
     )
 
 
