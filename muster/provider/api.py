@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import aiohttp
 
-from muster.provider.credentials import Credentials
+from muster.kubernetes.credentials import Credentials
+from muster.kubernetes.kubeconfig import Access
 from muster.provider.deadline import Deadline, DeadlineError
-from muster.provider.kubeconfig import Access
 from muster.provider.manifests import Ref
 
 # What the API server gets at once from one Bundle provider: enough to keep it busy, little enough for its
@@ -330,7 +330,7 @@ class Cluster:
         headers: Mapping[str, str],
     ) -> dict[str, Any]:
         sent = {"Accept": _JSON, **({} if body is None else {"Content-Type": _JSON}), **headers}
-        sent |= await self._credentials.headers()
+        sent |= await asyncio.to_thread(self._credentials.headers)
         session = await self._open()
         async with session.request(
             method,
@@ -351,7 +351,9 @@ class Cluster:
         async with self._opening:
             if self._session is None or self._session.closed:
                 self._session = aiohttp.ClientSession(
-                    connector=aiohttp.TCPConnector(limit=_CONCURRENCY, ssl=self._credentials.tls()),
+                    connector=aiohttp.TCPConnector(
+                        limit=_CONCURRENCY, ssl=self._credentials.tls(sends_name=True) or True
+                    ),
                     trust_env=True,
                     headers={"User-Agent": "muster-bundle"},
                 )

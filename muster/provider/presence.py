@@ -8,9 +8,9 @@ that is there is `drift.py`'s business, at `pulumi refresh`.
 import asyncio
 from collections.abc import Iterable
 
+from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.provider.api import ApiError, Cluster, UnknownKindError, UnreachableError
 from muster.provider.deadline import Deadline, DeadlineError
-from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Ref
 
 _UNANSWERED = (ApiError, DeadlineError, KubeconfigError, UnreachableError)
