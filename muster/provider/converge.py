@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model.names import KUEUE_API_VERSION
-from muster.provider.api import ApiError, Cluster, Conflict, UnknownKindError, UnreachableError
+from muster.provider.api import Cluster, UnknownKindError
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.fields import holds, value_at
 from muster.provider.manifests import Item, Ref

@@ -14,9 +14,10 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
+from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.provider import VERSION
-from muster.provider.api import ApiError, Cluster, UnreachableError
+from muster.provider.api import Cluster
 from muster.provider.changes import changes, path
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.engine import Engine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lightkube import ApiError
 
+from muster.kubernetes.errors import ApiError
 from muster.local.demo.events import holds
 from tests.e2e import gangs, light
 from tests.e2e.local_cluster import Muster

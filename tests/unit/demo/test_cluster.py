@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lightkube import ApiError
 
+from muster.kubernetes.errors import ApiError
 from muster.local.demo import cluster
 from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
