@@ -45,7 +45,10 @@ class ControlPlane:
     token: str
     server: Process
     store: Process
-    _client: Client | None = field(default=None, init=False, repr=False, compare=False)
+    _client: Client | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._client = None
 
     @property
     def certificate(self) -> Path:
