@@ -22,9 +22,9 @@ def run() -> None:
     # Imported once Ctrl-C is handled: it takes seconds.
     from muster import config
     from muster.artifacts import resolved, upstream
-    from muster.components.clusters.existing import MissingContextError
     from muster.components.image_repository import is_step
     from muster.components.program import make
+    from muster.kubernetes.kubeconfig import KubeconfigError
 
     name = pulumi.get_stack()
     source = Path("stacks") / f"Pulumi.{name}.yaml"
@@ -34,7 +34,7 @@ def run() -> None:
         found = None if is_step() else upstream.resolve_artifacts(stack, name=name)
         for output, value in make(stack, artifacts=found, source=source).items():
             pulumi.export(output, value)
-    except (config.ConfigError, resolved.ArtifactError, MissingContextError) as error:
+    except (config.ConfigError, resolved.ArtifactError, KubeconfigError) as error:
         # One message, no traceback: the description is wrong, not the program.
         pulumi.log.error(str(error))
         sys.exit(1)

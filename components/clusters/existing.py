@@ -6,7 +6,6 @@ nothing of the cluster.
 
 import base64
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,13 @@ from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud, Provisioning
 from muster.components.component import Component
 from muster.errors import MusterError
-
-_FILES = ("certificate-authority", "client-certificate", "client-key")
-
-
-class MissingContextError(Exception):
-    """The kubeconfig does not have the context that is named; the message lists those that it has."""
+from muster.kubernetes.kubeconfig import (
+    CERTIFICATES,
+    KubeconfigError,
+    kubectl_files,
+    read_merged,
+    read_named,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,66 +108,55 @@ def _current_context(kubeconfig: str) -> str:
 
 def kubeconfig_of(context: str | None, *, file: str | None = None, stack_path: str) -> tuple[str, str]:
     """A kubeconfig with this one context and nothing beside it, so that another context's change is no change
-    here; and the context's name. Without a name it is the current one of `file`.
+    here; and the context's name. Without a name it is the current one of `file`. KubeconfigError where the
+    context does not exist.
     """
-    files = _files(file)
-    found: dict[str, dict[str, Any]] = {"contexts": {}, "clusters": {}, "users": {}}
-    folders: dict[int, Path] = {}
-    for path in files:
-        config = yaml.safe_load(path.read_text()) or {}
-        context = context or (config.get("current-context") if file else None)
-        for section, known in found.items():
-            for entry in config.get(section) or ():
-                # As kubectl merges: the first file to name a thing wins.
-                folders.setdefault(id(known.setdefault(entry["name"], entry)), path.parent)
+    files = kubectl_files() if file is None else [p for p in [Path(file).expanduser()] if p.is_file()]
+    merged = read_merged(files)
+    context = context or (merged.get("current-context") if file else None)
+    found = {
+        section: {each["name"]: each for each in merged.get(section) or ()}
+        for section in ("contexts", "clusters", "users")
+    }
     if context is None or context not in found["contexts"]:
-        raise MissingContextError(_missing(context or "", found["contexts"], files, stack_path))
+        raise _missing(context or "", found["contexts"], files, stack_path)
     chosen = found["contexts"][context]
     parts = {
         "contexts": chosen,
         "clusters": found["clusters"].get(chosen["context"].get("cluster")),
         "users": found["users"].get(chosen["context"].get("user")),
     }
-    entries = {
-        section: [_inlined(entry, folders[id(entry)])]
-        for section, entry in parts.items()
-        if entry is not None
-    }
+    entries = {section: [_inlined(entry)] for section, entry in parts.items() if entry is not None}
     config = {"apiVersion": "v1", "kind": "Config", "current-context": context, **entries}
     return json.dumps(config), context
 
 
-def _files(file: str | None) -> list[Path]:
-    if file is not None:
-        return [path for path in [Path(file).expanduser()] if path.is_file()]
-    named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    return [path for path in named or [Path("~/.kube/config").expanduser()] if path.is_file()]
-
-
-def _missing(context: str, contexts: Mapping[str, Any], files: list[Path], stack_path: str) -> str:
+def _missing(
+    context: str, contexts: Mapping[str, Any], files: list[Path], stack_path: str
+) -> KubeconfigError:
+    fix = "set KUBECONFIG to the file of the cluster."
     if not files:
-        return (
+        return KubeconfigError(
             f"{stack_path}: no kubeconfig was found: $KUBECONFIG names no file, and ~/.kube/config does not "
-            "exist. Fix: set KUBECONFIG to the file of the cluster."
+            "exist.",
+            fix=fix,
         )
     what = f"there is no context {context!r}" if context else "no context is given"
-    where = ", ".join(map(str, files))
-    if not contexts:
-        return f"{stack_path}: {what}; {where} has none. Fix: set KUBECONFIG to the file of the cluster."
-    return (
-        f"{stack_path}: {what}; {where} has {', '.join(sorted(contexts))}. Fix: write one of them, or set "
-        "KUBECONFIG to the file of the cluster."
+    names = ", ".join(sorted(contexts))
+    return KubeconfigError(
+        f"{stack_path}: {what}; {', '.join(map(str, files))} has {names or 'none'}.",
+        fix=f"write one of them, or {fix}" if names else fix,
     )
 
 
-def _inlined(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _inlined(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Certificates by content instead of by path: the providers run elsewhere, and paths differ between
     machines.
     """
     kind = next(key for key in entry if key != "name")
     body = dict(entry[kind])
-    for field in _FILES:
+    for field in CERTIFICATES:
         if body.get(field):
-            data = (folder / body.pop(field)).read_bytes()
+            data = read_named(Path(body.pop(field)))
             body[f"{field}-data"] = base64.b64encode(data).decode()
     return {"name": entry["name"], kind: body}

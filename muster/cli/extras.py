@@ -25,8 +25,6 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "httplib2": "gke",
     "aiohttp": "local",
     "cryptography": "local",
-    "httpx2": "local",
-    "lightkube": "local",
     "packaging": "program",
     "rich": "local",
     "structlog": "controller",

@@ -13,9 +13,11 @@ from typing import Any, Self
 
 import aiohttp
 
-from muster.provider.credentials import Credentials
-from muster.provider.deadline import Deadline, DeadlineError
-from muster.provider.kubeconfig import Access
+from muster.kubernetes.client import APPLY, MERGE
+from muster.kubernetes.credentials import Credentials
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.kubernetes.kubeconfig import Access
+from muster.provider.deadline import Deadline
 from muster.provider.manifests import Ref
 
 # What the API server gets at once from one Bundle provider: enough to keep it busy, little enough for its
@@ -30,80 +32,13 @@ _KIND_PATIENCE = 20.0
 _WEBHOOK_PATIENCE = 180.0
 _UNREACHABLE_PATIENCE = 60.0
 _JSON = "application/json"
-_APPLY = {"Content-Type": "application/apply-patch+yaml"}
-_MERGE = {"Content-Type": "application/merge-patch+json"}
+_APPLY = {"Content-Type": APPLY}
+_MERGE = {"Content-Type": MERGE}
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """A field that another manager holds."""
-
-    manager: str
-    path: str
-
-
-class ApiError(Exception):
-    """The API server's refusal; `text` is its own message."""
-
-    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
-        self.status = status
-        self.reason = str(body.get("reason") or "")
-        self.text = str(body.get("message") or f"HTTP {status}")
-        self.causes = [dict(each) for each in (body.get("details") or {}).get("causes") or ()]
-        super().__init__(self.text)
-
-    @property
-    def conflicts(self) -> list[Conflict]:
-        """Whose fields stood in the way of a server-side apply."""
-        return [
-            Conflict(_manager(str(each.get("message", ""))), str(each.get("field", "")))
-            for each in self.causes
-            if each.get("reason") == "FieldManagerConflict"
-        ]
-
-    @property
-    def webhook_down(self) -> bool:
-        """A webhook that cannot be reached, as opposed to one that denies."""
-        return (
-            self.status == 500
-            and "failed calling webhook" in self.text
-            and "denied the request" not in self.text
-        )
-
-    @property
-    def terminating(self) -> bool:
-        return any(each.get("reason") == "NamespaceTerminating" for each in self.causes)
-
-    @property
-    def already_exists(self) -> bool:
-        return self.status == 409 and self.reason == "AlreadyExists"
-
-    @property
-    def quota_unknown(self) -> bool:
-        """A ResourceQuota whose status does not cover the object's kind yet."""
-        return self.status == 403 and "status unknown for quota" in self.text
-
-    @property
-    def quota_exceeded(self) -> bool:
-        return self.status == 403 and "exceeded quota" in self.text
-
-    @property
-    def passing(self) -> bool:
-        return self.status in (429, 502, 503, 504) or "etcdserver: request timed out" in self.text
 
 
 class UnknownKindError(Exception):
     """The cluster serves no such kind."""
-
-
-class UnreachableError(Exception):
-    """No server answers at the cluster's address."""
-
-
-def _manager(message: str) -> str:
-    """`conflict with "kubectl-edit" using v1` -> kubectl-edit."""
-    return message.split('"')[1] if message.count('"') >= 2 else message
 
 
 @dataclass(slots=True)
@@ -330,7 +265,7 @@ class Cluster:
         headers: Mapping[str, str],
     ) -> dict[str, Any]:
         sent = {"Accept": _JSON, **({} if body is None else {"Content-Type": _JSON}), **headers}
-        sent |= await self._credentials.headers()
+        sent |= await asyncio.to_thread(self._credentials.headers)
         session = await self._open()
         async with session.request(
             method,
@@ -345,25 +280,16 @@ class Cluster:
             raw = await response.read()
             if response.status < 300:
                 return dict(json.loads(raw))
-            raise ApiError(response.status, _status_body(raw))
+            raise ApiError(response.status, raw)
 
     async def _open(self) -> aiohttp.ClientSession:
         async with self._opening:
             if self._session is None or self._session.closed:
                 self._session = aiohttp.ClientSession(
-                    connector=aiohttp.TCPConnector(limit=_CONCURRENCY, ssl=self._credentials.tls()),
+                    connector=aiohttp.TCPConnector(
+                        limit=_CONCURRENCY, ssl=self._credentials.tls(sends_name=True) or True
+                    ),
                     trust_env=True,
                     headers={"User-Agent": "muster-bundle"},
                 )
         return self._session
-
-
-def _status_body(raw: bytes) -> Mapping[str, Any]:
-    try:
-        body = json.loads(raw)
-    except ValueError:
-        return {"message": raw[:200].decode(errors="replace").strip()}
-    return body if isinstance(body, dict) else {}
-
-
-__all__ = ["ApiError", "Cluster", "Conflict", "DeadlineError", "UnknownKindError", "UnreachableError"]

@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
+from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model.names import KUEUE_API_VERSION
-from muster.provider.api import ApiError, Cluster, Conflict, UnknownKindError, UnreachableError
+from muster.provider.api import Cluster, UnknownKindError
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.fields import holds, value_at
-from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Item, Ref
 from muster.provider.meaning import is_verbatim, same_meaning
 from muster.provider.order import IN_USE, SHARED, apply_waves, delete_waves

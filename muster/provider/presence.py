@@ -8,9 +8,10 @@ that is there is `drift.py`'s business, at `pulumi refresh`.
 import asyncio
 from collections.abc import Iterable
 
-from muster.provider.api import ApiError, Cluster, UnknownKindError, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.kubernetes.kubeconfig import KubeconfigError
+from muster.provider.api import Cluster, UnknownKindError
 from muster.provider.deadline import Deadline, DeadlineError
-from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import Ref
 
 _UNANSWERED = (ApiError, DeadlineError, KubeconfigError, UnreachableError)

@@ -14,12 +14,13 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from muster.provider import VERSION, kubeconfig
-from muster.provider.api import ApiError, Cluster, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.kubernetes.kubeconfig import KubeconfigError, load_access
+from muster.provider import VERSION
+from muster.provider.api import Cluster
 from muster.provider.changes import changes, path
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.engine import Engine
-from muster.provider.kubeconfig import KubeconfigError
 from muster.provider.manifests import ManifestError, Ref, read
 from muster.provider.presence import Presence, describe
 from muster.provider.resource import Written, delete, inventory, read_live, write
@@ -124,7 +125,7 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             self._why_not = "the kubeconfig is not known before the cluster exists"
         else:
             try:
-                self._cluster = Cluster(kubeconfig.load(source, name))
+                self._cluster = Cluster(load_access(source, name))
             except KubeconfigError as error:
                 # A preview has to work without a cluster; calls that need one raise this.
                 self._why_not = str(error)

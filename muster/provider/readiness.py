@@ -7,7 +7,8 @@ Which objects are applied, and in which order, is `converge.py`'s business.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from muster.provider.api import ApiError, Cluster
+from muster.kubernetes.errors import ApiError
+from muster.provider.api import Cluster
 from muster.provider.deadline import Deadline, DeadlineError
 from muster.provider.manifests import Item, Ref
 

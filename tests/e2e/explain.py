@@ -7,9 +7,8 @@ import json
 import subprocess
 from collections.abc import Iterator
 
-import httpx2
-
-from muster.local.demo.cluster import Object, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.local.demo.cluster import Object
 from muster.local.demo.events import name_of
 from tests.e2e.local_cluster import TEAMS, Muster
 
@@ -25,7 +24,7 @@ def explain(muster: Muster, failure: str) -> str:
     for section in (_objects, _events, _logs):
         try:
             parts += section(muster)
-        except (httpx2.HTTPError, UnreachableError, subprocess.TimeoutExpired) as error:
+        except (ApiError, UnreachableError, subprocess.TimeoutExpired) as error:
             parts.append(f"{section.__name__}: {error}")
     parts.append(failure)
     return "\n".join(parts)

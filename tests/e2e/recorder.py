@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-import httpx2
-
-from muster.local.demo.cluster import Cluster, Object, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.local.demo.cluster import Cluster, Object
 from muster.local.demo.events import Snapshot
 
 KINDS: Final = (
@@ -158,7 +157,7 @@ class Recorder:
                     if change == "ERROR":
                         break
                     self.note(kind, change, found)
-            except (httpx2.HTTPError, UnreachableError, ValueError, KeyError):
+            except (ApiError, UnreachableError, ValueError, KeyError):
                 pass  # the API server is away, or the version is too old: list again
             time.sleep(_PAUSE)
 

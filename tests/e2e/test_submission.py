@@ -1,8 +1,8 @@
 """How jobs may be submitted."""
 
 import pytest
-from lightkube import ApiError
 
+from muster.kubernetes.errors import ApiError
 from muster.local.demo.events import holds
 from tests.e2e import gangs, light
 from tests.e2e.local_cluster import Muster

@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from muster.artifacts.resolved import Artifacts
-from muster.components.clusters.existing import MissingContextError, kubeconfig_of
+from muster.components.clusters.existing import kubeconfig_of
 from muster.components.existing_programs import IncompatibleProgramError
 from muster.components.platform import Platform, PlatformArgs
 from muster.components.sizing import sizing_of
 from muster.config import load
+from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model import kuberay
 from muster.model.charts import Chart
 from muster.model.priorities import HIGHEST
@@ -360,7 +361,7 @@ def test_a_team_is_ready_when_a_dry_run_of_its_ray_job_is_accepted(
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(
-        MissingContextError,
+        KubeconfigError,
         match=r"muster:cluster.context: there is no context 'prod'; .* has muster, other[.] Fix",
     ):
         kubeconfig_of("prod", stack_path="muster:cluster.context")
@@ -371,9 +372,7 @@ def test_a_machine_without_a_kubeconfig_reads_where_it_was_looked_for(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    with pytest.raises(
-        MissingContextError, match=r"no kubeconfig was found: .*[$]KUBECONFIG.*~/.kube/config"
-    ):
+    with pytest.raises(KubeconfigError, match=r"no kubeconfig was found: .*[$]KUBECONFIG.*~/.kube/config"):
         kubeconfig_of("prod", stack_path="muster:cluster.context")
 
 

@@ -21,7 +21,7 @@ EXTRAS: Final[dict[str, dict[str, list[str]]]] = PYPROJECT["tool"]["setuptools"]
     "optional-dependencies"
 ]
 CLOUD: Final = ("boto3", "botocore", "google", "googleapiclient", "httplib2", "pulumi_aws", "pulumi_gcp")
-LOCAL: Final = ("lightkube", "httpx2", "rich", "cryptography", "msgspec", "structlog")
+LOCAL: Final = ("rich", "cryptography", "msgspec", "structlog")
 CHECK: Final = ("cel_expr_python", "msgspec")
 HEAVY: Final = (
     *CLOUD,
@@ -164,8 +164,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
 def test_the_named_extras_have_all_that_the_command_imports(modules: str, extras: list[str]) -> None:
     files = {file for extra in extras for file in EXTRAS[extra]["file"]}
     brought = {each.name.replace("-", "_") for file in files for each in lines(ROOT / file)}
-    # lightkube brings msgspec, and structlog's console renderer takes rich only where it is there.
-    brought |= {"msgspec"} if "lightkube" in brought else set()
+    # structlog's console renderer takes rich only where it is there.
     done = without(tuple(set(HEAVY) - brought), f"import {modules}")
     assert done.returncode == 0, done.stderr
 

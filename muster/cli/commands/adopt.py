@@ -14,8 +14,9 @@ from muster.cli.command import command
 from muster.cli.options import FILE, context_option, json_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.errors import ExitCode, MusterError
+from muster.kubernetes.kubeconfig import current_context
 from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect, current_context
+from muster.live.cluster.kubeconfig import connect
 
 _EXAMPLES = """
 muster adopt --context prod > stacks/Pulumi.prod.yaml

@@ -24,8 +24,8 @@ from muster.cloud.doctor import (
 from muster.cloud.doctor.findings import Check, Finding, State, run_checks
 from muster.cloud.google import Google
 from muster.config.today import today
+from muster.errors import MusterError
 from muster.live.cluster.api import Api
-from muster.live.errors import PreviewError
 from muster.live.web import WebError
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.stack import Stack
@@ -74,7 +74,7 @@ def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Fi
         wanted.append((network_policies.CHECK, partial(network_policies.check_network_policies, stack)))
     try:
         api = _reached(cluster)
-    except PreviewError as error:
+    except MusterError as error:
         skipped = ", ".join(name for name, _ in wanted)
         yield Finding("cluster", State.UNKNOWN, f"{error.message} Skipped: {skipped}.", error.fix or _REACH)
         return

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import httpx2
 import yaml
 
 from muster.errors import ExitCode, MusterError
-from muster.local.demo.cluster import Cluster, Object, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.local.demo.cluster import Cluster, Object
 from muster.local.demo.events import (
     JOB_KINDS,
     POOL,
@@ -236,11 +236,11 @@ class Follower:
             try:
                 self._show_log(who, pod)
                 is_read = True
-            except httpx2.HTTPError:
+            except (ApiError, UnreachableError):
                 is_read = False
             try:
                 phase = self._phase(pod)
-            except (httpx2.HTTPError, UnreachableError):
+            except (ApiError, UnreachableError):
                 phase = "Running"  # it was the last time
             if not phase or (is_read and phase != "Running"):
                 return
@@ -255,7 +255,7 @@ class Follower:
 
     def _show_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
-        lines = self.cluster.log(name_of(pod), namespace=self.namespace, follow=True)
+        lines = self.cluster.log(name_of(pod), namespace=self.namespace)
         for number, line in enumerate(lines):
             if line.startswith("[train] "):
                 self._show(Event(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))

@@ -6,14 +6,13 @@ that needs ServiceAccount tokens requests them, and one that needs garbage colle
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
-import ssl
 import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -23,9 +22,10 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from muster.kubernetes.client import APPLY, JSON, Client
+from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import Programs
-from muster.local.envtest.reading import Reader
 from muster.whole_file import write_whole
 
 _BOOT_SECONDS: Final = 90.0
@@ -33,7 +33,6 @@ _BOOT_SECONDS: Final = 90.0
 _CALL_SECONDS: Final = 60.0
 # It lives for minutes: memory is cheaper than collecting it.
 _ENVIRONMENT: Final = {**os.environ, "GOGC": "400"}
-_APPLY: Final = "application/apply-patch+yaml"
 
 
 @dataclass(slots=True)
@@ -46,10 +45,10 @@ class ControlPlane:
     token: str
     server: Process
     store: Process
-    _reader: Reader = field(init=False, repr=False, compare=False)
+    _client: Client | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._reader = Reader(self.url, authority=self.certificate, seconds=_CALL_SECONDS)
+        self._client = None
 
     @property
     def certificate(self) -> Path:
@@ -78,25 +77,27 @@ class ControlPlane:
         path.chmod(0o600)
         return path
 
-    def call(
-        self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
-    ) -> Any:
+    def call(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Any:
         """One call as the administrator; HTTPError for what is refused."""
-        headers = {**self._authorization, "Content-Type": content_type}
-        if method == "GET":
-            return json.loads(self._reader.get(path, headers) or b"null")
-        request = urllib.request.Request(  # noqa: S310 - the address is our own server's
-            self.url + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers=headers,
-        )
-        with self._opener().open(request, timeout=_CALL_SECONDS) as answer:
-            return json.loads(answer.read() or b"null")
+        return json.loads(self._answer(method, path, body, content_type=content_type) or b"null")
+
+    def _answer(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> bytes:
+        client = self._client
+        if client is None:
+            access = Access(server=self.url, ca=self.certificate.read_bytes(), token=self.token)
+            client = Client(access, seconds=_CALL_SECONDS)
+        answer = client.exchange(method, path, body, content_type=content_type)
+        # Kept after the first answer: until then the certificate may be half written.
+        self._client = client
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise urllib.error.HTTPError(
+                self.url + path, answer.status, answer.reason, answer.headers, io.BytesIO(answer.body)
+            )
+        return answer.body
 
     def apply(self, manifest: dict[str, Any], path: str) -> Any:
         """Server-side apply to the object's own path."""
-        return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=_APPLY)
+        return self.call("PATCH", f"{path}?fieldManager=bare&force=true", manifest, content_type=APPLY)
 
     def define(self, kinds: Sequence[dict[str, Any]]) -> None:
         """Apply CustomResourceDefinitions and wait until they are served, and the server is healthy."""
@@ -120,21 +121,17 @@ class ControlPlane:
         its own roles, priority classes and addresses for Services are not there before, and Kubernetes' own
         controllers wait ten seconds for it and then end.
         """
-        self.server.await_(
-            lambda: bool(self._reader.get("/healthz", self._authorization)), seconds=_BOOT_SECONDS
-        )
+        self.server.await_(lambda: bool(self._answer("GET", "/healthz")), seconds=_BOOT_SECONDS)
 
     def kill(self) -> None:
         """A power cut of the API server; etcd goes on."""
         self.server.kill()
 
-    @property
-    def _authorization(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"}
-
     def _is_ready(self) -> bool:
         # /readyz answers in words; a namespace tells as well that the first hooks have run.
-        return bool(self.call("GET", "/api/v1/namespaces/default"))
+        with suppress(KubeconfigError):  # its certificate is half written
+            return bool(self.call("GET", "/api/v1/namespaces/default"))
+        return False
 
     def _is_established(self, path: str) -> bool:
         conditions = (self.call("GET", path).get("status") or {}).get("conditions") or []
@@ -155,11 +152,6 @@ class ControlPlane:
         except urllib.error.HTTPError as refusal:
             return refusal.code != HTTPStatus.NOT_FOUND
         return True
-
-    def _opener(self) -> urllib.request.OpenerDirector:
-        context = ssl.create_default_context(cafile=str(self.certificate))
-        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
-        return urllib.request.build_opener(*handlers)
 
 
 @contextmanager

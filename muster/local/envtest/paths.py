@@ -1,4 +1,4 @@
-"""API paths of objects, for the kinds that are written to a bare control plane."""
+"""API paths of objects, for the kinds that are written without asking a server how it spells the plural."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ _PLURALS: Final = {
 
 
 def path_of(item: Mapping[str, Any]) -> str:
-    """The path of the object itself; no server is asked how it spells the plural."""
-    api, kind, meta = item["apiVersion"], item["kind"], item["metadata"]
+    """The path of the object itself."""
+    meta = item["metadata"]
+    return f"{collection(item['apiVersion'], item['kind'], meta.get('namespace'))}/{meta['name']}"
+
+
+def collection(api: str, kind: str, namespace: str | None = None) -> str:
+    """The path of the objects of a kind, in a namespace or everywhere."""
     root = f"/apis/{api}" if "/" in api else f"/api/{api}"
-    space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
-    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}/{meta['name']}"
+    space = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}"

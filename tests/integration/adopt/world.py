@@ -12,13 +12,13 @@ import yaml
 
 from muster.adopt.cluster import LiveCluster, fetch_cluster
 from muster.components.bundle import text
+from muster.kubernetes.kubeconfig import load_access
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.local.envtest import ControlPlane, path_of
 from muster.model.stack import Stack
 from muster.provider.api import Cluster as ProviderCluster
 from muster.provider.deadline import Deadline
-from muster.provider.kubeconfig import load
 from muster.provider.resource import Written, write
 from muster.render import queues
 from tests.clouds.engine import ROOT
@@ -136,7 +136,7 @@ def apply(plane: ControlPlane, objects: list[Object]) -> Written:
     """The objects, applied by the provider as the first `pulumi up` does."""
 
     async def applied() -> Written:
-        access = load(plane.kubeconfig().read_text(), "bare")
+        access = load_access(plane.kubeconfig().read_text(), "bare")
         async with ProviderCluster(access) as cluster:
             return await write(
                 cluster,

@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from muster.cli import main
+from muster.kubernetes.kubeconfig import load_access
 from muster.model import names
 from muster.provider.api import Cluster
 from muster.provider.deadline import Deadline
-from muster.provider.kubeconfig import load as access_of
 from muster.provider.resource import Written, write
 from muster.render.kueue.checks import admission_check
 from tests.integration.kueue_api.world import KUEUE, TEAM, Object, World, condition, is_outside
@@ -57,7 +57,7 @@ def test_a_deleted_check_gives_its_quota_back_and_is_made_anew(
 
 async def _applied(world: World, manifests: dict[str, str], state: dict[str, object]) -> Written:
     """What `pulumi up` does for a Bundle."""
-    async with Cluster(access_of(str(world.plane.kubeconfig()), None)) as cluster:
+    async with Cluster(load_access(str(world.plane.kubeconfig()), None)) as cluster:
         before = manifests if state else {}
         deadline = Deadline(60)
         return await write(

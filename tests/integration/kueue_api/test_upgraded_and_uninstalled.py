@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from muster.config import load
+from muster.kubernetes.kubeconfig import load_access
 from muster.local import envtest
 from muster.local.envtest.kueue import define
 from muster.model import gangpolicy, names, queuetree
 from muster.provider.api import Cluster
 from muster.provider.converge import remove
 from muster.provider.deadline import Deadline
-from muster.provider.kubeconfig import load as access_of
 from muster.provider.manifests import Ref, ref_of
 from muster.render import gang, kueue
 from muster.render.queuetree import tree
@@ -149,6 +149,6 @@ _ALL: Final = (
 
 async def _remove(world: World, refs: list[Ref]) -> list[str]:
     """As the provider of Bundles does it, in as much time."""
-    async with Cluster(access_of(str(world.plane.kubeconfig()), None)) as cluster:
+    async with Cluster(load_access(str(world.plane.kubeconfig()), None)) as cluster:
         outcome = await remove(cluster, refs, deadline=Deadline(300), log_status=lambda _: None)
         return outcome.failures

@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
+from muster.kubernetes.kubeconfig import load_access
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.local.envtest.process import Process
 from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
 from muster.model.stack import Stack
-from muster.provider import kubeconfig
 from muster.provider.api import Cluster
 from muster.provider.deadline import Deadline
 from muster.provider.resource import Written, write
@@ -48,7 +48,7 @@ class _World:
 
     async def _write(self, manifests: dict[str, list[dict[str, Any]]], status: Any) -> Written:
         job = submission.dry_runs(self.stack)[_TEAM]
-        access = kubeconfig.load(str(self.plane.kubeconfig()), None)
+        access = load_access(str(self.plane.kubeconfig()), None)
         async with Cluster(access) as cluster:
             return await write(
                 cluster,

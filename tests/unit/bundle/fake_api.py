@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from muster.provider.kubeconfig import Access
+from muster.kubernetes.kubeconfig import Access
 
 KINDS = {
     "v1": [

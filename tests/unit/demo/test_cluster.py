@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from lightkube import ApiError
 
+from muster.kubernetes.errors import ApiError
 from muster.local.demo import cluster
 from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving

@@ -22,8 +22,9 @@ from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.cloud.google import GoogleError
 from muster.config.scaffold import template
+from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import KubeconfigError, connect
+from muster.live.cluster.kubeconfig import connect
 from muster.live.web import Web as ClusterWeb
 from muster.model import names
 from muster.model.capacity import Capacity

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.live.cluster.kubeconfig import KubeconfigError, connect
+from muster.kubernetes.kubeconfig import KubeconfigError
+from muster.live.cluster.kubeconfig import connect
 
 
 def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
@@ -50,7 +51,7 @@ def test_a_program_prints_the_credential(tmp_path: Path) -> None:
     ("script", "message"),
     [
         ("import sys; sys.exit('please log in')", "please log in"),
-        ("print('no json')", "printed no credential"),
+        ("print('no json')", "did not print an ExecCredential"),
     ],
 )
 def test_a_program_that_fails_is_named(tmp_path: Path, script: str, message: str) -> None:

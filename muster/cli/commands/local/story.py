@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 
 import click
-import httpx2
 from click.core import ParameterSource
 
 from muster.cli.command import command
 from muster.cli.commands.local.living import living
 from muster.cli.options import json_option, kubeconfig_option, name_option
 from muster.errors import ExitCode, MusterError
-from muster.local.demo.cluster import Cluster, UnreachableError
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.local.demo.cluster import Cluster
 from muster.local.demo.follower import Follower, StoryError
 from muster.local.demo.scenarios import STORIES, VICTIMS, Images
 from muster.local.demo.screen import Screen
@@ -86,7 +86,7 @@ def cli(
         _clean_up(follower, screen)
         screen.end(reason="interrupted")
         raise
-    except (StoryError, UnreachableError, httpx2.HTTPError) as error:
+    except (StoryError, UnreachableError, ApiError) as error:
         if not keep:
             _clean_up(follower, screen)
         screen.end(reason=str(error))
@@ -106,7 +106,7 @@ def _clean_up(follower: Follower, screen: Screen) -> None:
     screen.say("deleting what this example made")
     try:
         follower.clean_up()
-    except (UnreachableError, httpx2.HTTPError) as error:
+    except (UnreachableError, ApiError) as error:
         screen.say(f"left behind in namespace {follower.namespace}: {error}")
 
 

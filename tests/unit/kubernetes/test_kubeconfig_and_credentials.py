@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.provider.credentials import Credentials
-from muster.provider.kubeconfig import KubeconfigError, load
+from muster.kubernetes.credentials import Credentials
+from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 
 
 def config(user: dict[str, Any], **cluster: Any) -> str:
@@ -31,22 +31,22 @@ def plugin(folder: Path, script: str) -> dict[str, Any]:
 
 
 def test_a_missing_context_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(KubeconfigError, match="no context 'prod'; it has c"):
-        load(config({}), "prod")
+    with pytest.raises(KubeconfigError, match=r"no context 'prod'\. Fix: use one of its contexts: c"):
+        load_access(config({}), "prod")
 
 
 def test_no_credential_is_in_a_repr_or_an_error() -> None:
-    access = load(config({"token": "s3cret"}), None)
+    access = load_access(config({"token": "s3cret"}), None)
     assert "s3cret" not in repr(access)
     with pytest.raises(KubeconfigError) as caught:
-        load("users: [{token: s3cret\n: :", None)
+        load_access("users: [{token: s3cret\n: :", None)
     assert "s3cret" not in str(caught.value)
 
 
 def test_paths_in_a_kubeconfig_are_beside_it(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(b"PEM")
     (tmp_path / "config").write_text(config({}, **{"certificate-authority": "ca.pem"}))
-    assert load(str(tmp_path / "config"), None).ca == b"PEM"
+    assert load_access(str(tmp_path / "config"), None).ca == b"PEM"
 
 
 def test_the_first_of_several_files_to_name_a_thing_wins(
@@ -55,33 +55,43 @@ def test_the_first_of_several_files_to_name_a_thing_wins(
     for name, server in (("one", "http://one"), ("two", "http://two")):
         (tmp_path / name).write_text(config({}, server=server))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{tmp_path / 'two'}")
-    assert load(None, None).server == "http://one"
+    assert load_access(None, None).server == "http://one"
+
+
+def test_paths_are_beside_the_file_that_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "one").write_text("current-context: c")
+    (other / "ca.pem").write_bytes(b"PEM")
+    (other / "two").write_text(config({}, **{"certificate-authority": "ca.pem"}))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{other / 'two'}")
+    assert load_access(None).ca == b"PEM"
 
 
 def test_data_that_is_not_base64_is_refused_by_name() -> None:
     with pytest.raises(KubeconfigError, match="certificate-authority-data is not base64"):
-        load(config({}, **{"certificate-authority-data": "%%%"}), None)
+        load_access(config({}, **{"certificate-authority-data": "%%%"}), None)
 
 
-async def test_a_plugin_is_asked_once_until_its_token_is_refused(tmp_path: Path) -> None:
+def test_a_plugin_is_asked_once_until_its_token_is_refused(tmp_path: Path) -> None:
     script = f"""echo asked >> {tmp_path}/log
 test -n "$KUBERNETES_EXEC_INFO" || exit 3
 echo '{{"kind": "ExecCredential", "status": {{"token": "from-plugin"}}}}'"""
-    credentials = Credentials(load(config(plugin(tmp_path, script)), None))
+    credentials = Credentials(load_access(config(plugin(tmp_path, script)), None))
     for _ in range(3):
-        assert await credentials.headers() == {"Authorization": "Bearer from-plugin"}
+        assert credentials.headers() == {"Authorization": "Bearer from-plugin"}
     assert (tmp_path / "log").read_text().count("asked") == 1
     credentials.forget()
-    await credentials.headers()
+    credentials.headers()
     assert (tmp_path / "log").read_text().count("asked") == 2
 
 
-async def test_an_expired_token_is_asked_for_again(tmp_path: Path) -> None:
+def test_an_expired_token_is_asked_for_again(tmp_path: Path) -> None:
     script = f"""echo asked >> {tmp_path}/log
 echo '{{"status": {{"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"}}}}'"""
-    credentials = Credentials(load(config(plugin(tmp_path, script)), None))
-    await credentials.headers()
-    await credentials.headers()
+    credentials = Credentials(load_access(config(plugin(tmp_path, script)), None))
+    credentials.headers()
+    credentials.headers()
     assert (tmp_path / "log").read_text().count("asked") == 2
 
 
@@ -93,21 +103,21 @@ echo '{{"status": {{"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"}
         ("""echo '{"status": {}}'""", "neither a token nor a client certificate"),
     ],
 )
-async def test_a_plugin_that_fails_says_so_and_its_output_stays_private(
+def test_a_plugin_that_fails_says_so_and_its_output_stays_private(
     tmp_path: Path, script: str, told: str
 ) -> None:
     with pytest.raises(KubeconfigError, match=told) as caught:
-        await Credentials(load(config(plugin(tmp_path, script)), None)).headers()
+        Credentials(load_access(config(plugin(tmp_path, script)), None)).headers()
     assert "s3cret" not in str(caught.value)
 
 
-async def test_a_plugin_that_is_not_there_is_told_with_its_own_hint() -> None:
+def test_a_plugin_that_is_not_there_is_told_with_its_own_hint() -> None:
     user = {"exec": {"command": "/nowhere/gke-auth", "installHint": "apt install gke-auth"}}
     with pytest.raises(KubeconfigError, match="apt install gke-auth"):
-        await Credentials(load(config(user), None)).headers()
+        Credentials(load_access(config(user), None)).headers()
 
 
-async def test_basic_and_plain_tokens_become_headers() -> None:
-    assert await Credentials(load(config({"token": "t"}), None)).headers() == {"Authorization": "Bearer t"}
-    basic = await Credentials(load(config({"username": "u", "password": "p"}), None)).headers()
+def test_basic_and_plain_tokens_become_headers() -> None:
+    assert Credentials(load_access(config({"token": "t"}), None)).headers() == {"Authorization": "Bearer t"}
+    basic = Credentials(load_access(config({"username": "u", "password": "p"}), None)).headers()
     assert base64.b64decode(basic["Authorization"].split()[1]) == b"u:p"

@@ -1,0 +1,112 @@
+"""A connection is kept for reading, nothing but a read is repeated, and a stream that is cut is an error."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError, UnreachableError
+from muster.kubernetes.kubeconfig import Access
+from tests.unit.preview.http_world import Reply, serving
+
+_PATIENCE = 30.0
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@contextmanager
+def connections(handle: Callable[[int, socket.socket], None]) -> Iterator[str]:
+    """A server whose `handle` gets each connection with its number; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        for number in range(10):
+            try:
+                taken, _ = listener.accept()
+            except OSError:
+                return
+            taken.settimeout(_PATIENCE)
+            with taken:
+                handle(number, taken)
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(_PATIENCE)
+
+
+def test_reads_share_one_connection_and_outlive_its_end() -> None:
+    asked: list[int] = []
+
+    def twice(number: int, taken: socket.socket) -> None:
+        for _ in range(2):
+            if taken.recv(65536):
+                asked.append(number)
+                taken.sendall(_OK)
+
+    with connections(twice) as server:
+        client = Client(Access(server=f"http://{server}"))
+        assert [client.call("GET", "/api") for _ in range(3)] == [{}, {}, {}]
+        client._drop()
+    assert asked == [0, 0, 1]
+
+
+def test_a_write_whose_answer_is_lost_is_not_repeated() -> None:
+    asked: list[bytes] = []
+
+    def lose(number: int, taken: socket.socket) -> None:
+        asked.append(taken.recv(65536))
+        if number == 0:
+            taken.sendall(_OK)
+
+    with connections(lose) as server:
+        client = Client(Access(server=f"http://{server}"))
+        client.call("GET", "/api")
+        with pytest.raises(UnreachableError, match=f"no answer from http://{server}: "):
+            client.call("POST", "/api", {})
+    assert [each[:4] for each in asked] == [b"GET ", b"POST"]
+
+
+def test_a_refusal_has_the_status_and_the_words_of_the_server() -> None:
+    body = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "not you"}
+    with serving(lambda _: Reply(403, body)) as server, pytest.raises(ApiError, match="not you") as caught:
+        Client(Access(server=server.url, token="t")).call("GET", "/api")
+    assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
+    assert server.asked[0].headers["authorization"] == "Bearer t"
+
+
+def test_a_stream_gives_its_lines_and_is_an_error_when_it_is_cut() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    def cut(number: int, taken: socket.socket) -> None:
+        taken.recv(65536)
+        taken.sendall(head + b"6\r\none\ntw\r\n2\r\no\n\r\n" + (b"0\r\n\r\n" if number else b""))
+
+    with connections(cut) as server:
+        client = Client(Access(server=f"http://{server}"))
+        read: list[str] = []
+        with pytest.raises(UnreachableError):
+            read.extend(client.lines("/log", silent=_PATIENCE))
+        assert list(client.lines("/log", silent=_PATIENCE)) == ["one", "two"]
+
+
+def test_a_server_behind_a_proxy_is_reached_through_a_tunnel() -> None:
+    asked: list[bytes] = []
+
+    def refuse(_: int, taken: socket.socket) -> None:
+        asked.append(taken.recv(65536))
+        taken.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    with connections(refuse) as proxy:
+        client = Client(Access(server="https://k8s.example:6443", proxy=f"http://{proxy}"))
+        with pytest.raises(UnreachableError, match="403"):
+            client.call("GET", "/api")
+    assert asked[0].startswith(b"CONNECT k8s.example:6443 ")
