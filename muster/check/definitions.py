@@ -107,11 +107,10 @@ def _written(fault: Fault) -> str:
 
 def _fix(name: str, fields: tuple[str, ...]) -> str:
     nearest, _ = meant(name, fields, noun="field")
-    shown = sorted(fields)
-    known = (
-        ", ".join(shown) if len(shown) <= _MOST_LISTED else f"{', '.join(shown[:_MOST_LISTED])} and others"
-    )
-    return f"write {nearest}" if nearest else f"remove it; there are: {known}"
+    if nearest:
+        return f"write {nearest}"
+    others = " and others" if len(fields) > _MOST_LISTED else ""
+    return f"remove it; there are: {', '.join(sorted(fields)[:_MOST_LISTED])}{others}"
 
 
 def _at(path: str, name: str) -> str:

@@ -192,8 +192,10 @@ class Spec(dict[str, Any]):
         """The keys of a section that it has besides those that were read, and every mistake in them. A key
         with a value of another type is left out.
         """
-        own = section.asked
-        values = _plain(section.rest(), cls.schema())
+        own, rest = section.asked, section.rest()
+        if own and not rest:  # Of a section with keys of ours nothing else is required.
+            return cls()
+        values = _plain(rest, cls.schema())
         malformed = set()
         for fault in Walk().faults(values, cls.schema()):
             if fault.is_malformed:

@@ -234,18 +234,12 @@ class SchemaWriter(ABC):
     def by_name(self, item: Schema) -> Schema:
         """The schema of a mapping whose keys are names."""
 
-    def of_spec(self, kind: type[Spec]) -> Schema:
-        """The schema of a section in another project's words."""
-        return kind.schema()
-
     def of_type(self, kind: Any, bounds: Mapping[str, Any] = MappingProxyType({})) -> Schema:
         """The schema of a type. Bounds of numbers are those of the numbers in a list or mapping."""
         numeric = {name: bound for name, bound in bounds.items() if name in _NUMERIC}
         other = {name: bound for name, bound in bounds.items() if name not in _NUMERIC}
         if is_declared(kind):
             return self.of_class(kind)
-        if is_spec(kind):
-            return self.of_spec(kind)
         if _origin(kind) is Mapping:
             return self.by_name(self.of_type(get_args(kind)[1], numeric)) | other
         if _origin(kind) is tuple:

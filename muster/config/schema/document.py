@@ -5,7 +5,7 @@ from typing import Final
 from muster.config.document import NAMESPACE
 from muster.config.schema import clusters, departments, pools, settings
 from muster.config.schema.kinds import Schema, defined, key
-from muster.config.schema.writer import properties, spec_schema
+from muster.config.schema.writer import properties, schema
 from muster.model.kai import ShardSettings
 from muster.model.stack import Stack
 
@@ -38,7 +38,7 @@ def stack_schema() -> Schema:
             **clusters.definitions(),
             **pools.definitions(),
             **departments.definitions(),
-            "kaiShard": spec_schema(ShardSettings),
+            "kaiShard": schema(ShardSettings),
         },
     }
 

@@ -78,9 +78,9 @@ def quantity() -> Schema:
     return {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN}
 
 
-def word(*, longest: int | None = None) -> Schema:
+def word() -> Schema:
     """A text that other programs take: numbers and booleans of YAML are converted."""
-    return {"type": ["string", "number", "boolean"]} | ({} if longest is None else {"maxLength": longest})
+    return {"type": ["string", "number", "boolean"]}
 
 
 def each(item: Schema, *, least: int = 0) -> Schema:

@@ -8,7 +8,6 @@ from typing import Any, Final, get_args, get_origin
 
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
-from muster.model.definitions import Spec
 from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, is_named, is_spec, keys
 from muster.model.quantities import Bytes, Quantity, format_memory
 from muster.model.versions import Version
@@ -46,8 +45,8 @@ class _Writer(SchemaWriter):
     def by_name(self, item: Schema) -> Schema:
         return kinds.by_name(item)
 
-    def of_spec(self, kind: type[Spec]) -> Schema:
-        return kinds.of_definition(kind.schema())
+    def of_type(self, kind: Any, bounds: Mapping[str, Any] = MappingProxyType({})) -> Schema:
+        return kinds.of_definition(kind.schema()) if is_spec(kind) else super().of_type(kind, bounds)
 
     def of_item(self, kind: Any) -> Schema:
         # An empty text is one that nobody means: a rule says what is wrong with it.
@@ -63,7 +62,7 @@ class _Writer(SchemaWriter):
             above, *below = key.path
             if key.metadata["is_inline"]:
                 properties |= (
-                    self.of_spec(key.kind)["properties"]
+                    self.of_type(key.kind)["properties"]
                     if is_spec(key.kind)
                     else self.properties(key.kind, key.metadata["default_texts"])
                 )
@@ -139,12 +138,7 @@ _WRITER: Final = _Writer()
 
 def schema(kind: Any) -> Schema:
     """The section as JSON Schema, its keys in the order of the fields."""
-    return _WRITER.of_class(kind)
-
-
-def spec_schema(kind: type[Spec]) -> Schema:
-    """A section in another project's words as JSON Schema."""
-    return _WRITER.of_spec(kind)
+    return _WRITER.of_type(kind)
 
 
 def properties(kind: Any) -> dict[str, Schema]:

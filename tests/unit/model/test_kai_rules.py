@@ -282,6 +282,11 @@ def test_a_field_that_a_new_kai_has_is_passed_on_unchanged(monkeypatch: pytest.M
     assert [each["spec"]["ofTomorrow"] for each in objects] == [written] * 3
 
 
+def test_a_stack_without_kais_words_reads_no_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(definitions, "load")
+    assert _found(team="{quota: {l4: 4}, kai: {gpu: {limit: unlimited}}}") == {}
+
+
 def test_what_is_asked_beyond_kais_definitions_is_of_fields_that_exist() -> None:
     for kind in (ShardSettings, QueueSpec, TopologySpec):
         for path in kind.ADDED:
