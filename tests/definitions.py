@@ -1,7 +1,8 @@
-"""Writes `muster/check/definitions.json`: `python -m tests.definitions`, after another version is pinned.
+"""Writes `muster/model/definitions.json`: `python -m tests.definitions`, after another version is pinned.
 
 The fields of what members of a team may create, from KubeRay's definitions and Kubernetes' OpenAPI, of the
-versions that the local cluster is built from. Equal parts are written once.
+versions that the local cluster is built from; and of what a stack says in KAI's words, with our sentences and
+examples (tests/kai/crds). Equal parts are written once.
 """
 
 import json
@@ -12,8 +13,9 @@ from typing import Any, Final
 
 import yaml
 
-from muster.check.definitions import FILE
 from muster.local.build import versions
+from muster.model.definitions import FILE
+from tests.kai import definitions as kai
 from tests.unit.model.go_modules import source_of
 
 Json = dict[str, Any]
@@ -22,16 +24,22 @@ _KUBERNETES: Final = {
     "api__v1_openapi.json": {each: f"core.v1.{each}" for each in ("ConfigMap", "Secret", "Service")},
 }
 _WORDS: Final = ("type", "required", "enum", "minimum", "maximum", "pattern", "minItems", "maxItems")
+# Of a section of a stack: what a reader is told of it, and the bounds that no kind of KubeRay's has.
+_WORDS_OF_SPECS: Final = (*_WORDS, "exclusiveMinimum", "minLength", "maxLength", "description", "example")
+_KAI: Final = ("Queue", "SchedulingShard", "Topology")
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _PRESERVED: Final = "x-kubernetes-preserve-unknown-fields"
 _SHORTEST: Final = 120
 
 
 class _Parts:
-    """Schemas, of which a longer one is written once and named by its digest. `known`: those of OpenAPI."""
+    """Schemas, of which a longer one is written once and named by its digest. `known`: those of OpenAPI.
+    `words`: what is kept of each.
+    """
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self.known = known
+        self.words: tuple[str, ...] = _WORDS
         self.written: dict[str, Json] = {}
 
     def short(self, schema: Json) -> Json:
@@ -39,14 +47,15 @@ class _Parts:
             schema = {**one, **schema}
         if "$ref" in schema:
             return self.short(self.known[schema["$ref"].rpartition("/")[2]])
-        found: Json = {word: schema[word] for word in _WORDS if word in schema}
+        found: Json = {word: schema[word] for word in self.words if word in schema}
         if "required" in found:  # What has a default is never missing; OpenAPI also lists empty ones.
             fields = schema.get("properties", {})
             found["required"] = [
                 each for each in found["required"] if fields.get(each, {}).get("default", "") in ("", {})
             ]
         if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
-            found = {key: found[key] for key in ("pattern",) if key in found} | {"type": "int-or-string"}
+            kept = ("pattern", "description", "example")
+            found = {key: found[key] for key in kept if key in found} | {"type": "int-or-string"}
         elif "oneOf" in schema:
             found["type"] = "quantity"
         if schema.get(_PRESERVED):
@@ -83,7 +92,15 @@ def definitions() -> str:
         group = "batch/v1" if "batch" in file_name else "v1"
         for kind, name in listed.items():
             kinds[f"{group} {kind}"] = parts.short(_written(parts.known[f"io.k8s.api.{name}"]))
-    return f'{{"kinds": {_lines(kinds)}, "parts": {_lines(parts.written)}}}\n'
+    parts.words = _WORDS_OF_SPECS
+    specs: Json = {}
+    for definition in kai.ours().values():
+        (version,) = definition["spec"]["versions"]
+        name = f"{definition['spec']['group']}/{version['name']} {definition['spec']['names']['kind']}"
+        if definition["spec"]["names"]["kind"] in _KAI:
+            specs[name] = parts.short(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    sections = {"kinds": kinds, "specs": specs, "parts": parts.written}
+    return "{" + ", ".join(f'"{name}": {_lines(each)}' for name, each in sections.items()) + "}\n"
 
 
 def _lines(found: Json) -> str:

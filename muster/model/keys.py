@@ -34,6 +34,7 @@ from typing import (
     get_type_hints,
 )
 
+from muster.model.definitions import Spec
 from muster.model.durations import format_duration
 from muster.model.quantities import Bytes, Quantity
 from muster.model.section import Section, describe_value
@@ -42,8 +43,6 @@ Schema = dict[str, Any]
 Kind = TypeVar("Kind")
 Seconds = NewType("Seconds", int)
 """Written as a duration: 45s, 30m, 1h30m."""
-Word = NewType("Word", str)
-"""A text for another program: numbers and booleans of YAML are converted."""
 ParameterText: TypeAlias = Annotated[str, "text of a parameter"]
 """A text of at most 255 characters, which may be empty."""
 Parameter: TypeAlias = Annotated[str, "parameter"]
@@ -206,6 +205,12 @@ def is_declared(kind: object) -> TypeGuard[type[Any]]:
 
 
 @cache
+def is_spec(kind: object) -> TypeGuard[type[Spec]]:
+    """Whether a type is a section in another project's words."""
+    return isinstance(kind, type) and issubclass(kind, Spec)
+
+
+@cache
 def is_named(kind: Any) -> bool:
     """Whether the entries of a mapping become objects with the names of their keys."""
     return is_declared(kind) and any(
@@ -326,7 +331,7 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
     if key.metadata["read"] is not None:
         return key.metadata["read"](section, key.name)
     if key.metadata["is_inline"]:
-        return read_part(kind, section)
+        return kind.read_rest(section) if is_spec(kind) else read_part(kind, section)
     is_absent = section.get(key.name) is None
     if is_declared(kind):
         if key.default is None and is_absent:
@@ -398,6 +403,8 @@ def _scalar(kind: Any, section: Section, name: str, default: Any, bounds: Mappin
         least, most = (_LEAST_INTEGER if least is None else least), (_MOST_INTEGER if most is None else most)
         instead = None if default is MISSING else max(least, 0) if default is None else default
         return section.integer(name, instead, least=least, most=most)
+    if is_spec(kind):
+        return kind.read(section, name)
     if kind is Seconds:
         return section.duration(name, 0 if default in (None, MISSING) else default)
     if kind is timedelta:
@@ -405,16 +412,6 @@ def _scalar(kind: Any, section: Section, name: str, default: Any, bounds: Mappin
     if kind in _READERS:
         return _READERS[kind](section, name)
     return section.choice(name, kind, None if default is MISSING else default or next(iter(kind)))
-
-
-def _word(section: Section, name: str) -> str | None:
-    value = section.get(name)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    section.note(name, f"must be a text, is {describe_value(value)}.", "put it in quotes.")
-    return None
 
 
 def _parameter(section: Section, name: str) -> str | None:
@@ -442,5 +439,4 @@ _READERS: Final[Mapping[Any, Callable[[Section, str], Any]]] = {
     ParameterText: _parameter_text,
     Quantity: Section.quantity,
     QuantityText: _quantity_text,
-    Word: _word,
 }

@@ -55,6 +55,17 @@ class Section:
             self._asked[key] = None
             yield key, value
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The keys that a reader asked for."""
+        return tuple(self._asked)
+
+    def rest(self) -> Mapping[str, object]:
+        """The keys that no reader asked for, for one that knows them all."""
+        rest = {key: value for key, value in self._values.items() if key not in self._asked}
+        self._asked |= dict.fromkeys(rest)
+        return rest
+
     def names(self) -> tuple[str, ...]:
         """Every key, in the order of the alphabet: the engine keeps no other."""
         return tuple(sorted(name for name, _ in self.items()))

@@ -27,6 +27,10 @@ def explicit_keys(section: Any, default: Any) -> Iterator[str]:
 def _below(value: Any, default: Any) -> Iterator[str]:
     if is_dataclass(value) and type(value) is type(default):
         yield from explicit_keys(value, default)
+    elif isinstance(value, dict):  # in another project's words
+        for key, item in value.items():
+            for below in _below(item, None):
+                yield ".".join(part for part in (key, below) if part)
     elif isinstance(value, Mapping):
         yield from value
     else:

@@ -4,7 +4,6 @@ Responsible for the additional rules of a KAI stack. Not responsible for fields 
 (scheduler_support.py) nor for the figures themselves (muster/model/kai/tree.py).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -33,11 +32,6 @@ from muster.validation.identity import bad_name, is_dns_label
 from muster.validation.paths import department_path, team_path
 
 _SYSTEM_CLASS: Final = "system-"
-# The grammar of a label's key, k8s.io/apimachinery/pkg/util/validation.
-_LABEL: Final = re.compile(
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z"
-)
-_MOST_LEVELS: Final = 16
 # Work names its Queue in a label.
 _LONGEST_NAME: Final = 63
 
@@ -236,18 +230,12 @@ def _topology(topology: Topology) -> Iterator[Violation]:
     yield from bad_name(path, topology.name, "topology")
     labels = [level.node_label for level in topology.levels]
     words = [word for level in topology.levels for word in (level.node_label, level.alias) if word]
-    if len(labels) > _MOST_LEVELS:
-        message = f"has {len(labels)} levels; KAI takes {_MOST_LEVELS}."
-        yield Violation(at(path, "levels"), message, "leave out levels that no work requests.")
     for index, level in enumerate(topology.levels):
         here = at(path, "levels", index)
         if level.node_label == HOSTNAME_LABEL and index < len(labels) - 1:
             message = f"{HOSTNAME_LABEL} is a single node, the narrowest there is."
             yield Violation(here, message, "write it last.")
         for word in (level.node_label, level.alias):
-            if word is not None and (len(word) > 316 or _LABEL.match(word) is None):
-                fix = "write it like example.com/rack, or rack."
-                yield Violation(here, f"{word!r} cannot be a node label or an alias.", fix)
             if word is not None and words.count(word) > 1:
                 fix = "write each label and alias once."
                 yield Violation(here, f"{word!r} is listed twice in the topology.", fix)

@@ -9,12 +9,11 @@ from muster.model.kai import (
     UNLIMITED,
     KaiSettings,
     MilliGpus,
-    Placement,
     QueueSettings,
+    QueueSpec,
     ShardSettings,
     Share,
     Shares,
-    Strategy,
 )
 from muster.model.quantities import Bytes, Millicores
 from muster.model.queues import Department
@@ -36,24 +35,33 @@ def _shares(most: int, kind: Any) -> st.SearchStrategy[Share[Any]]:
 _THREE = st.builds(
     Shares, gpu=_shares(64_000, MilliGpus), cpu=_shares(10**6, Millicores), memory=_shares(10**15, Bytes)
 )
-_SECONDS = st.none() | st.integers(0, 10**6)
+_DURATIONS = st.integers(0, 10**6).map("{}s".format)
+
+
+def _specs(kind: Any, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({}, optional=fields).map(kind)
+
+
+_RUNTIMES = {"preemptMinRuntime": _DURATIONS, "reclaimMinRuntime": _DURATIONS}
 _QUEUES = st.builds(
     QueueSettings,
-    display_name=st.none() | st.sampled_from(["A", "Team Ä"]),
-    priority=st.none() | st.integers(0, 2**31 - 1),
-    preempt_min_runtime=_SECONDS,
-    reclaim_min_runtime=_SECONDS,
+    spec=_specs(
+        QueueSpec,
+        displayName=st.sampled_from(["A", "Team Ä"]),
+        priority=st.integers(0, 2**31 - 1),
+        **_RUNTIMES,
+    ),
     shares=_THREE,
     pools=st.dictionaries(st.sampled_from(_POOLS), _THREE, max_size=2),
 )
-_SHARDS = st.builds(
+_STRATEGIES = st.sampled_from(["binpack", "spread"])
+_SHARDS = _specs(
     ShardSettings,
-    placement=st.builds(Placement, gpu=st.sampled_from(Strategy), cpu=st.sampled_from(Strategy)),
-    preempt_min_runtime=_SECONDS,
-    reclaim_min_runtime=_SECONDS,
-    k_value=st.none() | st.floats(0, 100),
-    queue_depth=st.dictionaries(st.sampled_from(["preempt", "reclaim"]), st.integers(1, 100), max_size=2),
-    memory_limit_ratio=st.none() | st.floats(0.01, 1),
+    placementStrategy=st.fixed_dictionaries({"gpu": _STRATEGIES, "cpu": _STRATEGIES}),
+    minRuntime=st.fixed_dictionaries({}, optional=_RUNTIMES),
+    kValue=st.floats(0, 100),
+    queueDepthPerAction=st.dictionaries(st.sampled_from(["preempt", "reclaim"]), st.integers(1, 100)),
+    goMemLimitRatio=st.floats(0.01, 1),
 )
 
 

@@ -8,9 +8,7 @@ from muster.adopt.findings import Findings
 from muster.live.fields import items, mapping, text
 from muster.model.kai import ShardSettings
 from muster.model.kai.partition import DEFAULT_SHARD
-from muster.model.keys import keys
 
-_SHARD_KEYS: Final = tuple(dict.fromkeys(key.path[0] for key in keys(ShardSettings)))
 _USAGE: Final = "usageDBConfig"
 _CONNECTION: Final = "connectionString"
 
@@ -36,7 +34,7 @@ def _shard(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     for each in live.kai.get("SchedulingShard", ()):
         if text(each, "metadata", "name") == DEFAULT_SHARD:
             spec, is_there = mapping(each, "spec"), True
-            found = {key: spec[key] for key in _SHARD_KEYS if spec.get(key) not in (None, {})}
+            found = ShardSettings.adopt(spec)
             if _CONNECTION in mapping(found.get(_USAGE)):
                 reason = "may carry a password, which a stack file may not."
                 findings.lost(

@@ -12,11 +12,9 @@ from muster.adopt.kai.figures import to_shares
 from muster.adopt.titles import NameBook
 from muster.live.circles import circles
 from muster.live.fields import mapping, text
-from muster.model.durations import format_duration, parse_duration
-from muster.render.manifest import Manifest
+from muster.model.kai import QueueSpec
 
 _INDEPENDENT: Final = "independent"
-_RUNTIMES: Final = ("preemptMinRuntime", "reclaimMinRuntime")
 
 
 def to_departments(live: LiveCluster, findings: Findings) -> dict[str, Any]:
@@ -83,30 +81,5 @@ class _Builder:
 
     def _settings(self, name: str) -> dict[str, Any]:
         body = self._queues[name]
-        values = {
-            "queue": name if name != self._names[name] else None,
-            "displayName": text(body, "spec", "displayName") or None,
-            "priority": mapping(body, "spec").get("priority"),
-            **{key: self._runtime(body, key) for key in _RUNTIMES},
-            **to_shares(body),
-        }
-        return {key: value for key, value in values.items() if value is not None}
-
-    def _runtime(self, queue: Manifest, key: str) -> str | None:
-        """None where a stack would write another text: the object keeps its own."""
-        said = text(queue, "spec", key)
-        if not said or _is_plain(said):
-            return said or None
-        reason = (
-            f"{said!r} is not how a stack writes a duration: whole hours, minutes and seconds, as in 1h30m."
-        )
-        effect = "left out; it stays on the object"
-        self._findings.lost(title(queue), f"spec.{key}", reason, effect)
-        return None
-
-
-def _is_plain(duration: str) -> bool:
-    try:
-        return format_duration(parse_duration(duration)) == duration
-    except ValueError:
-        return False
+        own_name = {} if name == self._names[name] else {"queue": name}
+        return own_name | QueueSpec.adopt(mapping(body, "spec")) | to_shares(body)

@@ -17,6 +17,7 @@ from muster.config.document import NAMESPACE
 from muster.config.schema.document import stack_schema
 from muster.config.schema.kinds import MOST_INTEGER, Schema, split_description
 from muster.model.clusters import Provider
+from muster.model.definitions import DURATION
 from muster.model.durations import DURATION_PATTERN
 from muster.model.quantities import QUANTITY_PATTERN
 
@@ -193,13 +194,13 @@ class _Walk:
 
 
 def _scalar(node: Schema) -> str:
-    if node.get("pattern") == DURATION_PATTERN:
+    if node.get("pattern") in (DURATION_PATTERN, DURATION["pattern"]):
         return "duration"
     if node.get("pattern") == QUANTITY_PATTERN:
         return "amount"
     if node["type"] in ("integer", "number"):
         noun = "whole number" if node["type"] == "integer" else "number"
-        least, most = node["minimum"], node["maximum"]
+        least, most = node.get("minimum", -1), node.get("maximum", MOST_INTEGER)
         if most < MOST_INTEGER // 4:
             return f"{noun} from {least:,} to {most:,}"
         return noun if least < 0 else f"{noun} from {least:,}"

@@ -78,9 +78,9 @@ def quantity() -> Schema:
     return {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN}
 
 
-def word(*, longest: int | None = None) -> Schema:
+def word() -> Schema:
     """A text that other programs take: numbers and booleans of YAML are converted."""
-    return {"type": ["string", "number", "boolean"]} | ({} if longest is None else {"maxLength": longest})
+    return {"type": ["string", "number", "boolean"]}
 
 
 def each(item: Schema, *, least: int = 0) -> Schema:
@@ -111,6 +111,41 @@ def mapping(keys: Mapping[str, Schema], *, required: Sequence[str] = ()) -> Sche
 
 def either(*kinds: Schema) -> Schema:
     return {"anyOf": list(kinds)}
+
+
+_BOUNDS: Final = ("enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+
+
+def of_definition(schema: Schema) -> Schema:
+    """A field of another project's definition (model/definitions.py), with our sentence and example."""
+    node: Schema = {word: schema[word] for word in _BOUNDS if word in schema}
+    if schema.get("exclusiveMinimum"):
+        node["exclusiveMinimum"] = node["minimum"]
+    fields = {
+        name: of_definition(each)
+        for name, each in schema.get("properties", {}).items()
+        if "refused" not in each
+    }
+    others = schema.get("additionalProperties")
+    match schema.get("type"):
+        case "object" if fields:
+            node = mapping(fields, required=schema.get("required", ()))
+        case "object":
+            is_text = others == {"type": "string"}
+            node = by_name(word() if is_text else of_definition(others or {}))
+        case "array":
+            node |= {"type": "array", "items": of_definition(schema.get("items", {}))}
+        case "int-or-string" | "quantity":
+            node = quantity()
+        case "duration":
+            node |= {"type": "string", "pattern": schema["pattern"]}
+        case str() as kind:
+            node |= {"type": kind, **({"pattern": schema["pattern"]} if "pattern" in schema else {})}
+    if "description" not in schema:
+        return node
+    return key(
+        schema["description"], node, otherwise=str(schema.get("default", "")), example=schema.get("example")
+    )
 
 
 def defined(name: str) -> Schema:

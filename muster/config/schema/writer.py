@@ -1,6 +1,6 @@
 """The schema of a section of a stack file whose class declares its keys (model/keys.py)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
 from enum import StrEnum
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from typing import Any, Final, get_args, get_origin
 
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
-from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, Word, is_named, keys
+from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, is_named, is_spec, keys
 from muster.model.quantities import Bytes, Quantity, format_memory
 from muster.model.versions import Version
 
@@ -24,22 +24,29 @@ class _Writer(SchemaWriter):
         Quantity: kinds.quantity(),
         Seconds: kinds.duration(),
         Version: kinds.text(),
-        Word: kinds.word(),
     }
 
     def of_class(self, kind: Any) -> Schema:
         short = getattr(kind, "SHORT", "")
         whole = kinds.mapping(
             self.properties(kind),
-            required=[key.name for key in keys(kind) if key.is_required and not key.metadata["is_inline"]],
+            required=[name for key in keys(kind) for name in self._required(key)],
         )
         if not short:
             return whole
         key = next(key for key in keys(kind) if key.name == short)
         return kinds.either(self.of_type(key.kind, _numbers(key.bounds)), whole)
 
+    def _required(self, key: Key) -> Sequence[str]:
+        if key.metadata["is_inline"]:
+            return key.kind.schema().get("required", ()) if is_spec(key.kind) else ()
+        return (key.name,) if key.is_required else ()
+
     def by_name(self, item: Schema) -> Schema:
         return kinds.by_name(item)
+
+    def of_type(self, kind: Any, bounds: Mapping[str, Any] = MappingProxyType({})) -> Schema:
+        return kinds.of_definition(kind.schema()) if is_spec(kind) else super().of_type(kind, bounds)
 
     def of_item(self, kind: Any) -> Schema:
         # An empty text is one that nobody means: a rule says what is wrong with it.
@@ -54,7 +61,11 @@ class _Writer(SchemaWriter):
         for key in keys(kind):
             above, *below = key.path
             if key.metadata["is_inline"]:
-                properties |= self.properties(key.kind, key.metadata["default_texts"])
+                properties |= (
+                    self.of_type(key.kind)["properties"]
+                    if is_spec(key.kind)
+                    else self.properties(key.kind, key.metadata["default_texts"])
+                )
             elif below:
                 properties.setdefault(above, {})
                 children.setdefault(above, {})[key.name] = self.of_key(key)
@@ -127,7 +138,7 @@ _WRITER: Final = _Writer()
 
 def schema(kind: Any) -> Schema:
     """The section as JSON Schema, its keys in the order of the fields."""
-    return _WRITER.of_class(kind)
+    return _WRITER.of_type(kind)
 
 
 def properties(kind: Any) -> dict[str, Schema]:

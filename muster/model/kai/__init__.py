@@ -3,10 +3,10 @@
     Figure, UNLIMITED    an amount, or no bound at all
     Share, Shares        quota, limit and weight of one resource; of GPUs, CPU and memory
     QueueSettings        settings of a team's or department's Queue
-    ShardSettings        a SchedulingShard: placement, plugins, actions, budgets
+    ShardSettings        a SchedulingShard, in KAI's words; so QueueSpec and TopologySpec
     Topology             node labels that describe how close two nodes are
     KaiSettings          settings for the whole stack (`muster:kai`)
-    EXCLUDED             fields of KAI that the model leaves out, each with its reason
+    EXCLUDED             fields of KAI that a stack cannot have, each with its reason
 
 Two modules are about whole stacks and are imported by name: partition.py (which pools share a shard, the
 names of their queues) and tree.py (every Queue with its figures).
@@ -17,32 +17,28 @@ manifests (render/kai) nor for legal values (validation/kai.py).
 
 from muster.model.kai.excluded import EXCLUDED
 from muster.model.kai.figures import UNLIMITED, Figure, MilliGpus, Unlimited, added, within
-from muster.model.kai.queue import DEFAULT_QUEUE_PRIORITY, QueueSettings, Share, Shares
+from muster.model.kai.queue import DEFAULT_QUEUE_PRIORITY, QueueSettings, QueueSpec, Share, Shares
 from muster.model.kai.settings import KaiSettings, Sharding
-from muster.model.kai.shard import Action, Placement, Plugin, SearchBudgets, ShardSettings, Strategy, Usage
-from muster.model.kai.topology import Level, Topology
+from muster.model.kai.shard import ShardSettings
+from muster.model.kai.topology import Level, Topology, TopologySpec
 
 __all__ = [
     "DEFAULT_QUEUE_PRIORITY",
     "EXCLUDED",
     "UNLIMITED",
-    "Action",
     "Figure",
     "KaiSettings",
     "Level",
     "MilliGpus",
-    "Placement",
-    "Plugin",
     "QueueSettings",
-    "SearchBudgets",
+    "QueueSpec",
     "ShardSettings",
     "Sharding",
     "Share",
     "Shares",
-    "Strategy",
     "Topology",
+    "TopologySpec",
     "Unlimited",
-    "Usage",
     "added",
     "within",
 ]

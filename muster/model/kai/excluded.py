@@ -1,4 +1,4 @@
-"""Fields of KAI's API that the model leaves out, and why. A test compares the list with KAI's schemas.
+"""Fields of KAI's API that a stack cannot have, and why. A test compares the list with KAI's schemas.
 
 A path names the topmost field that is left out; everything below it is left out, too.
 """
@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from muster.model.kai.shard import PASSWORD
+
 EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "PodGroup.spec": "is one gang's, not a stack's: KAI's grouper writes it from the labels of the work.",
-        "SchedulingShard.spec.usageDBConfig.connectionString": (
-            "may carry a password, and a stack file may not: "
-            "connectionStringEnvVar names the variable that contains it."
-        ),
+        "SchedulingShard.spec.usageDBConfig.connectionString": f"{PASSWORD[0]}: {PASSWORD[1]}.",
     }
 )

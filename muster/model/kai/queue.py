@@ -5,10 +5,12 @@ A field that is None is derived: quota and limit from the allowance, the weight 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic
+from typing import Any, ClassVar, Final, Generic
 
+from muster.model.definitions import DURATION, Schema, Spec
 from muster.model.kai.figures import UNLIMITED, Amount, Figure, MilliGpus
-from muster.model.keys import Seconds, declared, read
+from muster.model.kai.shard import ORDER
+from muster.model.keys import declared, read
 from muster.model.quantities import (
     QUANTITY_PATTERN,
     Bytes,
@@ -22,7 +24,7 @@ from muster.model.section import Section, describe_value
 # KAI's default, written explicitly so that a preview shows it.
 DEFAULT_QUEUE_PRIORITY: Final = 100
 _NONE: Final = "none"
-_LIKE_OTHERS: Final = "that of the shard"
+_RUNTIME: Final[Schema] = {**DURATION, "default": "that of the shard"}
 _FIGURE: Final[dict[str, Any]] = {
     "anyOf": [
         {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN},
@@ -109,12 +111,30 @@ class Shares:
     memory: Share[Bytes] = declared("Memory of the queue.", Share(), read=_reader(parse_memory))
 
 
+class QueueSpec(Spec):
+    """The spec of a Queue, without what Muster writes from the tree."""
+
+    KIND = "scheduling.run.ai/v2 Queue"
+    ADDED: ClassVar[Mapping[str, Schema]] = {
+        "parentQueue": {
+            "refused": ("follows from the tree of departments", "remove it, and move the team in the tree")
+        },
+        "resources": {
+            "refused": (
+                "follows from quota, borrow and weight",
+                "write what differs here: `gpu: {limit: 8}`, and so `cpu` and `memory`",
+            )
+        },
+        "priority": {**ORDER, "default": DEFAULT_QUEUE_PRIORITY},
+        "preemptMinRuntime": _RUNTIME,
+        "reclaimMinRuntime": _RUNTIME,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Runtimes in seconds: how long work runs before its own queue may preempt it, or others reclaim it.
-
-    A queue with a higher `priority` gets capacity over all quotas first and is reclaimed from last; it does
-    not affect jobs. `shares` are for the one Queue of a stack with one shard, `pools` for each pool's Queue.
+    """`spec` is the rest of the Queue, in KAI's words. `shares` are for the one Queue of a stack with one
+    shard, `pools` for each pool's Queue.
 
     `queue` is the Queue's name, the owner's when None. With `exists=False` (`queue: none`) a department has
     no Queue, and those below it have the parent that it would have.
@@ -128,31 +148,22 @@ class QueueSettings:
         example="team.a",
     )
     exists: bool = field(default=True, metadata={"key": "queue"})
-    display_name: str | None = declared("Its name in KAI's user interface.", None, example="Vision")
-    priority: int | None = declared(
-        "Queues with a higher priority get capacity beyond all quotas first.",
-        None,
-        default_text=str(DEFAULT_QUEUE_PRIORITY),
-        example=110,
-    )
-    preempt_min_runtime: Seconds | None = declared(
-        "How long work runs before work of its own queue may preempt it.",
-        None,
-        default_text=_LIKE_OTHERS,
-        example="10m",
-    )
-    reclaim_min_runtime: Seconds | None = declared(
-        "How long work runs before other queues may reclaim its capacity.",
-        None,
-        default_text=_LIKE_OTHERS,
-        example="10m",
-    )
     shares: Shares = declared("", Shares(), is_inline=True)
     pools: Mapping[str, Shares] = declared(
         "The figures of each pool's queue, where each pool has one.",
         {},
         example={"l4": {"gpu": {"limit": 8}}},
     )
+    # Last: what no key above has is KAI's own.
+    spec: QueueSpec = declared("", {}, factory=QueueSpec, is_inline=True)
+
+    @property
+    def priority(self) -> int:
+        """A queue with a higher one gets capacity over all quotas first and is reclaimed from last; it does
+        not affect jobs.
+        """
+        priority: int = self.spec.get("priority", DEFAULT_QUEUE_PRIORITY)
+        return priority
 
     @staticmethod
     def complete(_section: Section, values: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,9 @@ class KaiSettings:
     cluster_autoscaling: bool = declared(
         "Whether an autoscaler sees pods that wait for a part of a GPU.", False
     )
-    shard: ShardSettings = declared("Settings of the schedulers.", ShardSettings(), definition="kaiShard")
+    shard: ShardSettings = declared(
+        "Settings of the schedulers.", {}, factory=ShardSettings, definition="kaiShard"
+    )
     pools: Mapping[str, ShardSettings] = declared(
         "A pool's own scheduler, in place of `shard`.",
         {},

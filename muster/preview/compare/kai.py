@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.live.snapshot import Snapshot
 from muster.model import names
-from muster.model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
+from muster.model.kai import Figure, Unlimited
 from muster.model.kai.priorities import effective, is_preemptible
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
@@ -104,8 +104,8 @@ def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, 
 
 def queue_priority_changes(base: Stack | None, head: Stack | None) -> tuple[QueuePriorityChange, ...]:
     """Queues whose priority for free resources differs."""
-    old = {name: _queue_priority(node) for name, node in _nodes(base).items()}
-    new = {name: _queue_priority(node) for name, node in _nodes(head).items()}
+    old = {name: node.owner.kai.priority for name, node in _nodes(base).items()}
+    new = {name: node.owner.kai.priority for name, node in _nodes(head).items()}
     both = [name for name in new if name in old and new[name] != old[name]]
     return tuple(QueuePriorityChange(name, old[name], new[name]) for name in both)
 
@@ -171,11 +171,6 @@ def _priorities(stack: Stack | None) -> list[Priority]:
 
 def _figures(node: Node | None, resource: str) -> Figures | None:
     return None if node is None else node.figures[resource]
-
-
-def _queue_priority(node: Node) -> int:
-    rank = node.owner.kai.priority
-    return DEFAULT_QUEUE_PRIORITY if rank is None else rank
 
 
 def _path(node: Node) -> tuple[str, ...]:

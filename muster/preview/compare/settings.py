@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from typing import Final
 
+from muster.model.definitions import Spec
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.preview.compare.differing import differing
@@ -105,11 +106,13 @@ def _fields(place: str, value: object, *, without: tuple[str, ...] = ()) -> Iter
     if is_dataclass(value):
         for field in fields(value):
             if field.name not in without:
-                yield from _fields(_join_place(place, field.name), getattr(value, field.name))
+                item = getattr(value, field.name)
+                is_inline = isinstance(item, Spec) and field.metadata["is_inline"]
+                yield from _fields(place if is_inline else _join_place(place, field.name), item)
     elif isinstance(value, Mapping):
         for key, item in sorted(value.items()):
             yield from _fields(_join_place(place, str(key)), item)
-    elif value not in (None, (), "", frozenset()):
+    elif value not in (None, (), [], "", frozenset()):
         yield place, _format_value(value)
 
 
@@ -119,11 +122,11 @@ def _join_place(place: str, key: str) -> str:
 
 
 def _format_value(value: object) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return ", ".join(_format_value(item) for item in value)
     if isinstance(value, frozenset):
         # In a stable order: two runs write the same report.
         return ", ".join(sorted(_format_value(item) for item in value))
-    if is_dataclass(value):
+    if is_dataclass(value) or isinstance(value, Mapping):
         return " ".join(text for _, text in _fields("", value))
     return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"

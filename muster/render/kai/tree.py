@@ -7,13 +7,12 @@ Every figure is written, because KAI reads a missing one as zero. Not responsibl
 from typing import Final
 
 from muster.model import names
-from muster.model.kai import DEFAULT_QUEUE_PRIORITY, Figure, Unlimited
+from muster.model.kai import Figure, Unlimited
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render import tenancy
-from muster.render.kai.shards import duration
 from muster.render.manifest import Manifest, manifest
 
 # KAI counts memory in these.
@@ -70,16 +69,13 @@ def by_department(stack: Stack) -> Tree:
 
 def _queue(node: Node) -> Manifest:
     settings = node.owner.kai
-    spec: Manifest = {"displayName": settings.display_name or node.owner.name}
-    if node.parent is not None:
-        spec["parentQueue"] = node.parent
-    spec["priority"] = DEFAULT_QUEUE_PRIORITY if settings.priority is None else settings.priority
-    runtimes = {
-        "preemptMinRuntime": duration(settings.preempt_min_runtime),
-        "reclaimMinRuntime": duration(settings.reclaim_min_runtime),
+    spec: Manifest = {
+        "displayName": node.owner.name,
+        **({} if node.parent is None else {"parentQueue": node.parent}),
+        "priority": settings.priority,
+        **settings.spec,
+        "resources": {key: _share(key, node.figures[key]) for key in RESOURCES},
     }
-    spec |= {key: written for key, written in runtimes.items() if written is not None}
-    spec["resources"] = {key: _share(key, node.figures[key]) for key in RESOURCES}
     return manifest(names.KAI_QUEUE_API_VERSION, "Queue", node.name, labels=_labels(node), spec=spec)
 
 

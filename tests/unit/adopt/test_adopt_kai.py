@@ -94,10 +94,6 @@ def test_kais_priority_classes_keep_values_and_descriptions() -> None:
     [
         (queue("speech", "gone"), ("Queue speech", "spec.parentQueue")),
         (queue("company", "research"), ("Queue company", "spec.parentQueue")),
-        (
-            queue("speech", "research", spec={"preemptMinRuntime": "90m"}, gpu={"limit": 4}),
-            ("Queue speech", "spec.preemptMinRuntime"),
-        ),
         (queue("speech", "research", cpu={}, gpu={"limit": 4}), ("Queue speech", "spec.resources.cpu.limit")),
         (
             shard(
@@ -132,6 +128,13 @@ def test_a_figure_that_a_stack_cannot_have_is_found_by_the_comparison(
     (changed,) = [each for each in adopted.objects if each.fate is Fate.DIFFERENT]
     assert [each.path for each in changed.fields] == [path]
     assert not adopted.is_exact
+
+
+def test_a_duration_is_kept_as_kai_has_it() -> None:
+    own = queue("team-a", "department-1", spec={"preemptMinRuntime": "1h0m0.5s"})
+    adopted = _adopted([shard(), queue("department-1"), own])
+    assert adopted.mistakes == ()
+    assert adopted.is_exact
 
 
 def test_a_field_that_nothing_reads_is_found_by_the_comparison() -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from muster.check import kubectl_yaml, manifests
-from muster.check.definitions import FILE
+from muster.model.definitions import FILE
 from tests.definitions import definitions
 from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals
 

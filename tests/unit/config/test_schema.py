@@ -17,7 +17,9 @@ from muster.cli import main
 from muster.config.document import NAMESPACE, Document, parse_text
 from muster.config.scaffold import template
 from muster.config.schema import part_schema, stack_schema
+from muster.config.schema.kinds import of_definition
 from muster.config.stack import examine
+from muster.model.definitions import Spec
 from muster.model.durations import format_duration, parse_duration
 from muster.model.machines import MACHINES
 from muster.model.providers import Provider
@@ -141,6 +143,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         found.defaults.append((self.path, key, default))
         return duration(self, key, default)
 
+    read_rest = Spec.read_rest.__func__  # type: ignore[attr-defined]
+
+    def asked_rest(cls: type[Spec], section: Section) -> Spec:
+        """A section in another project's words is judged by its schema itself."""
+        for place, node in sections(of_definition(cls.schema()), section._values, section.path):
+            found.keys[place] |= set(node.get("properties", {}))
+        spec: Spec = read_rest(cls, section)
+        return spec
+
+    monkeypatch.setattr(Spec, "read_rest", classmethod(asked_rest))
     for name, method in {
         "get": asked_get,
         "choice": asked_choice,

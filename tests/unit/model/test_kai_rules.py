@@ -1,5 +1,6 @@
 """Violations of a KAI stack, and of a switch between the schedulers."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from muster.config.document import parse_text
 from muster.config.errors import ConfigError
 from muster.config.project import load_document
 from muster.config.stack import examine
+from muster.model import definitions
+from muster.model.kai import QueueSpec, ShardSettings, TopologySpec
 from muster.model.stack import Scheduler
 from muster.model.violations import Violation
-from muster.render import queues
+from muster.render import kai, queues
 from muster.validation.scheduler_support import unsupported_fields
 
 _STACK = """
@@ -181,7 +184,7 @@ def test_priorities_and_topologies_that_the_api_server_refuses_are_reported() ->
     assert found.keys() >= {f"muster:priorities.{name}" for name in refused}
     levels = "[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: x/rack, alias: x/rack}, {nodeLabel: -}]"
     found = _found(top=f"  muster:kai: {{topologies: {{t: {{levels: {levels}}}}}}}")
-    assert {path.rpartition("levels")[2] for path in found} == {"[0]", "[1]", "[2]"}
+    assert {path.rpartition("levels")[2] for path in found} == {"[0]", "[1]", "[2].nodeLabel"}
 
 
 def test_minus_one_is_refused_with_the_word_to_write() -> None:
@@ -206,6 +209,91 @@ def test_a_password_has_no_place_in_a_stack_file() -> None:
     shard = "{usageDBConfig: {clientType: prometheus, connectionString: 'http://u:p@h'}}"
     found = _found(top=f"  muster:kai: {{shard: {shard}}}")
     assert "muster:kai.shard.usageDBConfig.connectionString" in found
+
+
+_MINE = "write the settings of one pool in `muster:kai.pools`"
+
+
+@pytest.mark.parametrize(
+    ("top", "team", "path", "message", "fix"),
+    [
+        ("{shard: {placementStrategi: {}}}", "{}", ".placementStrategi", "not a key", "'placementStrategy'"),
+        ("{shard: {placementStrategy: {gpu: spreed}}}", "{}", "Strategy.gpu", "not allowed", "mean 'spread'"),
+        ("{shard: {plugins: {a: {argments: {}}}}}", "{}", "plugins.a.argments", "not a key", "'arguments'"),
+        ("{shard: {plugins: {a: {enabled: 'yes'}}}}", "{}", "a.enabled", "true or false", "without quotes"),
+        ("{shard: {minRuntime: {preemptMinRuntime: 5}}}", "{}", "MinRuntime", "a duration", "45s, 30m"),
+        ("{shard: {kValue: .nan}}", "{}", "shard.kValue", "is nan", "0 or more"),
+        ("{shard: {goMemLimitRatio: 0}}", "{}", "shard.goMemLimitRatio", "is 0", "more than 0"),
+        ("{shard: {goMemLimit: lots}}", "{}", "shard.goMemLimit", "an amount", "8Gi"),
+        ("{shard: {queueDepthPerAction: {reclaim: 0}}}", "{}", "Action.reclaim", "is 0", "1 or more"),
+        ("{shard: {args: [a]}}", "{}", "shard.args", "a mapping", "key: value"),
+        ("{shard: {usageDBConfig: {}}}", "{}", "usageDBConfig.clientType", "is missing", "prometheus"),
+        ("{shard: {partitionLabelValue: l4}}", "{}", "shard.partitionLabelValue", "Muster writes", _MINE),
+        (
+            "{topologies: {t: {levels: [{nodeLabel: a}, {alias: b}]}}}",
+            "{}",
+            "[1].nodeLabel",
+            "missing",
+            "rack",
+        ),
+        ("{topologies: {t: {levels: []}}}", "{}", "t.levels", "is empty", "1 or more"),
+        ("{}", "{prority: 5}", "kai.prority", "not a key of Queue", "'priority'"),
+        ("{}", "{gpus: {quota: 1}}", "kai.gpus", "not a key of Queue", "'gpu'"),
+        ("{}", "{priority: high}", "kai.priority", "a whole number", "without quotes"),
+        ("{}", "{priority: 99999999999}", "kai.priority", "is 99999999999", "2147483647 or less"),
+        ("{}", "{preemptMinRuntime: 1d}", "kai.preemptMinRuntime", "a duration", "1h30m"),
+        ("{}", "{parentQueue: top}", "kai.parentQueue", "tree of departments", "move the team"),
+        ("{}", "{resources: {gpu: {quota: 1}}}", "kai.resources", "from quota", "`gpu: {limit: 8}`"),
+    ],
+)
+def test_a_mistake_in_kais_words_is_named_with_its_fix(
+    top: str, team: str, path: str, message: str, fix: str
+) -> None:
+    found = _found(top=f"  muster:kai: {top}", team=f"{{quota: {{l4: 4}}, kai: {team}}}")
+    (violation,) = [each for each in found.values() if each.path.endswith(path)]
+    assert message in violation.message
+    assert fix in violation.fix
+
+
+def test_a_field_that_a_new_kai_has_is_passed_on_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = copy.deepcopy(dict(definitions.load()))
+    own = {"type": "object", "properties": {"rules": {"type": "array", "items": {"type": "object"}}}}
+    for kind in (ShardSettings, QueueSpec, TopologySpec):
+        spec = definitions.resolve(data["specs"][kind.KIND])
+        added = {**spec, "properties": {**spec["properties"], "ofTomorrow": own}}
+        data["specs"][kind.KIND] = added
+    monkeypatch.setattr(definitions, "load", lambda: data)
+    monkeypatch.setattr(definitions, "spec_schema", definitions.spec_schema.__wrapped__)
+    written = {"rules": [{"when": [1, 2.5, True], "then": {"b": "x"}}, {}]}
+    said = "ofTomorrow: {rules: [{when: [1, 2.5, true], then: {b: x}}, {}]}"
+    text = _STACK.format(
+        scheduler="kai",
+        team=f"{{kai: {{{said}}}}}",
+        department="",
+        top=f"  muster:kai: {{shard: {{{said}}}, topologies: {{t: {{levels: [{{nodeLabel: a}}], {said}}}}}}}",
+        pools="",
+        priorities="{train: 50}",
+    )
+    stack, found = examine(parse_text(text, source="test"))
+    assert stack is not None
+    assert [each for each in found if each.level == "error"] == []
+    queue = next(each for each in kai.queues(stack) if each["metadata"]["name"] == "team-a")
+    objects = [*kai.shards(stack), *kai.topologies(stack), queue]
+    assert [each["spec"]["ofTomorrow"] for each in objects] == [written] * 3
+
+
+def test_a_stack_without_kais_words_reads_no_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(definitions, "load")
+    assert _found(team="{quota: {l4: 4}, kai: {gpu: {limit: unlimited}}}") == {}
+
+
+def test_what_is_asked_beyond_kais_definitions_is_of_fields_that_exist() -> None:
+    for kind in (ShardSettings, QueueSpec, TopologySpec):
+        for path in kind.ADDED:
+            node = kind.schema()
+            for part in path.split("."):
+                node = node.get("additionalProperties", {}) if part == "*" else node["properties"][part]
+            assert node["type"] in ("string", "number", "integer", "object", "duration")
 
 
 def test_mistakes_have_their_line(tmp_path: Path) -> None:
