@@ -356,7 +356,7 @@ WORK: Final = (
         objects=500,
         kibibytes=128,
         pods=(Pods(template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"), counts=("replicas",)),),
-        controller="mpi-operator",
+        controller="mpi-operator:mpi-operator",
         suspend="spec.runPolicy.suspend",
         manager="kubeflow.org/mpi-operator",
         managers=(Path("spec.runPolicy.managedBy"),),

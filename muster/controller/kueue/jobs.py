@@ -131,9 +131,17 @@ class CronJob(Object, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
+def _counted(kind: str) -> type[Counted]:
+    class Kind(Counted, frozen=True):
+        pass
+
+    Kind.__name__ = kind
+    return Kind
+
+
 KINDS: Final[tuple[type[Object], ...]] = (
     *(RayJob, RayCluster, RayService, Job, CronJob),
-    *(type(Counted)(each.kind, (Counted,), {}, frozen=True) for each in GROUPED),
+    *(_counted(each.kind) for each in GROUPED),
 )
 
 
