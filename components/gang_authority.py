@@ -16,6 +16,7 @@ from typing import Any
 
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.model.work import PARTS
 
 PROGRAM = names.PROGRAM
 MANAGER = names.MANAGER
@@ -81,8 +82,7 @@ def _backstop_rules() -> list[Rule]:
     return [
         _rule("", ["namespaces"], _FOLLOW),
         _rule("ray.io", ["rayclusters"], _FOLLOW),
-        _rule("batch", ["jobs"], ["get"]),
-        _rule("jobset.x-k8s.io", ["jobsets"], ["get"]),
+        *(_rule(each.group, [each.resource], ["get"]) for each in PARTS if not each.is_ray),
         _rule("", ["pods"], ["get"]),
     ]
 

@@ -57,7 +57,6 @@ OWN_PRIORITY_CLASS: Final = "muster-gang-admission"
 RECORDER: Final = "muster-recorder"
 KUEUE_NAMESPACE: Final = "kueue-system"
 RAY_NAMESPACE: Final = "ray-system"
-JOBSET_NAMESPACE: Final = "jobset-system"
 KAI_NAMESPACE: Final = "kai-scheduler"
 
 # KAI's annotations of pods: a part of one GPU, or MiB of it, on how many GPUs at once.

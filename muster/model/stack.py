@@ -121,7 +121,7 @@ class Stack:
     )
     ray: Ray = declared("What Ray clusters have to be.", Ray())
     work: tuple[Work, ...] = declared(
-        "The kinds of work that teams may submit. The cluster brings the controller of JobSets along.",
+        "Kinds of work that teams may submit. The cluster brings the controllers of all but ray and job.",
         SERVED,
         noun="kind of work",
     )

@@ -5,30 +5,134 @@ judge it, Kueue's integrations, and what `muster check` and `muster why` know. T
 kind has are judged where that kind is (muster/render/tenancy/policies).
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
 from typing import Any, Final
+
+# `spec.jobs[name].template`, `spec.specs{Master,Worker}.template`
+_IN_GROUPS: Final = re.compile(
+    r"(?P<groups>[\w.]+)(\[(?P<field>\w+)\]|\{(?P<keys>[\w,]+)\})\.(?P<rest>[\w.]+)"
+)
+
+SUSPEND: Final = "spec.suspend"
+"""Where most kinds are stopped."""
 
 
 class Work(StrEnum):
     """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob.
-    jobset: JobSet, whose controller the cluster brings along.
+    Of all others the cluster brings the controller along.
     """
 
     RAY = "ray"
     JOB = "job"
     JOBSET = "jobset"
+    PYTORCHJOB = "pytorchjob"
+    MPIJOB = "mpijob"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where a value is in an object: keys, joined by dots. One of several has the list that its group is an
+    item of, with the field that names the item, `spec.jobs[name].template`, or the mapping, with the keys
+    that it may have, `spec.specs{Master,Worker}.template`.
+    """
+
+    text: str
+
+    @property
+    def groups(self) -> str:
+        """The path of the list or mapping; empty where there is none."""
+        return self._part("groups")
+
+    @property
+    def field(self) -> str:
+        """The field that names an item of the list; empty for a mapping."""
+        return self._part("field")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the mapping; none for a list."""
+        return tuple(filter(None, self._part("keys").split(",")))
+
+    @property
+    def rest(self) -> str:
+        """The path in a group, or the whole."""
+        return self._part("rest") or self.text
+
+    def _part(self, name: str) -> str:
+        found = _IN_GROUPS.fullmatch(self.text)
+        return (found[name] or "") if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A pod template in an object, at these keys and indexes. `group`: the object or the item that it is in,
+    of which `name` is the name, empty for the object.
+    """
+
+    name: str
+    at: tuple[str | int, ...]
+    group: Mapping[str, Any]
+    template: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Pods of one template, or of one in each group. Their number is the product of `counts`, paths in the
+    group whose values are 1 where they are left out, and of a Job no more than `most`.
+    """
+
+    template: Path
+    counts: tuple[str, ...] = ()
+    most: str = ""
+
+    def places(self, body: Mapping[str, Any]) -> Iterator[Place]:
+        """The templates of an object, without those that are malformed."""
+        for name, at, group in self._groups(body):
+            template = value_at(group, self.template.rest)
+            if isinstance(template, dict):
+                yield Place(name, (*at, *self.template.rest.split(".")), group, template)
+
+    def _groups(self, body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
+        if not self.template.groups:
+            yield "", (), body
+            return
+        groups, at = value_at(body, self.template.groups), tuple(self.template.groups.split("."))
+        if isinstance(groups, dict) and not self.template.field:
+            yield from ((key, (*at, key), groups.get(key)) for key in self.template.keys)
+        elif isinstance(groups, list) and self.template.field:
+            for index, group in enumerate(groups):
+                yield str(value_at(group, self.template.field)), (*at, index), group
+
+
+def value_at(body: Any, path: str) -> Any:
+    """The value at a path without groups; None where there is none."""
+    return reduce(lambda at, key: at.get(key) if isinstance(at, Mapping) else None, path.split("."), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """A field that no member may write, and what to do instead."""
+
+    path: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkKind:
     """One kind of work.
 
-    `cluster` is the path in its object to a Ray cluster, empty where it has none. `framework` is Kueue's
-    integration, empty for a kind that only makes work, whose objects are queued themselves. A kind without
-    `word` is not for members: `word` is its key in a stack's limits of objects, with at most `objects` in a
-    namespace, of `kibibytes` KiB each.
+    `cluster` is the path in its object to a Ray cluster, empty where it has none, and `pods` are those beside
+    it. `framework` is Kueue's integration, empty for a kind that only makes work, whose objects are queued
+    themselves. A kind without `word` is not for members: `word` is its key in a stack's limits of objects,
+    with at most `objects` in a namespace, of `kibibytes` KiB each.
+
+    `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
+    `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
+    `cleaning`: where it says which pods end with it. `is_part`: another kind may make it.
     """
 
     family: Work
@@ -41,6 +145,14 @@ class WorkKind:
     objects: int = 0
     kibibytes: int = 0
     cluster: str = ""
+    pods: tuple[Pods, ...] = ()
+    controller: str = ""
+    suspend: str = SUSPEND
+    manager: str = ""
+    managers: tuple[Path, ...] = (Path("spec.managedBy"),)
+    cleaning: str = ""
+    barred: tuple[Barred, ...] = ()
+    is_part: bool = False
 
     @property
     def is_queued(self) -> bool:
@@ -61,10 +173,28 @@ class WorkKind:
 
     def ray_cluster(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """The spec of the Ray cluster in an object; None where it has none, or something else there."""
-        at: Any = body if self.cluster else None
-        for part in self.cluster.split("."):
-            at = at.get(part) if isinstance(at, dict) else None
-        return at if isinstance(at, dict) else None
+        found = value_at(body, self.cluster) if self.cluster else None
+        return found if isinstance(found, dict) else None
+
+    def places(self, body: Mapping[str, Any]) -> Iterator[Place]:
+        """The pod templates in an object, of a Ray cluster's first."""
+        listed = (*_pods_of_ray(self.cluster), *self.pods) if self.cluster else self.pods
+        for pods in listed:
+            yield from pods.places(body)
+
+
+def _pods_of_ray(cluster: str) -> tuple[Pods, ...]:
+    return (
+        Pods(template=Path(f"{cluster}.headGroupSpec.template")),
+        Pods(template=Path(f"{cluster}.workerGroupSpecs[groupName].template")),
+    )
+
+
+# Both of Kubeflow's operators share this part, and Kueue reads a cluster's PriorityClass in it (Kueue 0.19.2,
+# pkg/controller/jobs/kubeflow and mpijob).
+_SCHEDULING: Final = Barred(
+    "spec.runPolicy.schedulingPolicy", "a queue starts work whole; remove spec.runPolicy.schedulingPolicy"
+)
 
 
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
@@ -81,6 +211,8 @@ WORK: Final = (
         objects=500,
         kibibytes=128,
         cluster="spec.rayClusterSpec",
+        pods=(Pods(template=Path("spec.submitterPodTemplate")),),
+        manager="ray.io/kuberay-operator",
     ),
     WorkKind(
         family=Work.RAY,
@@ -93,6 +225,7 @@ WORK: Final = (
         objects=500,
         kibibytes=128,
         cluster="spec",
+        is_part=True,
     ),
     WorkKind(
         family=Work.RAY,
@@ -105,6 +238,7 @@ WORK: Final = (
         objects=50,
         kibibytes=128,
         cluster="spec.rayClusterConfig",
+        suspend="spec.rayClusterConfig.suspend",
     ),
     WorkKind(
         family=Work.RAY,
@@ -113,6 +247,8 @@ WORK: Final = (
         version="v1",
         resource="raycronjobs",
         cluster="spec.jobTemplate.rayClusterSpec",
+        pods=(Pods(template=Path("spec.jobTemplate.submitterPodTemplate")),),
+        managers=(Path("spec.jobTemplate.managedBy"),),
     ),
     WorkKind(
         family=Work.JOB,
@@ -124,6 +260,9 @@ WORK: Final = (
         word="jobs",
         objects=2000,
         kibibytes=64,
+        pods=(Pods(template=Path("spec.template"), counts=("spec.parallelism",), most="spec.completions"),),
+        manager="kubernetes.io/job-controller",
+        is_part=True,
     ),
     WorkKind(
         family=Work.JOB,
@@ -134,6 +273,14 @@ WORK: Final = (
         word="cronJobs",
         objects=100,
         kibibytes=64,
+        pods=(
+            Pods(
+                template=Path("spec.jobTemplate.spec.template"),
+                counts=("spec.jobTemplate.spec.parallelism",),
+                most="spec.jobTemplate.spec.completions",
+            ),
+        ),
+        managers=(Path("spec.jobTemplate.spec.managedBy"),),
     ),
     WorkKind(
         family=Work.JOBSET,
@@ -145,6 +292,76 @@ WORK: Final = (
         word="jobSets",
         objects=500,
         kibibytes=128,
+        pods=(
+            Pods(
+                template=Path("spec.replicatedJobs[name].template.spec.template"),
+                counts=("replicas", "template.spec.parallelism"),
+                most="template.spec.completions",
+            ),
+        ),
+        controller="jobset-system",
+        manager="jobset.sigs.k8s.io/jobset-controller",
+        managers=(Path("spec.managedBy"), Path("spec.replicatedJobs[name].template.spec.managedBy")),
+        # Its controller creates them, by no rule of the team's volumes (JobSet 0.12.0, jobset_types.go).
+        barred=(
+            Barred(
+                "spec.volumeClaimPolicies",
+                "volumes of a team come from the stack; remove spec.volumeClaimPolicies, and mount a claim "
+                "of the team",
+            ),
+        ),
+        is_part=True,
+    ),
+    # Kubeflow's training operator 1.9.3, pkg/apis/kubeflow.org/v1. It reads keys of replicas in any case, and
+    # Kueue in this one alone.
+    WorkKind(
+        family=Work.PYTORCHJOB,
+        kind="PyTorchJob",
+        group="kubeflow.org",
+        version="v1",
+        resource="pytorchjobs",
+        framework="kubeflow.org/pytorchjob",
+        word="pytorchJobs",
+        objects=500,
+        kibibytes=128,
+        pods=(
+            Pods(
+                template=Path("spec.pytorchReplicaSpecs{Master,Worker}.template"),
+                counts=("replicas",),
+            ),
+        ),
+        controller="kubeflow:training-operator",
+        suspend="spec.runPolicy.suspend",
+        manager="kubeflow.org/training-operator",
+        managers=(Path("spec.runPolicy.managedBy"),),
+        cleaning="spec.runPolicy.cleanPodPolicy",
+        barred=(
+            _SCHEDULING,
+            # With metrics the operator makes an autoscaler, which no queue counts.
+            Barred(
+                "spec.elasticPolicy.metrics",
+                "a queue counted its workers; remove spec.elasticPolicy.metrics",
+            ),
+        ),
+    ),
+    # mpi-operator 0.8.2, pkg/apis/kubeflow/v2beta1. Its launcher is a Job, and its workers are pods.
+    WorkKind(
+        family=Work.MPIJOB,
+        kind="MPIJob",
+        group="kubeflow.org",
+        version="v2beta1",
+        resource="mpijobs",
+        framework="kubeflow.org/mpijob",
+        word="mpiJobs",
+        objects=500,
+        kibibytes=128,
+        pods=(Pods(template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"), counts=("replicas",)),),
+        controller="mpi-operator:mpi-operator",
+        suspend="spec.runPolicy.suspend",
+        manager="kubeflow.org/mpi-operator",
+        managers=(Path("spec.runPolicy.managedBy"),),
+        cleaning="spec.runPolicy.cleanPodPolicy",
+        barred=(_SCHEDULING,),
     ),
 )
 SERVED: Final = (Work.RAY, Work.JOB)
@@ -153,6 +370,8 @@ SERVED: Final = (Work.RAY, Work.JOB)
 FOR_MEMBERS: Final = tuple(each for each in WORK if each.is_for_members)
 QUEUED: Final = tuple(each for each in WORK if each.is_queued)
 RAY: Final = tuple(each for each in QUEUED if each.is_ray)
+GROUPED: Final = tuple(each for each in WORK if any(pods.template.groups for pods in each.pods))
+PARTS: Final = tuple(each for each in WORK if each.is_part)
 BY_KIND: Final = {each.kind: each for each in WORK}
 
 

@@ -10,6 +10,7 @@ from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at
+from muster.model.work import WORK
 from muster.validation.paths import department_path, team_path
 
 _DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
@@ -25,6 +26,9 @@ RESERVED_NAMESPACES: Final = frozenset(
         names.SYSTEM_NAMESPACE,
         names.KUEUE_NAMESPACE,
         names.RAY_NAMESPACE,
+        names.KAI_NAMESPACE,
+        # Policies trust the controllers in them.
+        *(each.controller.partition(":")[0] for each in WORK if each.controller),
     }
 )
 

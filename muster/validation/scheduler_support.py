@@ -16,7 +16,7 @@ from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Tea
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
-from muster.model.work import Work
+from muster.model.work import SERVED
 from muster.validation.explicit_fields import explicit_keys
 from muster.validation.paths import department_path, team_path
 
@@ -49,9 +49,9 @@ def unsupported_fields(stack: Stack) -> list[Violation]:
 
 
 def _work(stack: Stack) -> Iterator[Violation]:
-    """KAI groups the pods of a JobSet by its own rules, which our gate does not know."""
-    if Work.JOBSET in stack.work:
-        message = "jobset is not queued by KAI here: Muster's gate opens for Ray clusters alone."
+    """KAI groups the pods of other kinds by its own rules, which our gate does not know."""
+    for word in (each for each in stack.work if each not in SERVED):
+        message = f"{word} is not queued by KAI here: Muster's gate opens for Ray clusters alone."
         yield Violation("muster:work", message, f"take it out of the list, or {_TO_KUEUE.split(', or ')[1]}")
 
 

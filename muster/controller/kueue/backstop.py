@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -30,7 +30,7 @@ from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.controller.runtime.informer import Informer
 from muster.model.names import DEVICE_PREFIXES, KUBERAY_ORIGIN_LABEL, TEAM_LABEL
-from muster.model.work import QUEUED
+from muster.model.work import PARTS, QUEUED
 
 PERIOD: Final = 20.0
 """Seconds between two looks."""
@@ -60,18 +60,16 @@ TEAM_NAMESPACE: Final = Resource(
     *("", "v1", "namespaces", "Namespace", False, Object), annotation_prefixes=(), title="team namespaces"
 )
 OF_TEAMS: Final = Selection(labels=TEAM_LABEL)
-JOB: Final = Resource("batch", "v1", "jobs", "Job", True, Object, annotation_prefixes=())
-MADE_CLUSTER: Final = Resource(
-    *("ray.io", "v1", "rayclusters", "RayCluster", True, Object), annotation_prefixes=(), title="ray owners"
-)
+_OWNERS: Final = {
+    (each.group, each.kind): Resource(
+        *(each.group, each.version, each.resource, each.kind, True, Object), annotation_prefixes=()
+    )
+    for each in PARTS
+}
+"""What makes pods and may have a controller itself."""
+MADE_CLUSTER: Final = replace(_OWNERS["ray.io", "RayCluster"], title="ray owners")
 BY_KUBERAY: Final = Selection(labels=KUBERAY_ORIGIN_LABEL)
 """Ray clusters that KubeRay makes for RayJobs and RayServices: only for those that run, so they are few."""
-
-JOB_SET: Final = Resource(
-    "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, Object, annotation_prefixes=()
-)
-_OWNERS: Final = {(each.group, each.kind): each for each in (JOB, MADE_CLUSTER, JOB_SET)}
-"""What makes pods and may have a controller itself."""
 _QUEUED: Final = frozenset(kind.kind for kind in QUEUED)
 """The kinds that a stack's Kueue queues. A cluster's own Kueue may have others."""
 _WORKLOADS: Final = msgspec.json.Decoder(Reported)

@@ -9,7 +9,7 @@ policies and webhooks.py.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from muster.model import names
 from muster.model.queuetree import QueueTree, Space
 from muster.model.ray import FIRST_WITH_TOKEN, release_of
 from muster.model.ray_upgrades import Upgrade
-from muster.model.work import QUEUED
+from muster.model.work import QUEUED, value_at
 
 Json = dict[str, Any]
 QueueTreeCache = Callable[[], QueueTree]
@@ -75,9 +75,8 @@ class Defaults:
         _ending(patch, kind)
         for template in _all_templates(patch.body, kind):
             _pods(patch, template, tree)
-        cluster = _cluster(patch.body, kind)
-        if cluster is not None:
-            _ray(patch, cluster, tree)
+        if _KINDS[kind].ray_cluster(patch.body) is not None:
+            _ray(patch, kind, tree)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
 
 
@@ -184,11 +183,14 @@ def _upgrade(patch: _Patch, kind: str, tree: QueueTree) -> None:
 
 
 def _ending(patch: _Patch, kind: str) -> None:
-    """Without it the cluster of a finished RayJob would keep nodes whose quota its queue has given away."""
+    """Without it the pods of work that has finished would keep nodes whose quota its queue has given away."""
     spec = mapping(patch.body, "spec")
     said = ("shutdownAfterJobFinishes", "clusterSelector", "deletionStrategy")
     if kind == "rayjob" and not any(spec.get(key) is not None for key in said):
         patch.put(True, "spec", "shutdownAfterJobFinishes")
+    cleaning = _KINDS[kind].cleaning
+    if cleaning and not value_at(patch.body, cleaning):
+        patch.put("Running", *cleaning.split("."))
 
 
 def _pods(patch: _Patch, template: _Template, tree: QueueTree) -> None:
@@ -253,64 +255,33 @@ def _undisturbed(patch: _Patch, template: _Template) -> None:
             patch.put(value, *template.path, "metadata", "annotations", key)
 
 
-def _cluster(body: Json, kind: str) -> tuple[str, ...] | None:
-    """The path of the Ray cluster that the object describes; None where it describes none."""
-    work = _KINDS[kind]
-    return None if work.ray_cluster(body) is None else tuple(work.cluster.split("."))
-
-
-def _ray(patch: _Patch, cluster: tuple[str, ...], tree: QueueTree) -> None:
-    spec: Any = patch.body
-    for part in cluster:
-        spec = spec[part]
+def _ray(patch: _Patch, kind: str, tree: QueueTree) -> None:
+    cluster, spec = _KINDS[kind].cluster.split("."), _KINDS[kind].ray_cluster(patch.body) or {}
     release = _release(spec)
     if release and not spec.get("rayVersion"):
         patch.put(release, *cluster, "rayVersion")
     if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
     if tree.gated:
-        for template in _ray_templates(spec, cluster):
-            _gate(patch, template)
+        for template in _all_templates(patch.body, kind):
+            if template.is_ray:
+                _gate(patch, template)
 
 
 def _all_templates(body: Json, kind: str) -> list[_Template]:
-    """The pod templates of any kind."""
-    path = _cluster(body, kind)
-    spec: Any = body
-    for part in path or ("spec",):
-        spec = spec.get(part) if isinstance(spec, dict) else None
-    found = [] if path is None else list(_ray_templates(spec, path))
-    own = "submitterPodTemplate" if kind == "rayjob" else "template" if kind == "job" else ""
-    template = mapping(body, "spec").get(own)
-    if isinstance(template, dict):
-        found.append(_Template(name=own, path=("spec", own), body=template))
-    return [*found, *_replicated_jobs(body)]
-
-
-def _replicated_jobs(body: Json) -> Iterator[_Template]:
-    """Those of a JobSet."""
-    groups = mapping(body, "spec").get("replicatedJobs")
-    for index, group in enumerate(groups if isinstance(groups, list) else ()):
-        template = mapping(group, "template", "spec").get("template") if isinstance(group, dict) else None
-        if isinstance(template, dict):
-            path = ("spec", "replicatedJobs", index, "template", "spec", "template")
-            yield _Template(name=f"job {group.get('name')}", path=path, body=template)
-
-
-def _ray_templates(spec: Json, path: Path) -> Iterator[_Template]:
-    """Those of the head and of every group: all of a gang's pods wait together."""
-    head = mapping(spec, "headGroupSpec").get("template")
-    if isinstance(head, dict):
-        yield _Template(name="head", path=(*path, "headGroupSpec", "template"), body=head, is_ray=True)
-    groups = spec.get("workerGroupSpecs")
-    for index, group in enumerate(groups if isinstance(groups, list) else ()):
-        if isinstance(group, dict) and isinstance(group.get("template"), dict):
-            yield _Template(
-                name=f"group {group.get('groupName')}",
-                path=(*path, "workerGroupSpecs", index, "template"),
-                body=group["template"],
-                is_ray=True,
-            )
+    """The pod templates of any kind. All pods of a Ray gang wait together, but for the one that submits."""
+    work = _KINDS[kind]
+    cluster = tuple(work.cluster.split("."))
+    return [
+        _Template(
+            # An item of a list is known by its name.
+            name=".".join(place.name if isinstance(step, int) else step for step in place.at),
+            path=place.at,
+            body=place.template,
+            is_ray=work.is_ray and place.at[: len(cluster)] == cluster,
+        )
+        for place in work.places(body)
+    ]
 
 
 def _gate(patch: _Patch, template: _Template) -> None:

@@ -7,9 +7,11 @@ limits.py judge them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
@@ -35,6 +37,7 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
+from muster.model.work import BY_KIND, GROUPED, Place, Pods, value_at
 
 _NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
@@ -110,14 +113,14 @@ class RayService(Object, frozen=True):
     spec: RayServiceSpec = RayServiceSpec()
 
 
-class JobSpec(Partial, frozen=True):
-    parallelism: int = 1
-    completions: int | None = None
-    template: JobTemplate = JobTemplate()
+class Counted(Object, frozen=True):
+    """Work whose kind is the name of its class, with its pods where the row of the kind says."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
 
 
-class Job(Object, frozen=True):
-    spec: JobSpec = JobSpec()
+class Job(Counted, frozen=True):
+    pass
 
 
 class CronJobSpec(Partial, frozen=True):
@@ -128,21 +131,18 @@ class CronJob(Object, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
-class ReplicatedJob(Partial, frozen=True):
-    name: str = ""
-    replicas: int = 1
-    template: Job = Job()
+def _counted(kind: str) -> type[Counted]:
+    class Kind(Counted, frozen=True):
+        pass
+
+    Kind.__name__ = kind
+    return Kind
 
 
-class JobSetSpec(Partial, frozen=True):
-    replicated_jobs: tuple[ReplicatedJob, ...] = ()
-
-
-class JobSet(Object, frozen=True):
-    spec: JobSetSpec = JobSetSpec()
-
-
-KINDS: Final[tuple[type[Object], ...]] = (RayJob, RayCluster, RayService, Job, CronJob, JobSet)
+KINDS: Final[tuple[type[Object], ...]] = (
+    *(RayJob, RayCluster, RayService, Job, CronJob),
+    *(_counted(each.kind) for each in GROUPED),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,14 +180,18 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield from _ray(cluster)
         case RayService(spec=service):
             yield from _ray(service.ray_cluster_config)
-        case Job():
-            yield _job(obj)
         case CronJob(spec=cron):
-            yield _job(cron.job_template)
-        case JobSet(spec=jobs):
-            for group in jobs.replicated_jobs:
-                count = group.replicas * _at_once(group.template.spec)
-                yield _job_pod_set(group.name, count, group.template.spec.template)
+            yield from pod_sets_of(cron.job_template)
+        case Counted(spec=spec):
+            body = {"spec": spec}
+            # The least with which Kueue may start a Job.
+            least = read_count(obj.metadata.annotations.get(LEAST_AT_ONCE, ""), most_digits=9)
+            for pods in BY_KIND[type(obj).__name__].pods:
+                for place in pods.places(body):
+                    count = _count(place, pods)
+                    count = count if least is None or place.name else min(count, least)
+                    template = msgspec.convert(place.template, JobTemplate)
+                    yield _job_pod_set(place.name.lower() or "main", count, template)
 
 
 def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:
@@ -204,16 +208,12 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
         yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
-def _job(job: Job) -> JobPodSet:
-    """One, as large as the Job runs at a time, or as the least with which Kueue may start it."""
-    spec, least = job.spec, job.metadata.annotations.get(LEAST_AT_ONCE, "")
-    at_once = _at_once(spec)
-    bound = read_count(least, most_digits=9)
-    return _job_pod_set("main", at_once if bound is None else min(at_once, bound), spec.template)
-
-
-def _at_once(spec: JobSpec) -> int:
-    return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+def _count(place: Place, pods: Pods) -> int:
+    """How many run at a time."""
+    found = [value_at(place.group, each) for each in pods.counts]
+    *counts, last = (1 if each is None else msgspec.convert(each, int) for each in found)
+    most = value_at(place.group, pods.most) if pods.most else None
+    return prod(counts) * (last if most is None else min(last, msgspec.convert(most, int)))
 
 
 def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:

@@ -12,7 +12,15 @@ from typing import Any, Final
 
 from muster.controller.kube.resource import Object
 from muster.controller.kueue import queue_limits
-from muster.controller.kueue.jobs import KINDS, CronJob, Job, JobPodSet, RayCluster, are_within, pod_sets_of
+from muster.controller.kueue.jobs import (
+    KINDS,
+    Counted,
+    CronJob,
+    JobPodSet,
+    RayCluster,
+    are_within,
+    pod_sets_of,
+)
 from muster.controller.kueue.limits import (
     Pools,
     never_fits_anywhere,
@@ -68,7 +76,7 @@ class Reviews:
         return Deny(f"{what} would never run: {'; also: '.join(found)}.")
 
     def _findings(self, obj: Object, namespace: str) -> Iterator[str]:
-        if isinstance(obj, RayCluster | Job) and _is_made(obj):
+        if isinstance(obj, RayCluster | Counted) and _is_made(obj):
             return  # What it was made for has been reviewed.
         policy, tree = self._policy(), self._tree()
         space = tree.spaces.get(namespace)

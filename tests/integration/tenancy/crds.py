@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from muster.model.work import GROUPED
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -26,9 +28,18 @@ def gateways() -> list[dict[str, Any]]:
 
 
 def _gateway_kind(kind: str) -> dict[str, Any]:
-    group, plural = "gateway.networking.k8s.io", f"{kind.lower()}s"
+    return _open_kind(kind, "gateway.networking.k8s.io", "v1")
+
+
+def groups_of_pods() -> list[dict[str, Any]]:
+    """The kinds of work with groups of pods, without their schemas."""
+    return [_open_kind(each.kind, each.group, each.version) for each in GROUPED]
+
+
+def _open_kind(kind: str, group: str, version_name: str) -> dict[str, Any]:
+    plural = f"{kind.lower()}s"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version = {"name": version_name, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

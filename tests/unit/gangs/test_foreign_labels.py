@@ -49,5 +49,6 @@ def test_a_foreign_pod_is_no_placeholder_of_a_workload() -> None:
 def test_a_number_of_any_length_is_no_fault() -> None:
     """Python refuses to read more than 4,300 digits."""
     least = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "9" * 5000}}
-    job = msgspec.convert({"metadata": {"name": "a", **least}, "spec": {"parallelism": 4}}, Job)
+    spec = {"parallelism": 4, "template": {}}
+    job = msgspec.convert({"metadata": {"name": "a", **least}, "spec": spec}, Job)
     assert [each.count for each in pod_sets_of(job)] == [4]

@@ -9,7 +9,9 @@ multiply replicas and hosts in 32 bits.
 from typing import Final
 
 from muster.model.quantities import parse_quantity
+from muster.model.work import WORK
 from muster.render.tenancy.limits import LEAST_REQUEST
+from muster.render.tenancy.policies import pod_templates
 
 _LEAST: Final = ", ".join(f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
 _FIX: Final = " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items())
@@ -34,21 +36,20 @@ def faults() -> str:
     )
 
 
-def too_many(when: str, most: int) -> str:
-    """Whether work has more pods at a time than `most`, by the words `job`, `jobs` and `cluster`. A
-    factor is compared first, so that no product overflows.
+def too_many(when: str, of: str, most: int) -> str:
+    """Whether work has more pods at a time than `most`, by the words `groups` and `cluster`. A factor is
+    compared first, so that no product overflows.
     """
     hosts, replicas = "group.?numOfHosts.orValue(1)", "group.?replicas.orValue(1)"
     groups = f"variables.cluster{when}.?workerGroupSpecs.orValue([])"
-    jobs, each, at_once = (
-        f"variables.jobs{when}",
-        "group.?replicas.orValue(1)",
-        "group.?template.?spec.?parallelism.orValue(1)",
-    )
-    return (
-        f"{jobs}.exists(group, {each} > {most} || {at_once} > {most}) || "
-        f"{jobs}.map(group, {each} * {at_once}).sum() > {most} || "
-        f"variables.job{when}.?spec.?parallelism.orValue(1) > {most} || "
-        f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most}) || "
-        f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}"
-    )
+    found = [
+        f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most})",
+        f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}",
+    ]
+    for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.counts):
+        groups = pod_templates.groups_at(pods.template, when) if pods.template.groups else f"[{{'of': {of}}}]"
+        counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.counts]
+        found.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
+        if pods.template.groups:
+            found.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
+    return " || ".join(found)

@@ -1,4 +1,4 @@
-"""A RayJob that has finished, or is deleted, gives back its nodes with its quota.
+"""Work that has finished, or a RayJob that is deleted, gives back its nodes with its quota.
 
 Kueue takes the quota of a RayJob back when the job has finished (rayjob_controller.go of 0.19.2, Finished).
 KubeRay deletes its cluster afterwards: after `ttlSecondsAfterFinished`, in part, or never, as the RayJob asks
@@ -9,10 +9,13 @@ that its author has emptied. With KAI every pod is counted for as long as it run
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.render.tenancy.policies.pod_templates import BEFORE
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
+from muster.model.work import BY_KIND, WORK
+from muster.render.tenancy.policies.pod_templates import BEFORE, optional
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.work import UNLESS
 
+# Their controllers leave all pods by default, those that run as well: MPIJob's workers do for ever.
+_CLEANED: Final = tuple(each for each in WORK if each.cleaning)
 # KubeRay deletes no cluster that existed before the job.
 _HAS_CLUSTER: Final = "{of}.spec.?clusterSelector.orValue(dyn({{}})).size() == 0"
 
@@ -23,10 +26,10 @@ def finished(stack: Stack) -> Policy:
     return Policy(
         name="muster-finished",
         purpose=(
-            "Kueue takes back the quota of a RayJob when it has finished. Its cluster must give back "
-            "its nodes with it."
+            "Kueue takes back the quota of a job when it has finished. Its pods must give back their nodes "
+            "with it."
         ),
-        kinds=(Kinds(group="ray.io", resources=("rayjobs",)),),
+        kinds=kinds_of((BY_KIND["RayJob"], *_CLEANED)),
         unless=UNLESS,
         words=(
             BEFORE,
@@ -37,7 +40,8 @@ def finished(stack: Stack) -> Policy:
         rules=(
             Rule(
                 holds="variables.new.size() == 0",
-                message="'a finished RayJob gives back its quota, but its cluster would keep the nodes; '"
+                message="'a finished ' + object.kind + ' gives back its quota, but ' + "
+                "(object.kind == 'RayJob' ? 'its cluster' : 'its pods') + ' would keep the nodes; '"
                 " + variables.new.join('; ')",
             ),
         ),
@@ -56,4 +60,12 @@ def _faults(of: str, most: int) -> str:
         f"({of}.spec.?rayClusterSpec.?authOptions.?secretName.orValue('') == '' ? [] : "
         "['remove spec.rayClusterSpec.authOptions.secretName, and KubeRay makes a Secret'])",
     )
-    return f"({_HAS_CLUSTER.format(of=of)} ? {' + '.join(found)} : [])"
+    of_ray = f"({_HAS_CLUSTER.format(of=of)} ? {' + '.join(found)} : [])"
+    return (
+        "".join(
+            f"request.resource.resource in {[each.resource for each in _CLEANED if each.cleaning == path]} ? "
+            f"({optional(of, path)}.orValue('') in ['All', 'Running'] ? [] : ['set {path} to Running']) : "
+            for path in dict.fromkeys(each.cleaning for each in _CLEANED)
+        )
+        + of_ray
+    )

@@ -9,10 +9,11 @@ capacity that it has. Kueue takes them off only when it stops the job itself, an
 for ever.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
-from muster.model.work import QUEUED
+from muster.model.work import GROUPED, QUEUED
 from muster.render.tenancy.policies import elastic, pod_templates
 from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import owned_by_ray
@@ -24,6 +25,7 @@ _FIX: Final = "For more, create a new ' + object.kind + ' of that size"
 _STEPS: Final = (
     f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
 )
+_GROUPED: Final = [each.resource for each in GROUPED]
 # A Job has no more pods at a time than completions. Those of an Indexed Job may be raised to its parallelism.
 _PARALLELISM: Final = "{of}.spec.?parallelism.orValue(1)"
 _AT_ONCE: Final = (
@@ -52,7 +54,7 @@ def growth() -> Policy:
             ("grown", _grown()),
             *elastic.words(),
         ),
-        rules=(*elastic.rules(), _parallelism(), _jobs(), _replicas(), _resources(), elastic.becomes()),
+        rules=(*elastic.rules(), _parallelism(), *_groups(), _replicas(), _resources(), elastic.becomes()),
     )
 
 
@@ -61,8 +63,7 @@ def _ran() -> str:
     afterwards, but makes another one for each retry: one that is elastic is not stopped before that.
     """
     return (
-        "!(request.resource.resource in ['jobs', 'jobsets', 'rayjobs'] ? oldObject.spec.?suspend : "
-        "variables.clusterBefore.?suspend).orValue(false) && "
+        f"!{pod_templates.is_suspended('oldObject')} && "
         "(request.resource.resource != 'rayjobs' || variables.elastic)"
     )
 
@@ -78,14 +79,16 @@ def _parallelism() -> Rule:
     )
 
 
-def _jobs() -> Rule:
-    """JobSet's own webhook keeps them as they are; this rule needs no process."""
-    return Rule(
-        holds="request.resource.resource != 'jobsets' || !variables.ran || "
-        "variables.jobs == variables.jobsBefore",
-        message=f"'JobSet ' + object.metadata.name + ' is running, and its queue counted its pods; leave "
-        f"spec.replicatedJobs as it is. {_FIX}'",
-    )
+def _groups() -> Iterator[Rule]:
+    """JobSet's own webhook keeps them as they are; these rules need no process."""
+    for work in GROUPED:
+        groups = work.pods[0].template.groups
+        now, before = (f"{pod_templates.optional(of, groups)}" for of in ("object", "oldObject"))
+        yield Rule(
+            holds=f"request.resource.resource != '{work.resource}' || !variables.ran || {now} == {before}",
+            message=f"'{work.kind} ' + object.metadata.name + ' is running, and its queue counted its pods; "
+            f"leave {groups} as it is. {_FIX}'",
+        )
 
 
 def _grown() -> str:
@@ -117,8 +120,8 @@ def _resources() -> Rule:
     one are judged in elastic.py, and a running Job's template is left by the API server as it is.
     """
     return Rule(
-        holds="!variables.ran || variables.elastic || request.resource.resource in ['jobs', 'jobsets'] || "
-        "variables.resized.size() == 0",
+        holds="!variables.ran || variables.elastic || "
+        f"request.resource.resource in {['jobs', *_GROUPED]} || variables.resized.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
         f"resources of its pods; do not change them in ' + variables.resized[0] + '. {_FIX}'",
     )

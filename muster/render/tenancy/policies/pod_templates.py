@@ -3,10 +3,10 @@
 A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from muster.model.work import WORK
+from muster.model.work import GROUPED, SUSPEND, WORK, Path
 from muster.render.tenancy.policies.policy import Kinds, kinds_of
 
 KINDS: Final = kinds_of(WORK)
@@ -24,6 +24,7 @@ CLUSTER_PATH: Final = (
     f"{{{', '.join(f'{each.resource!r}: {each.cluster!r}' for each in WORK if each.cluster)}}}"
     "[?request.resource.resource].orValue('')"
 )
+_PODS: Final = tuple(pods for work in WORK for pods in work.pods)
 _SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
 
 
@@ -51,14 +52,11 @@ def job(of: str) -> str:
 
 
 def words(when: str, of: str) -> Sequence[tuple[str, str]]:
-    """The job, its Ray cluster, and every pod template with its path, each with the suffix `when`. They need
-    the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
+    """The job, its Ray cluster, its groups, and every pod template with its path, each with the suffix
+    `when`. They need the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
     """
-    read, cluster = f"variables.job{when}", f"variables.cluster{when}"
-    submitter = f"({_SCHEDULED} ? 'spec.jobTemplate' : 'spec') + '.submitterPodTemplate'"
+    cluster = f"variables.cluster{when}"
     parts = (
-        _part(f"{read}.?spec.?template", f"{read}.spec.template", "variables.jobPath + 'spec.template'"),
-        _part(f"{read}.?spec.?submitterPodTemplate", f"{read}.spec.submitterPodTemplate", submitter),
         _part(
             f"{cluster}.?headGroupSpec.?template",
             f"{cluster}.headGroupSpec.template",
@@ -67,23 +65,75 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
         f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
         "{'path': dyn(variables.clusterPath + '.workerGroupSpecs of ' + group.?groupName.orValue('')), "
         "'template': dyn(group.template)})",
-        f"variables.jobs{when}.filter(group, group.?template.?spec.?template.hasValue()).map(group, "
-        "{'path': dyn('spec.replicatedJobs of ' + group.?name.orValue('') + ': template.spec.template'), "
-        "'template': dyn(group.template.spec.template)})",
+        # Deployments and others have theirs where a Job has its own.
+        *(_parts_at(path, when, of) for path in dict.fromkeys(pods.template for pods in _PODS)),
     )
     return [
         (f"job{when}", job(of)),
-        jobs_word(when, of),
+        groups_word(when, of),
         cluster_word(when, of),
         (f"parts{when}", " + ".join(parts)),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
     ]
 
 
-def jobs_word(when: str, of: str) -> tuple[str, str]:
-    """The groups of batch jobs of a JobSet; none of any other kind."""
-    is_set = "request.resource.resource == 'jobsets'"
-    return f"jobs{when}", f"{is_set} ? dyn({of}.spec.?replicatedJobs.orValue([])) : dyn([])"
+def _parts_at(path: Path, when: str, of: str) -> str:
+    if not path.groups:
+        return _part(optional(of, path.text), f"{of}.{path.text}", f"'{path.text}'")
+    name = f"'{path.groups} of ' + group.name + ': " if path.field else f"'{path.groups}.' + group.name + '."
+    return (
+        f"{groups_at(path, when)}.filter(group, {optional('group.of', path.rest)}.hasValue()).map(group, "
+        f"{{'path': dyn({name}{path.rest}'), 'template': dyn(group.of.{path.rest})}})"
+    )
+
+
+def groups_word(when: str, of: str) -> tuple[str, str]:
+    """What has pods in several groups, with the path `at` and the `name` of each; none of any other kind."""
+    groups = []
+    for path in dict.fromkeys(pods.template for work in GROUPED for pods in work.pods):
+        at = optional(of, path.groups)
+        if path.field:
+            found, name, group = f"{at}.orValue([])", f"each.?{path.field}.orValue('')", "each"
+        else:
+            values = f"{at}.orValue(dyn({{}}))"
+            found, name = f"{list(path.keys)}.filter(each, each in {values})", "each"
+            group = f"{values}[each]"
+        groups.append(
+            f"{found}.map(each, {{'at': dyn('{path.groups}'), 'name': dyn({name}), 'of': dyn({group})}})"
+        )
+    return f"groups{when}", " + ".join(groups)
+
+
+def groups_at(path: Path, when: str) -> str:
+    """The groups of the word that are at this path."""
+    return f"variables.groups{when}.filter(group, group.at == '{path.groups}')"
+
+
+def values_at(paths: Iterable[Path], when: str, of: str) -> str:
+    """The values at paths of any kind of work, as a CEL list."""
+    listed = list(dict.fromkeys(paths))
+    alone = ", ".join(optional(of, path.text) for path in listed if not path.groups)
+    grouped = (
+        f" + {groups_at(path, when)}.map(group, {optional('group.of', path.rest)})"
+        for path in listed
+        if path.groups
+    )
+    return f"([{alone}]{''.join(grouped)}).filter(each, each.hasValue()).map(each, each.value())"
+
+
+def optional(of: str, path: str) -> str:
+    return of + "".join(f".?{key}" for key in path.split("."))
+
+
+def is_suspended(of: str) -> str:
+    """Whether work is stopped, which each kind says at its own path."""
+    chosen = [
+        f"request.resource.resource in {[each.resource for each in WORK if each.suspend == path]} ? "
+        f"{optional(of, path)} : "
+        for path in dict.fromkeys(each.suspend for each in WORK)
+        if path != SUSPEND
+    ]
+    return f"({''.join(chosen)}{optional(of, SUSPEND)}).orValue(false)"
 
 
 def _part(found: str, template: str, path: str) -> str:

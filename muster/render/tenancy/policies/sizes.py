@@ -10,7 +10,7 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
-from muster.model.work import WORK, by_group
+from muster.model.work import GROUPED, WORK, by_group
 from muster.render.tenancy.limits import most_objects
 from muster.render.tenancy.policies import amounts, pod_templates
 from muster.render.tenancy.policies.policy import METADATA, Kinds, Policy, Rule
@@ -21,6 +21,11 @@ _KINDS: Final = (
     Kinds(group="", resources=("configmaps", "secrets")),
 )
 _RESOURCES: Final = {word.lower(): word for word in MOST_KIBIBYTES}
+_COUNTS: Final = {
+    each.kind: f"{' and '.join(count.split('.')[-1] for count in pods.counts)} in {pods.template.groups}"
+    for each in GROUPED
+    for pods in each.pods
+}
 # What an author writes of these kinds. Of managedFields there is as much as of them.
 _FIELDS: Final = ("spec", "data", "binaryData")
 
@@ -54,7 +59,8 @@ def sizes(stack: Stack) -> Policy:
                 message="object.kind + ' ' + object.metadata.name + ' has more than the "
                 f"{pods} pods that its namespace holds; lower ' + (request.resource.group == 'batch' ? "
                 "variables.jobPath + 'spec.parallelism' : request.resource.group == 'ray.io' ? "
-                "'replicas and numOfHosts of its worker groups' : 'replicas and parallelism of its jobs')",
+                "'replicas and numOfHosts of its worker groups' : "
+                f"{_COUNTS}[object.kind])",
             ),
             Rule(
                 holds=f"variables.bytes <= variables.most * {KIB} || "
@@ -72,10 +78,9 @@ def _pods_words(when: str, of: str, most: int) -> tuple[tuple[str, str], ...]:
     """ConfigMaps and Secrets have no pods."""
     is_work = f"request.resource.group in {quoted(tuple(by_group(WORK)))}"
     return (
-        (f"job{when}", pod_templates.job(of)),
-        pod_templates.jobs_word(when, of),
+        pod_templates.groups_word(when, of),
         pod_templates.cluster_word(when, of),
-        (f"tooMany{when}", f"{is_work} && ({amounts.too_many(when, most)})"),
+        (f"tooMany{when}", f"{is_work} && ({amounts.too_many(when, of, most)})"),
     )
 
 

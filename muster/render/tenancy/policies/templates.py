@@ -9,6 +9,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Stack
+from muster.model.work import WORK
 from muster.render.tenancy.policies import amounts, claims, neighbours, placement, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.pod_security import standard_faults, standard_of
@@ -17,12 +18,6 @@ from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM
 
 # The API server computes it from the class, and refuses a pod that names another one.
 _PREEMPTING: Final = "PreemptLowerPriority"
-# Controllers run the work that names them, or none.
-_CONTROLLERS: Final = (
-    "kubernetes.io/job-controller",
-    "ray.io/kuberay-operator",
-    "jobset.sigs.k8s.io/jobset-controller",
-)
 _SUBMITTER: Final = "'spec.submitterPodTemplate, which is needed here'"
 _SIDECAR: Final = "'the container of submissionMode SidecarMode, which has no securityContext: use HTTPMode'"
 
@@ -75,7 +70,7 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"reaching{when}", _faults(pods, neighbours.faults())),
             (f"endless{when}", _faults(pods, ending_faults(stack))),
             (f"uncounted{when}", _faults(pods, amounts.faults())),
-            (f"managers{when}", _managers(when)),
+            (f"managers{when}", _managers(when, of)),
         ]
         words += [(f"held{when}", _faults(pods, placement.HELD))] if stack.placeholder_pools else []
     held = ("held",) if stack.placeholder_pools else ()
@@ -167,18 +162,16 @@ def _stuck(stack: Stack) -> str:
     )
 
 
-def _managers(when: str) -> str:
-    return (
-        f"([variables.job{when}.?spec.?managedBy, variables.cluster{when}.?managedBy] + "
-        f"variables.jobs{when}.map(group, group.?template.?spec.?managedBy))"
-        ".filter(each, each.hasValue()).map(each, each.value())"
-    )
+def _managers(when: str, of: str) -> str:
+    paths = pod_templates.values_at((path for work in WORK for path in work.managers), when, of)
+    return f"{paths} + variables.cluster{when}.?managedBy.optMap(each, [each]).orValue([])"
 
 
 def _managed(stack: Stack) -> Rule:
     """No controller of the cluster makes pods of work that names another one."""
     away = any(check.controller_name == names.MULTI_KUEUE for check in stack.kueue.admission_checks)
-    known = (*_CONTROLLERS, *((names.MULTI_KUEUE,) if away else ()))
+    ours = (each.manager for each in WORK if each.manager)
+    known = (*ours, *((names.MULTI_KUEUE,) if away else ()))
     new = (
         f"variables.managers.filter(each, !(each in {quoted(known)}) && !(each in variables.managersBefore))"
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model import names
-from muster.model.work import RAY, WORK, Work
+from muster.model.work import RAY, WORK
 
 # Kueue, KubeRay, KAI, Muster's controller, and those of the cluster have their accounts in these namespaces,
 # in which tenants have no rights.
@@ -12,7 +12,6 @@ _SYSTEM: Final = (
     "kube-system",
     names.KUEUE_NAMESPACE,
     names.RAY_NAMESPACE,
-    names.JOBSET_NAMESPACE,
     names.KAI_NAMESPACE,
     names.SYSTEM_NAMESPACE,
 )
@@ -29,7 +28,16 @@ def accounts_of(*namespaces: str) -> str:
     return f"request.userInfo.groups.exists(group, group in {groups})"
 
 
-SYSTEM: Final = accounts_of(*_SYSTEM)
+def _is_controller(accounts: str) -> str:
+    """Whether the request comes from a NAMESPACE's or from one NAMESPACE:ACCOUNT."""
+    if ":" in accounts:
+        return f"request.userInfo.username == 'system:serviceaccount:{accounts}'"
+    return accounts_of(accounts)
+
+
+_BROUGHT: Final = tuple(each for each in WORK if each.controller)
+_ACCOUNTS: Final = (accounts_of(*_SYSTEM), *(_is_controller(each.controller) for each in _BROUGHT))
+SYSTEM: Final = f"({' || '.join(_ACCOUNTS)})"
 # The kubelets, of which each may write only what runs on its own node (the Node authorizer sees to that).
 NODES: Final = "request.userInfo.groups.exists(group, group == 'system:nodes')"
 KUBERAY: Final = accounts_of(names.RAY_NAMESPACE)
@@ -83,13 +91,17 @@ def owned_by_ray(of: str, *, kinds: Sequence[str] = ()) -> str:
     return owned(of, by="ray.io/", kinds=kinds)
 
 
-_JOBSET: Final = next(each for each in WORK if each.family is Work.JOBSET)
 # A RayCluster or submitter Job that KubeRay makes for an object that was checked, or a Job of a JobSet; its
 # owner counts.
-MADE_FOR_WORK: Final = (
-    f"({KUBERAY} && {owned_by_ray('object', kinds=tuple(each.kind for each in RAY))}) || "
-    f"({accounts_of(names.JOBSET_NAMESPACE)} && "
-    f"{owned('object', by=f'{_JOBSET.group}/', kinds=(_JOBSET.kind,))})"
+MADE_FOR_WORK: Final = " || ".join(
+    f"({made})"
+    for made in (
+        f"{KUBERAY} && {owned_by_ray('object', kinds=tuple(each.kind for each in RAY))}",
+        *(
+            f"{_is_controller(each.controller)} && {owned('object', by=f'{each.group}/', kinds=(each.kind,))}"
+            for each in _BROUGHT
+        ),
+    )
 )
 # KubeRay, which on a cluster that had one may have its account in another namespace.
 BY_KUBERAY: Final = f"{KUBERAY} || (request.operation == 'CREATE' && {owned_by_ray('object')})"

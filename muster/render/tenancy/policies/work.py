@@ -5,13 +5,13 @@ when they are created, and for what may be changed later. An object that was all
 all other fields, even after the stack has changed. Whether a gang fits is checked by the webhooks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import FOR_MEMBERS
+from muster.model.work import FOR_MEMBERS, QUEUED, WORK
 from muster.render.tenancy.policies import gpus, pod_templates
 from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
 from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_FOR_WORK, SYSTEM, quoted
@@ -42,7 +42,7 @@ def work(stack: Stack) -> Policy:
         kinds=kinds_of(FOR_MEMBERS),
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), _claims(), stopping()),
+        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), *_fields(), stopping()),
     )
 
 
@@ -218,25 +218,29 @@ def _new_keys(field: str, prefixes: Sequence[str]) -> str:
     )
 
 
-def _starting() -> tuple[Rule, ...]:
-    suspended = "({of}.spec.?suspend.or({of}.spec.?rayClusterConfig.?suspend).orValue(false))"
-    now, before = suspended.format(of="object"), suspended.format(of="variables.before")
-    return (
-        Rule(
-            holds=f"request.resource.resource == 'cronjobs' || !{before} || {now} || {ADMINISTRATOR}",
-            message="'queued work starts when its queue admits it; leave spec.suspend as it is'",
-        ),
-    )
+def _starting() -> Iterator[Rule]:
+    for path in dict.fromkeys(each.suspend for each in QUEUED):
+        kinds = quoted([each.resource for each in QUEUED if each.suspend == path])
+        now, before = (pod_templates.optional(of, path) for of in ("object", "variables.before"))
+        yield Rule(
+            holds=f"!(request.resource.resource in {kinds}) || !{before}.orValue(false) || "
+            f"{now}.orValue(false) || {ADMINISTRATOR}",
+            message=f"'queued work starts when its queue admits it; leave {path} as it is'",
+        )
 
 
-def _claims() -> Rule:
-    """JobSet's controller creates them, by no rule of the team's volumes (JobSet 0.12.0, jobset_types.go)."""
-    return Rule(
-        holds="request.resource.resource != 'jobsets' || "
-        "object.spec.?volumeClaimPolicies.orValue([]).size() == 0",
-        message="'volumes of a team come from the stack; remove spec.volumeClaimPolicies, and mount a "
-        "claim of the team'",
-    )
+def _fields() -> Iterator[Rule]:
+    """What a kind has beside its pods."""
+    for barred in dict.fromkeys(each for work in WORK for each in work.barred):
+        now, before = (pod_templates.optional(of, barred.path) for of in ("object", "variables.before"))
+        yield Rule(holds=f"!{now}.hasValue() || {before}.hasValue()", message=f"'{barred.message}'")
+    for path in (pods.template for work in WORK for pods in work.pods if pods.template.keys):
+        keys = f"{pod_templates.optional('object', path.groups)}.orValue(dyn({{}}))"
+        strange = f"{keys}.filter(key, !(key in {quoted(path.keys)}))"
+        yield Rule(
+            holds=f"{strange}.size() == 0",
+            message=f"'{path.groups} has no ' + {strange}.join(', ') + '; write {' and '.join(path.keys)}'",
+        )
 
 
 def stopping() -> Rule:
