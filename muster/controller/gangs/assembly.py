@@ -150,10 +150,11 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
     if not policy.holds and (early := _expiring(attempt, attempt.early, policy)):
         return _release_early(attempt, early, limit)
     step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, policy, limit))
-    is_answer = isinstance(step, Ready) and not (policy.holds or attempt.may_have_started)
-    if is_answer and (early := _expiring(attempt, attempt.current.values(), policy)):
-        # Verified too late for these: their nodes could go while the pods start.
-        return _release_early(attempt, early, limit)
+    if isinstance(step, Ready) and not (policy.holds or attempt.may_have_started):
+        early = _expiring(attempt, attempt.current.values(), policy)
+        # The last part came too late for these: their nodes could go while the pods start.
+        if 0 < len(early) < len(attempt.current):
+            return _release_early(attempt, early, limit)
     limit = step.limit if isinstance(step, Wait) else limit
     stall = stalls_at(attempt.current.values(), policy, now=attempt.now)
     if not isinstance(step, Ready) and (failed_now := _out_of_time(attempt, policy, step, limit, stall)):
