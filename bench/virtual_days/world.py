@@ -10,9 +10,9 @@ from bench.virtual_days.jobs import Jobs
 from bench.virtual_days.kueue import Gang, Kueue
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.server import Server, later
-from muster.controller.gangs.indexes import BY_OWNER
+from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.metrics import reason_of
-from muster.controller.gangs.objects import NODE, PROVISIONING_REQUEST, Node
+from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import WORKLOAD, Workload
@@ -147,6 +147,8 @@ class World:
     def _gone(self, held: Node) -> None:
         self.jobs.node_gone(held.metadata.name)
         self.minutes.give_back(held.metadata.name, at=now())
+        # A pod of it may have gone to a node that was left of the same lease.
+        self.account_all()
 
     def lose(self, held: Node) -> None:
         """A node dies."""
@@ -170,6 +172,10 @@ class World:
         """The gang that runs on it."""
         keys = (lease.gang, *self.jobs.running)
         return next((self.gangs.get(key) for key in keys if self._runs_on(key, lease)), None)
+
+    def _runs_on_another(self, lease: Lease) -> bool:
+        user = self._user_of(lease)
+        return user is not None and user.key != lease.gang
 
     def _is_used(self, lease: Lease) -> bool:
         return self._user_of(lease) is not None
@@ -202,13 +208,17 @@ class World:
             self._account(name)
 
     def _account(self, name: str) -> None:
-        cause = self._cause(self.cloud.leases[name])
+        lease = self.cloud.leases[name]
+        cause, idle = self._cause(lease), f"idle until the cloud takes it back: {lease.after}"
         for held in self.cloud.nodes(name):
-            self.minutes.turn(held.metadata.name, cause, at=now())
+            # Of a lease that another gang has taken, it may use a part.
+            pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
+            is_left = lease.after and not pods and self._runs_on_another(lease)
+            self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
 
     def account_all(self) -> None:
-        for key in {lease.gang for lease in self.cloud.leases.values()}:
-            self.account(key)
+        for name in self.cloud.leases:
+            self._account(name)
 
     def _cause(self, lease: Lease) -> str:
         gang, held = self.gangs.get(lease.gang), self.server.workload(lease.gang)
