@@ -39,8 +39,8 @@ class _Job:
 
 @dataclass
 class Jobs:
-    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end; `given_up`: for too
-    long not all of its pods had a node.
+    """`turned`: a gang began or ceased to be whole; `finished`: it has run to its end, and is to be stopped;
+    `given_up`: for too long not all of its pods had a node.
     """
 
     server: Server
@@ -108,7 +108,6 @@ class Jobs:
     def _end(self, key: Key, run: int) -> None:
         job = self.running.get(key)
         if job is not None and job.run == run and job.whole_since is not None:
-            self.stop(job.gang)
             self.finished(job.gang)
 
     def _bind(self, pod: str, pod_set: str, node: Node, notes: dict[str, str], *, gpus: int) -> None:

@@ -10,9 +10,9 @@ from bench.virtual_days.jobs import Jobs
 from bench.virtual_days.kueue import Gang, Kueue
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.server import Server, later
-from muster.controller.gangs.indexes import BY_OWNER
+from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.metrics import reason_of
-from muster.controller.gangs.objects import NODE, PROVISIONING_REQUEST, Node
+from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import WORKLOAD, Workload
@@ -119,10 +119,11 @@ class World:
         self.jobs.start(gang)
 
     def _stop(self, gang: Gang) -> None:
+        leases = self._leases_of(gang.key)
         self.jobs.stop(gang)
-        for name in self._leases_of(gang.key):
+        for name in leases:
             self.cloud.unused(name)
-        self.account(gang.key)
+            self._account(name)
 
     def _finished(self, gang: Gang) -> None:
         self._stop(gang)
@@ -146,6 +147,8 @@ class World:
     def _gone(self, held: Node) -> None:
         self.jobs.node_gone(held.metadata.name)
         self.minutes.give_back(held.metadata.name, at=now())
+        # A pod of it may have gone to a node that was left of the same lease.
+        self.account_all()
 
     def lose(self, held: Node) -> None:
         """A node dies."""
@@ -153,16 +156,29 @@ class World:
             self.cloud.kill(held)
 
     def _leases_of(self, key: Key) -> list[str]:
-        return [name for name, lease in self.cloud.leases.items() if lease.gang == key]
+        """Those that were bought for it, and those of others that it runs on."""
+        return [
+            name
+            for name, lease in self.cloud.leases.items()
+            if lease.gang == key or self._runs_on(key, lease)
+        ]
+
+    def _runs_on(self, key: Key, lease: Lease) -> bool:
+        job = self.jobs.running.get(key)
+        prefix = f"lease-{lease.request.key.name}-{lease.request.uid}-"
+        return job is not None and any(node.startswith(prefix) for node in job.pods.values())
+
+    def _user_of(self, lease: Lease) -> Gang | None:
+        """The gang that runs on it."""
+        keys = (lease.gang, *self.jobs.running)
+        return next((self.gangs.get(key) for key in keys if self._runs_on(key, lease)), None)
+
+    def _runs_on_another(self, lease: Lease) -> bool:
+        user = self._user_of(lease)
+        return user is not None and user.key != lease.gang
 
     def _is_used(self, lease: Lease) -> bool:
-        job = self.jobs.running.get(lease.gang)
-        if job is None:
-            return False
-        return any(
-            node.startswith(f"lease-{lease.request.key.name}-{lease.request.uid}-")
-            for node in job.pods.values()
-        )
+        return self._user_of(lease) is not None
 
     def _released(self, lease: Lease) -> str:
         """Why its request is deleted now."""
@@ -189,18 +205,25 @@ class World:
     def account(self, key: Key) -> None:
         """Turn the nodes of this gang to what they cost for now."""
         for name in self._leases_of(key):
-            cause = self._cause(self.cloud.leases[name])
-            for held in self.cloud.nodes(name):
-                self.minutes.turn(held.metadata.name, cause, at=now())
+            self._account(name)
+
+    def _account(self, name: str) -> None:
+        lease = self.cloud.leases[name]
+        cause, idle = self._cause(lease), f"idle until the cloud takes it back: {lease.after}"
+        for held in self.cloud.nodes(name):
+            # Of a lease that another gang has taken, it may use a part.
+            pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
+            is_left = lease.after and not pods and self._runs_on_another(lease)
+            self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
 
     def account_all(self) -> None:
-        for key in {lease.gang for lease in self.cloud.leases.values()}:
-            self.account(key)
+        for name in self.cloud.leases:
+            self._account(name)
 
     def _cause(self, lease: Lease) -> str:
         gang, held = self.gangs.get(lease.gang), self.server.workload(lease.gang)
-        if gang is not None and self._is_used(lease):
-            return USED if self.jobs.is_whole(gang) else "its gang runs and lacks a node"
+        if (user := self._user_of(lease)) is not None:
+            return USED if self.jobs.is_whole(user) else "its gang runs and lacks a node"
         if lease.after:
             return f"idle until the cloud takes it back: {lease.after}"
         if gang is None or held is None or not held.status.holds("QuotaReserved"):

@@ -5,7 +5,7 @@ nothing else. Each scheduler adds the actions on its own objects.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -13,6 +13,7 @@ from muster.controller.gangs.capacity_claims import CapacityClaim
 from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.vacated_leases import TakenLease
 
 Kind = Literal["ProvisioningRequest", "PodTemplate", "Pod"]
 _KINDS: Final[Mapping[type[Belonging], Kind]] = {
@@ -31,6 +32,8 @@ class CreateTemplates:
     request: str
     spec: RequestSpec
     labels: Mapping[str, str]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Annotations; those of a lease that is taken, where no request follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +99,9 @@ def deletions(
     placeholders: Iterable[Placeholder] = (),
 ) -> tuple[Delete, ...]:
     """Requests before templates: an autoscaler must not meet a request whose template is gone. A placeholder
-    set is its pods and templates.
+    set is its pods and templates, a lease that was taken its templates.
     """
-    kept = (each for each in requests if not isinstance(each, PlaceholderSet))
+    kept = (each for each in requests if not isinstance(each, PlaceholderSet | TakenLease))
     items: tuple[Belonging, ...] = (*placeholders, *kept, *templates)
     return tuple(delete(item) for item in items if not item.metadata.deletion_timestamp)
 

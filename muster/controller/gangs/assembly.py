@@ -6,7 +6,7 @@ whether the gang may have capacity, or for what a step means for the gang's own 
 that.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -47,13 +47,14 @@ from muster.controller.gangs.identity import (
     template_name,
 )
 from muster.controller.gangs.limits import unsatisfiable_reason
-from muster.controller.gangs.objects import ProvisioningRequest
+from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_capacity, format_nodes, format_request, format_turn
 from muster.controller.gangs.reasons import STALLED, Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
-from muster.controller.gangs.verify import verify
+from muster.controller.gangs.vacated_leases import TakenLease, can_be_taken
+from muster.controller.gangs.verify import Placement, verify
 from muster.model.durations import format_duration
 from muster.model.gangpolicy import GangPolicy
 
@@ -146,9 +147,14 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
             return Unsatisfiable(reason=str(worst))
         return AttemptFailed(failure=str(worst), exhausted=_exhausted_pool(attempt, worst))
     limit = deadline(attempt.gang, attempt.current, quota_since=since, policy=policy, now=attempt.now)
-    if not policy.holds and (early := _expiring_early(attempt, policy)):
+    if not policy.holds and (early := _expiring(attempt, attempt.early, policy)):
         return _release_early(attempt, early, limit)
     step = _name_ending(attempt, _without_place(attempt, policy, since) or _provision(attempt, policy, limit))
+    if isinstance(step, Ready) and not (policy.holds or attempt.may_have_started):
+        early = _expiring(attempt, attempt.current.values(), policy)
+        # The last part came too late for these: their nodes could go while the pods start.
+        if 0 < len(early) < len(attempt.current):
+            return _release_early(attempt, early, limit)
     limit = step.limit if isinstance(step, Wait) else limit
     stall = stalls_at(attempt.current.values(), policy, now=attempt.now)
     if not isinstance(step, Ready) and (failed_now := _out_of_time(attempt, policy, step, limit, stall)):
@@ -299,9 +305,33 @@ def _create_next(attempt: Attempt, policy: GangPolicy, spec: RequestSpec, limit:
         return Wait(status="the GangPolicy has no placeholderImage, an image that only waits", limit=limit)
     if _is_name_taken(attempt, spec):
         return Wait(status=f"an outdated request for {spec.pool} is being deleted", limit=limit)
-    return CreateNext(
+    return _take(attempt, spec, limit) or CreateNext(
         actions=(*_templates(attempt, spec), _create_request(attempt, policy, spec)), limit=limit
     )
+
+
+def _take(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step | None:
+    """Nodes that another gang has left, before the cloud is asked for any."""
+    if not can_be_taken(spec):
+        return None
+    name, labels, now = attempt.request_name(spec), attempt.request_labels(spec), attempt.now
+    leases = [each for each in attempt.surroundings.vacated if each.pool == spec.pool]
+    lease = next((each for each in leases if each.holds(spec, now=now)), None)
+    status = f"takes {format_request(spec)} that another gang leaves"
+    if lease is None:
+        is_near = any(each.will_hold(spec, now=now) for each in leases)
+        return Wait(status=status, limit=limit, for_nodes=True) if is_near else None
+    if prepared := _own_templates(attempt, {name}):  # For a request.
+        return Wait(status=status, limit=limit, releases=deletions((), prepared))
+    notes = lease.notes(spec)
+    return CreateNext(
+        actions=(CreateTemplates(request=name, spec=spec, labels=labels, notes=notes),), limit=limit
+    )
+
+
+def _own_templates(attempt: Attempt, requests: Collection[str]) -> list[PodTemplate]:
+    """Those that were written for requests of these names."""
+    return [each for each in attempt.templates if request_of_template(each.metadata.name) in requests]
 
 
 def _templates_ahead(attempt: Attempt) -> Iterator[CreateTemplates]:
@@ -350,23 +380,28 @@ def _hold_nodes(holds: tuple[CreatePlaceholders, ...], limit: Deadline) -> HoldN
     )
 
 
-def _expiring_early(attempt: Attempt, policy: GangPolicy) -> list[ProvisioningRequest]:
-    """Requests whose booking ends before the gang is complete."""
-    ends = ((request, booking_end(request, policy, now=attempt.now)) for request in attempt.early)
+def _expiring(
+    attempt: Attempt, requests: Iterable[ProvisioningRequest], policy: GangPolicy
+) -> list[ProvisioningRequest]:
+    """Those whose booking ends before the gang could start on it."""
+    ends = ((request, booking_end(request, policy, now=attempt.now)) for request in requests)
     return [request for request, end in ends if end and end <= attempt.now]
 
 
 def _release_early(attempt: Attempt, early: Sequence[ProvisioningRequest], limit: Deadline) -> ReleaseEarly:
-    """The late request keeps its place in the cloud's queue; the others cost nothing meanwhile."""
-    assert attempt.late is not None
+    """The late request keeps its place in the cloud's queue; the others cost nothing meanwhile. Without a
+    late one they are asked for again at once.
+    """
     names = {request.metadata.name for request in early}
     pools = ", ".join(spec.pool for spec in attempt.gang.request_specs if attempt.request_name(spec) in names)
     message = (
         f"{pools} was provisioned long before {attempt.late.pool} and is released; it is requested "
         f"again when {attempt.late.pool} is provisioned"
+        if attempt.late
+        else f"{pools} was provisioned too long before the gang was whole, is released and requested again"
     )
     return ReleaseEarly(
-        releases=deletions(early, ()),
+        releases=deletions(early, _own_templates(attempt, _taken_by(early))),
         event=EmitEvent(kind="Normal", reason="GangStaggered", message=message),
         history=replace(attempt.history, in_turn=attempt.labels[ATTEMPT]),
         limit=limit,
@@ -381,7 +416,7 @@ def _give_way(attempt: Attempt, limit: Deadline) -> Wait:
     names = {attempt.request_name(spec) for spec in specs}
     released = deletions(
         (each for each in attempt.requests if each.metadata.name in names),
-        (each for each in attempt.templates if request_of_template(each.metadata.name) in names),
+        _own_templates(attempt, names),
         (each for each in attempt.placeholders if request_of_placeholder(each.metadata.name) in names),
     )
     outdated = delete_outdated(attempt)
@@ -406,8 +441,27 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     )
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
-        return Wait(status=format_nodes(placements), limit=limit, for_nodes=True, short_pool=short)
+        # No cloud brings back what is missing of a lease that was taken: the next step asks for it.
+        lost = _own_templates(attempt, _short_leases(attempt, placements))
+        return Wait(
+            status=format_nodes(placements),
+            limit=limit,
+            for_nodes=True,
+            short_pool=short,
+            releases=deletions((), lost),
+        )
     return Ready(claims=pod_claims(capacity_claims))
+
+
+def _short_leases(attempt: Attempt, placements: Iterable[Placement]) -> set[str]:
+    short = {each.demand.name for each in placements if not each.is_complete}
+    specs = (spec for spec in attempt.gang.request_specs if any(d.pod_set in short for d in spec.demands))
+    return _taken_by(attempt.current[spec.shape] for spec in specs)
+
+
+def _taken_by(requests: Iterable[ProvisioningRequest]) -> set[str]:
+    """The names of those that stand for leases of other gangs."""
+    return {each.metadata.name for each in requests if isinstance(each, TakenLease)}
 
 
 def _accepted_status(spec: RequestSpec, request: ProvisioningRequest) -> str:

@@ -19,6 +19,7 @@ from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.surroundings import ALONE, Surroundings
 from muster.controller.gangs.templates import set_parameters
 from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.vacated_leases import TakenLease, can_be_taken
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import SET_LABEL
 
@@ -53,6 +54,11 @@ class Attempt(ABC):
     @abstractmethod
     def history(self) -> RetryHistory:
         """What the gang's object records of this and earlier attempts."""
+
+    @property
+    def may_have_started(self) -> bool:
+        """It was answered that its pods may start: what it has is taken back in other ways from then on."""
+        return False
 
     @property
     def clamped_history(self) -> RetryHistory:
@@ -209,6 +215,8 @@ def _is_for(spec: RequestSpec, request: ProvisioningRequest) -> bool:
     """A request cannot be changed: when the policy has changed meanwhile, it is another one's. What webhooks
     of the cluster have added to it does not count.
     """
+    if isinstance(request, TakenLease):
+        return can_be_taken(spec)
     return (
         request.spec.provisioning_class_name == spec.flavor.provisioning_class_name
         and set_parameters(request) == spec.parameters

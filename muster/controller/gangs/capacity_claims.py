@@ -14,6 +14,7 @@ from muster.controller.gangs.lease import format_time, lease_end
 from muster.controller.gangs.objects import Pod, ProvisioningRequest, Toleration
 from muster.controller.gangs.placeholder_sets import PlaceholderSet, toleration_of
 from muster.controller.gangs.split import Gang, RequestSpec
+from muster.controller.gangs.vacated_leases import TakenLease
 from muster.controller.gangs.verify import PodDemand
 from muster.model.names import (
     CLAIM_ANNOTATIONS,
@@ -73,11 +74,16 @@ def _capacity_claim(demand: Demand, spec: RequestSpec, request: ProvisioningRequ
     if isinstance(request, PlaceholderSet):
         return _placed_claim(demand, request, index=spec.demands.index(demand))
     pins = pins_of(spec, request)
-    annotations = {
-        CONSUME_ANNOTATION: request.metadata.name,
-        CLASS_ANNOTATION: spec.flavor.provisioning_class_name,
-    }
-    if ends := lease_end(request):
+    if isinstance(request, TakenLease):
+        # GKE's webhook would pin what claims to consume a request to nodes of that request.
+        annotations, ends = {PLACED_ANNOTATION: request.metadata.name}, request.ends
+    else:
+        annotations = {
+            CONSUME_ANNOTATION: request.metadata.name,
+            CLASS_ANNOTATION: spec.flavor.provisioning_class_name,
+        }
+        ends = lease_end(request)
+    if ends:
         # Where a program can read it (the downward API), so that it saves its work in time.
         annotations[LEASE_ENDS_ANNOTATION] = format_time(ends)
     return CapacityClaim(

@@ -23,9 +23,14 @@ def lease_end(request: ProvisioningRequest) -> datetime | None:
     began = request.status.since("Provisioned")
     if began is None or request.spec.provisioning_class_name != GKE_QUEUED_CLASS:
         return None
-    asked = request.spec.parameters.get(RUN, "")
+    return began + run_duration(request.spec.parameters)
+
+
+def run_duration(parameters: Mapping[str, str]) -> timedelta:
+    """For how long a request with these gets its nodes."""
+    asked = parameters.get(RUN, "")
     seconds = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else None
-    return began + (LONGEST if seconds is None else min(LONGEST, timedelta(seconds=seconds)))
+    return LONGEST if seconds is None else min(LONGEST, timedelta(seconds=seconds))
 
 
 def first_end(annotations: Iterable[Mapping[str, str]]) -> datetime | None:

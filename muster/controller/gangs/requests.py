@@ -78,7 +78,7 @@ class Requests:
                 template=templates[demand.pod_set],
                 pool=demand.flavor.name,
                 labels=action.labels,
-                notes=set_notes(action.spec, demand, templates[demand.pod_set]),
+                notes={**set_notes(action.spec, demand, templates[demand.pod_set]), **action.notes},
             )
             await self._create(POD_TEMPLATE, body, owner)
 

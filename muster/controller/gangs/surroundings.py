@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from muster.controller.gangs.objects import Node, Pod
+from muster.controller.gangs.vacated_leases import VacatedLease
 from muster.controller.gangs.verify import PodDemand
 from muster.model.pods import Amounts
 
@@ -26,6 +27,8 @@ class Surroundings:
     """Pods that were deleted and still hold nodes of its pools."""
     recheck_at: datetime | None = None
     """When these may have changed: no event of theirs reconciles a gang that waits for requests."""
+    vacated: tuple[VacatedLease, ...] = ()
+    """Leases of its pools that other gangs have left and that nobody has taken."""
     must_wait: bool = False
     """Another gang makes its request in the next pool first."""
     must_give_way: frozenset[str] = frozenset()

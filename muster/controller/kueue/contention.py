@@ -19,6 +19,7 @@ from muster.controller.gangs.objects import (
     ProvisioningRequest,
 )
 from muster.controller.gangs.placeholder_sets import size_of_set
+from muster.controller.gangs.vacated_leases import pods_of_taken
 from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
@@ -126,12 +127,11 @@ class CompetingGangs:
         """All whose nodes came lately and whose pods are not all bound."""
         minutes = (minute(snapshot.now - ago * _MINUTE) for ago in range(-1, START_WINDOW // _MINUTE))
         requests = (each for name in minutes for each in self._requests.store.by_index(BY_MINUTE, name))
-        return self._made_for((*map(_of_request, requests), *self._by_placeholders(snapshot)))
+        return self._made_for((*map(_of_request, requests), *self._by_templates(snapshot)))
 
-    def _by_placeholders(self, snapshot: WorkloadSnapshot) -> Iterator[_Asked]:
-        """All sets of gangs that have not started, or did so lately."""
-        flavors = snapshot.policy.flavors if snapshot.policy else ()
-        pools = [flavor.name for flavor in flavors if flavor.by_placeholders]
+    def _by_templates(self, snapshot: WorkloadSnapshot) -> Iterator[_Asked]:
+        """All sets and taken leases of gangs that have not started, or did so lately."""
+        pools = [flavor.name for flavor in snapshot.policy.flavors] if snapshot.policy else []
         for template in (each for pool in pools for each in self._templates.store.by_index(BY_POOL, pool)):
             asked = _of_template(template)
             workload = self._workloads.store.by_uid(asked.uid)
@@ -169,12 +169,12 @@ def _of_request(request: ProvisioningRequest) -> _Asked:
 
 
 def _of_template(template: PodTemplate) -> _Asked:
-    """The set that it belongs to."""
+    """The set that it belongs to, or the lease that it takes."""
     labels, name = template.metadata.labels, request_of_template(template.metadata.name)
     return _Asked(
         *(labels.get(identity.WORKLOAD_UID, ""), labels.get(identity.CHECK, "")),
         key=Key(template.metadata.namespace, name),
-        pods=size_of_set(template),
+        pods=size_of_set(template) or pods_of_taken(template),
     )
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from muster.controller.gangs.actions import CreateTemplates
 from muster.controller.gangs.create_errors import CreateRejected
+from muster.controller.gangs.vacated_leases import TAKEN
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Decision
 from muster.controller.kueue.decide import after_rejection, decide
@@ -36,7 +38,9 @@ class WorkloadHooks:
         return after_rejection(snapshot, rejected)
 
     async def apply(self, decision: Decision, snapshot: WorkloadSnapshot) -> None:
-        with self._view.split_gangs.asking(snapshot, decision):
+        notes = (each.notes for each in decision.actions if isinstance(each, CreateTemplates))
+        taken = [lease for each in notes if (lease := each.get(TAKEN))]
+        with self._view.split_gangs.asking(snapshot, decision), self._view.left_leases.taking(taken):
             await self._executor.run(
                 decision.actions, workload=snapshot.workload, check=snapshot.check, flavors=snapshot.flavors
             )

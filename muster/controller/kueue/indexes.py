@@ -28,6 +28,7 @@ from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.outages import BY_SILENT_ZONE, BY_ZONE, silent_zone_of, zone_of
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.templates import POOL
+from muster.controller.gangs.vacated_leases import is_taken, lease_taken
 from muster.controller.kueue.compute_domains import BY_DOMAIN, domains_claimed
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import Workload
@@ -41,9 +42,9 @@ BY_MINUTE = "minute"
 
 
 def pools_asked(template: PodTemplate) -> list[str]:
-    """The pool in which its placeholder set asks for nodes."""
+    """The pool in which its placeholder set asks for nodes, or it takes a lease."""
     pool = template.metadata.annotations.get(POOL, "")
-    return [pool] if pool and is_asked_by_pods(template) else []
+    return [pool] if pool and (is_asked_by_pods(template) or is_taken(template)) else []
 
 
 def pools_provisioning(workload: Workload) -> list[str]:
@@ -96,6 +97,7 @@ OF_TEMPLATES: Final[Indexes] = {
     BY_REQUEST: set_of,
     BY_HELD: taint_of_set,
     BY_POOL: pools_asked,
+    BY_LEASE: lease_taken,
 }
 OF_PLACEHOLDERS: Final[Indexes] = {**OF_BELONGINGS, BY_NODE: node_of}
 OF_NODES: Final[Indexes] = {

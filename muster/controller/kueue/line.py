@@ -12,6 +12,7 @@ from muster.controller.gangs.objects import Belonging, Placeholder, PodTemplate,
 from muster.controller.gangs.placeholder_sets import is_asked_by_pods
 from muster.controller.gangs.turn_index import TurnIndex
 from muster.controller.gangs.turn_order import TurnPosition
+from muster.controller.gangs.vacated_leases import is_taken
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Decision, State
 from muster.controller.kueue.checks import Checks
@@ -129,9 +130,9 @@ class SplitGangs(TurnIndex):
                 self._workload_changed(None, self._workloads.get(key))
 
     def _template_changed(self, before: PodTemplate | None, after: PodTemplate | None) -> None:
-        """A placeholder set begins and ends with its templates."""
+        """A placeholder set begins and ends with its templates, and so does a lease that is taken."""
         some = after or before
-        if some is not None and is_asked_by_pods(some):
+        if some is not None and (is_asked_by_pods(some) or is_taken(some)):
             self._made_changed(before, after)
 
     def _all_changed(self) -> None:

@@ -72,6 +72,10 @@ class WorkloadSnapshot(Attempt):
         """Of our check on the Workload; empty where Kueue has not put it there."""
         return self.check_state.state if self.check_state else ""
 
+    @property
+    def may_have_started(self) -> bool:
+        return self.state == State.READY
+
     @cached_property
     def history(self) -> RetryHistory:
         return parse_history(self.workload)

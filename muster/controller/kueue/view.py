@@ -37,11 +37,22 @@ from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.surroundings import Surroundings
+from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage, less
+from muster.controller.gangs.vacated_leases import (
+    Left,
+    LeftLeases,
+    TakenLease,
+    VacatedLease,
+    can_be_taken,
+    lease_had,
+    taken_leases,
+)
 from muster.controller.gangs.verify import is_usable
 from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key
 from muster.controller.kueue import identity
+from muster.controller.kueue.actions import State
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.contention import CompetingGangs
 from muster.controller.kueue.identity import WORKLOADS
@@ -54,6 +65,7 @@ from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, cla
 from muster.controller.runtime.informer import Informer
 from muster.model.names import (
     AVOID_ANNOTATION,
+    GKE_LEASE_DETAIL,
     GKE_LEASE_LABEL,
     GROUP,
     POOL_LABEL,
@@ -74,6 +86,7 @@ class View(GangView[Workload]):
     known: KnownSnapshots = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
+    left_leases: LeftLeases = field(init=False, default_factory=LeftLeases)
 
     def __post_init__(self) -> None:
         GangView.__post_init__(self)
@@ -104,6 +117,10 @@ class View(GangView[Workload]):
             known=self.known,
             is_asking=self.split_gangs.is_asking,
         )
+        for cache in (self.requests, self.templates):
+            cache.store.listen(self._item_changed)
+        self.workloads.store.listen(self._quota_changed)
+        self.nodes.store.listen(self._node_changed)
 
     @property
     def owners(self) -> Owners:
@@ -140,12 +157,101 @@ class View(GangView[Workload]):
             must_wait, must_give_way = self.split_gangs.has_turn(snapshot)
             found = replace(found, must_wait=must_wait, must_give_way=must_give_way)
         if not snapshot.is_provisioned:
-            return self._surveyed(snapshot, found)
-        named = {node.metadata.name: node for node in (*found.nodes, *self._nodes(snapshot))}
+            return self._surveyed(snapshot, replace(found, vacated=self._vacated(snapshot)))
+        lost = self._taken_by_others(snapshot)
+        nodes = (each for each in self._nodes(snapshot) if lease_of(each) not in lost)
+        named = {node.metadata.name: node for node in (*found.nodes, *nodes)}
         claims = tuple(self.competing_gangs.prior_claims(snapshot))
         own = (pod for item in snapshot.placeholders if (pod := self.pods.get(item.key)))
         used = less(self.usage.of(named), own)
         return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
+
+    # Leases that gangs have left
+
+    def _item_changed(self, before: Belonging | None, after: Belonging | None) -> None:
+        if before is not None and after is None:
+            self._leave(before)
+
+    def _quota_changed(self, before: Workload | None, after: Workload | None) -> None:
+        """What is made for it is deleted a moment later, when the next gang may have the quota already."""
+        if before is not None and holds_quota(before) and not (after and holds_quota(after)):
+            for item in self.made_for(before.key):
+                self._leave(item)
+
+    def _leave(self, item: Belonging) -> None:
+        left = lease_had(item)
+        if left is not None and self.nodes.store.by_index(BY_LEASE, left.name):
+            self.left_leases.leave(left, pool=item.metadata.annotations.get(POOL, ""))
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        lease = lease_of(before) if before is not None and after is None else ""
+        if before and lease and not self.nodes.store.by_index(BY_LEASE, lease):
+            self.left_leases.forget(lease, pool=before.metadata.labels.get(POOL_LABEL, ""))
+
+    def _vacated(self, snapshot: WorkloadSnapshot) -> tuple[VacatedLease, ...]:
+        """Nothing for an elastic job: its pods change what they claim with each growth. Nothing either while
+        a gang of higher priority has yet to ask in the pool.
+        """
+        if snapshot.is_elastic:
+            return ()
+        wanted = (spec for spec in snapshot.gang.request_specs if spec.shape not in snapshot.current)
+        pools = {spec.pool for spec in wanted if can_be_taken(spec)}
+        return tuple(
+            VacatedLease(
+                name=left.name, pool=pool, ends=left.ends, nodes=nodes, pods=tuple(self._pods_on(nodes))
+            )
+            for pool in sorted(pools)
+            for left in self.left_leases.of(pool)
+            if (nodes := tuple(self.nodes.store.by_index(BY_LEASE, left.name)))
+            and not self._is_booked(left)
+            and not self._is_outranked(snapshot.workload, pool)
+        )
+
+    def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
+        return (pod for node in nodes for pod in self.pods.store.by_index(BY_NODE, node.metadata.name))
+
+    def _is_booked(self, left: Left) -> bool:
+        """By a gang that has it as a request or as a lease of its own, or whose pods are pinned to it: clouds
+        delete the requests of gangs that run.
+        """
+        items: list[Belonging] = [
+            *self.requests.store.by_index(BY_LEASE, left.name),
+            *self.templates.store.by_index(BY_LEASE, left.name),
+        ]
+        # Made again under its name, it will have the same lease.
+        again = self.requests.get(left.item.key)
+        owners = (self.owner_of(item) for item in (*items, *((again,) if again else ())))
+        if any(owner is not None and holds_quota(owner) for owner in owners):
+            return True
+        last = self.owner_of(left.item)
+        updates = (
+            [each for check in last.status.admission_checks for each in check.pod_set_updates] if last else []
+        )
+        is_pinned = any(each.node_selector.get(GKE_LEASE_LABEL) == left.name for each in updates)
+        return last is not None and holds_quota(last) and is_pinned
+
+    def _taken_by_others(self, snapshot: WorkloadSnapshot) -> frozenset[str]:
+        """Leases that a gang before this one has taken, too: two leaders for a moment may both decide."""
+        lost = set[str]()
+        for request in snapshot.current.values():
+            if not isinstance(request, TakenLease):
+                continue
+            lease = request.status.provisioning_class_details[GKE_LEASE_DETAIL]
+            mine = snapshot.state != State.READY, *_age(request)
+            for item in self.templates.store.by_index(BY_LEASE, lease):
+                owner = self.owner_of(item)
+                if owner is None or owner.key == snapshot.workload.key or not holds_quota(owner):
+                    continue
+                is_ready = any(each.state == State.READY for each in owner.status.admission_checks)
+                if (not is_ready, *_age(item)) < mine:
+                    lost.add(lease)
+        return frozenset(lost)
+
+    def _is_outranked(self, workload: Workload, pool: str) -> bool:
+        return any(
+            other.spec.priority > workload.spec.priority and not any(self._belongings(other.key))
+            for other in self.workloads.store.by_index(BY_POOL, pool)
+        )
 
     def _is_placing(self, snapshot: WorkloadSnapshot, found: Surroundings) -> bool:
         if not (found.lacks_pods or found.is_unseen):
@@ -215,7 +321,10 @@ class View(GangView[Workload]):
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
         consumed = {key for pod in pods for key in request_of(pod)}
         made = [item for key in consumed if (item := self._belonging_of(key))]
-        leased = self.requests.store.by_index(BY_LEASE, lease_of(before)) if lease_of(before) else []
+        leased: list[Belonging] = []
+        if lease := lease_of(before):
+            leased += self.requests.store.by_index(BY_LEASE, lease)
+            leased += self.templates.store.by_index(BY_LEASE, lease)
         return {key for item in (*made, *leased) for key in self.workloads_using(item)}
 
     def _belonging_of(self, request: Key) -> Belonging | None:
@@ -290,6 +399,7 @@ class View(GangView[Workload]):
             requests=(
                 *(item for item in requests if own <= item.metadata.labels.items()),
                 *self.placeholder_sets(own_templates, own_pods),
+                *taken_leases(own_templates),
             ),
             templates=own_templates,
             placeholders=own_pods,
@@ -349,6 +459,15 @@ class View(GangView[Workload]):
     def _ending(self, snapshot: WorkloadSnapshot) -> Iterator[Pod]:
         pods = self.pods.store.by_index(BY_ENDING, BY_ENDING)
         return in_the_way(snapshot.gang, ((pod, self.nodes.get(Key("", pod.spec.node_name))) for pod in pods))
+
+
+def _age(item: Belonging) -> tuple[float, str]:
+    made = item.metadata.creation_timestamp
+    return made.timestamp() if made else 0.0, item.metadata.uid
+
+
+def holds_quota(workload: Workload) -> bool:
+    return workload.status.holds("QuotaReserved") and not workload.status.holds("Finished")
 
 
 def leases_of(snapshot: WorkloadSnapshot) -> frozenset[str]:

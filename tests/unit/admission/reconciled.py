@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from muster.controller.gangs.vacated_leases import LeftLeases
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.actions import Action, Decision
 from muster.controller.kueue.objects import Workload
@@ -19,6 +20,7 @@ class Caches:
     """The world as the reconciler reads and writes it."""
 
     world: World
+    left_leases: LeftLeases = field(default_factory=LeftLeases)
 
     @property
     def workloads(self) -> Caches:

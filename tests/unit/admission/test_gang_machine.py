@@ -188,6 +188,41 @@ def test_a_sibling_that_comes_early_is_given_back_and_asked_for_again_when_the_l
     assert IN_TURN_ANNOTATION not in world.workloads["a"].metadata.annotations
 
 
+def test_nodes_verified_when_a_booking_has_seconds_left_start_nothing() -> None:
+    """As when the controller was away: the pods would start while nodes of the first part may go."""
+    world = World()
+    world.submit("a", SPLIT)
+    world.kueue()
+    for _ in range(2):
+        world.settle()
+        world.answer(next(reversed(world.requests)), "Accepted")
+    world.settle()
+    first, *rest = sorted(world.requests, key=lambda name: world.requests[name].metadata.annotations["pool"])
+    world.provision(first)
+    world.now += timedelta(minutes=9, seconds=59)
+    for name in rest:
+        world.provision(name)
+    before = world.requests[first].metadata.uid
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    assert world.requests[first].metadata.uid != before, "it is asked for anew"
+    assert TRIES not in world.workloads["a"].metadata.annotations
+    for released in [name for name in world.nodes if first in name]:
+        world.take_away(released)
+    run(world, 6)
+    assert "a" in world.started
+
+
+def test_a_gang_that_is_ready_stays_so_while_its_booking_runs_out() -> None:
+    world = ready(World())
+    world.now += timedelta(minutes=9, seconds=30)
+    kept = dict(world.requests)
+    world.kueue()
+    world.settle()
+    assert world.requests == kept
+    assert "a" in world.started
+
+
 def test_a_late_sibling_that_was_asked_for_last_releases_the_gang_before_the_booking_ends() -> None:
     world = World(delay={"l4": timedelta(hours=1)})
     world.submit("a", SPLIT)

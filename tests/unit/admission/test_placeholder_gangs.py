@@ -1,7 +1,7 @@
 """Gangs that ask by placeholders, and by both ways at once, on paper."""
 
 import dataclasses
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
-from muster.controller.gangs.objects import PlaceholderStatus, PodSpec
+from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
 from muster.controller.kube.resource import OwnerReference
@@ -496,3 +496,30 @@ def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> 
     reason = refusal(world)
     assert "pool l4 gets gangs by placeholders" in reason
     assert f"remove the annotation {ELASTIC_JOB}" in reason
+
+
+@dataclasses.dataclass
+class KeepsIdleNodes(PlacedWorld):
+    """As cluster-autoscaler does, for ten minutes."""
+
+    empty_since: dict[str, datetime] = dataclasses.field(default_factory=dict)
+
+    def goes(self, empty: Node) -> bool:
+        since = self.empty_since.setdefault(empty.metadata.name, self.now)
+        return self.now - since >= timedelta(minutes=10)
+
+
+def test_a_gang_that_preempts_gets_the_idle_nodes_and_buys_none() -> None:
+    world = KeepsIdleNodes(stock={"l4": 4, "h100": 0}, quota=1, policy=PLACED)
+    world.submit("dev", {"main": ("l4", 2)})
+    for _ in range(3):
+        tick(world)
+    assert "dev" in world.started
+    bought = set(world.nodes)
+    world.evict("dev", "Preempted")
+    world.submit("a-prod", {"main": ("l4", 2)})
+    began = world.now
+    while "a-prod" not in world.started:
+        world.tick(timedelta(seconds=5))
+        assert world.now - began < MINUTE
+    assert set(world.nodes) == bought

@@ -64,7 +64,13 @@ def _checks() -> Rule:
 def _updates(stack: Stack) -> Rule:
     """Kueue writes them into the pods of the job."""
     is_placed = bool(stack.placeholder_pools)
-    keys = (*names.CLAIM_ANNOTATIONS, *((names.PLACED_ANNOTATION, *names.UNDISTURBED) if is_placed else ()))
+    # On nodes that another gang has left, no request is consumed.
+    takes = any(pool.provisioning_class == names.GKE_QUEUED_CLASS for pool in stack.queued_pools)
+    keys = (
+        *names.CLAIM_ANNOTATIONS,
+        *((names.PLACED_ANNOTATION,) if is_placed or takes else ()),
+        *(names.UNDISTURBED if is_placed else ()),
+    )
     of_ours = f".all(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
     plain = (
         f"update.?labels.orValue({{}}).size() == 0 && "

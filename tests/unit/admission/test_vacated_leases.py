@@ -1,0 +1,329 @@
+"""Nodes that one gang of a queued pool leaves and another takes, with GKE's durations on virtual time: the
+controller's own loop, caches and writes, before a cloud that takes idle nodes away after ten minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from bench.virtual_days.kueue import Gang
+from bench.virtual_days.server import later
+from bench.virtual_days.story import MINUTE, RULES
+from bench.virtual_days.world import World
+from muster.controller.gangs.objects import (
+    NODE,
+    POD,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    Node,
+    NodeSpec,
+    Pod,
+    Taint,
+)
+from muster.controller.gangs.vacated_leases import LeftLeases
+from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.view import View
+from muster.model.gangpolicy import GangPolicy
+from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL, GPU_RESOURCE, PLACED_ANNOTATION
+from tests.unit.admission.fleet import SPACE, Pieces
+from tests.unit.admission.gang_world import pod_spec
+from tests.unit.controller_runtime.virtual import now, virtual
+from tests.unit.gangs.slow_api import moment
+
+replace = msgspec.structs.replace
+
+ONE: Pieces = {"main": ("l4", 1)}
+TWO: Pieces = {"main": ("l4", 2)}
+BOTH: Pieces = {"big": ("h100", 1), "small": ("l4", 2)}
+DAY = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+class Preempted(World):
+    """dev runs on all of the stock, until prod takes its quota."""
+
+    def __init__(self, policy: GangPolicy = RULES, **stock: int) -> None:
+        super().__init__(policy, random=Random(1), stock={"l4": 2, "h100": 1, **stock}, heads=0)
+        self.bought: Counter[str] = Counter()
+        self.grace = 0.0
+        """Seconds for which pods go on after they were deleted."""
+
+    def _bought(self, held: Node, lease: Any) -> None:
+        self.bought[lease.gang.name] += 1
+        super()._bought(held, lease)
+
+    def _stop(self, gang: Gang) -> None:
+        pods = [
+            each for each in self.server.caches[POD].store if each.metadata.name.startswith(gang.key.name)
+        ]
+        super()._stop(gang)
+        for pod in pods if self.grace else ():
+            ends = moment() + timedelta(seconds=self.grace)
+            name = f"ending-{pod.metadata.name}"
+            meta = replace(pod.metadata, name=name, uid=name, deletion_timestamp=ends)
+            self.server.put(POD, replace(pod, metadata=meta))
+            later(self.grace, self.server.remove, POD, Key(SPACE, name))
+
+    def submit(self, name: str, pieces: Pieces) -> Gang:
+        gang = Gang(Key(SPACE, name), name, pieces, left=DAY, submitted=now())
+        self.kueue.quota[name] = gang.gpus
+        self.kueue.submit(gang)
+        return gang
+
+    async def dev_runs(self, pieces: Pieces = TWO) -> Gang:
+        self.start_controller()
+        dev = self.submit("dev", pieces)
+        await self.until(lambda: self.jobs.is_whole(dev), within=60 * MINUTE)
+        return dev
+
+    async def preempt(self, dev: Gang, pieces: Pieces = TWO) -> Gang:
+        self.kueue.quota["dev"] = {}
+        self.kueue.evict(dev, "Preempted")
+        return self.submit("prod", pieces)
+
+    async def until(self, reached: Callable[[], bool], *, within: float) -> float:
+        """Seconds until it is."""
+        began = now()
+        while not reached():
+            assert now() - began < within, "it has not come to that"
+            await asyncio.sleep(0.5)
+        self.check_errors()
+        return now() - began
+
+    def leases_of(self, gang: Gang) -> set[str]:
+        pods = self.server.caches[POD].store
+        names = (pod.spec.node_name for pod in pods if pod.metadata.name.startswith(f"{gang.key.name}-"))
+        nodes = (self.server.caches[NODE].get(Key("", name)) for name in names)
+        return {node.metadata.labels[GKE_LEASE_LABEL] for node in nodes if node}
+
+
+def played(world: Preempted, play: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        try:
+            await play()
+        finally:
+            await world.kill_controller()
+
+    virtual(run())
+
+
+def test_a_gang_that_preempts_starts_within_a_minute_on_what_the_other_leaves() -> None:
+    """The cloud would take the nodes back after ten minutes, and then sell them again."""
+    world = Preempted()
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        lease = world.leases_of(dev)
+        prod = await world.preempt(dev)
+        assert await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE) < MINUTE
+        assert world.bought == {"dev": 2}
+        assert world.leases_of(prod) == lease
+        (pod, *_) = [each for each in world.server.caches[POD].store if each.metadata.name.startswith("prod")]
+        assert CONSUME_ANNOTATION not in pod.metadata.annotations, "GKE would pin it to nodes of its own"
+        assert PLACED_ANNOTATION in pod.metadata.annotations
+        assert not len(world.server.caches[PROVISIONING_REQUEST].store), "nothing more is to come"
+        # They are its own for as long as it runs, and are left to the next one.
+        await asyncio.sleep(60 * MINUTE)
+        assert world.jobs.is_whole(prod)
+        world.kueue.quota = {"prod": {}, "dev": dev.gpus}
+        world.kueue.evict(prod, "Preempted")
+        world.kueue.give_quota("dev")
+        assert await world.until(lambda: world.jobs.is_whole(dev), within=30 * MINUTE) < MINUTE
+        assert world.bought == {"dev": 2}
+        assert len(world.server.caches[POD_TEMPLATE].store) == 1, "of dev alone"
+
+    played(world, play)
+
+
+def test_pods_that_are_ending_are_waited_for() -> None:
+    world = Preempted()
+    world.grace = 30.0
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs())
+        assert 30 <= await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE) < MINUTE
+        assert world.bought == {"dev": 2}
+
+    played(world, play)
+
+
+def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
+    world = Preempted(l4=4)
+    world.grace = DAY
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs())
+        for pod in list(world.server.caches[POD].store):
+            overdue = replace(pod.metadata, deletion_timestamp=moment() - timedelta(minutes=2))
+            world.server.put(POD, replace(pod, metadata=overdue))
+        await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 2}
+
+    played(world, play)
+
+
+def test_a_gang_of_two_shapes_takes_what_is_left_and_asks_for_the_rest() -> None:
+    world = Preempted()
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs(), BOTH)
+        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 1}, "the h100 alone"
+
+    played(world, play)
+
+
+def test_two_gangs_at_once_take_one_lease_each() -> None:
+    """Of two leases of one node, and never the same."""
+    world = Preempted()
+
+    async def play() -> None:
+        world.start_controller()
+        first, second = world.submit("dev", ONE), world.submit("lab", ONE)
+        gangs = [first, second]
+        await world.until(lambda: all(map(world.jobs.is_whole, gangs)), within=60 * MINUTE)
+        world.kueue.quota = {}
+        for each in gangs:
+            world.kueue.evict(each, "Preempted")
+        takers = [world.submit("prod", ONE), world.submit("next", ONE)]
+        await world.until(lambda: all(map(world.jobs.is_whole, takers)), within=MINUTE)
+        assert world.bought == {"dev": 1, "lab": 1}
+        assert len(world.leases_of(takers[0]) | world.leases_of(takers[1])) == 2
+
+    played(world, play)
+
+
+def test_of_two_gangs_that_take_one_lease_at_once_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As two leaders do that do not see each other for a moment."""
+    sees, looks = View._is_booked, itertools.count()
+    monkeypatch.setattr(View, "_is_booked", lambda *args: next(looks) >= 2 and sees(*args))
+    monkeypatch.setattr(LeftLeases, "taking", lambda *_: contextlib.nullcontext())
+    world = Preempted(l4=4)
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs())
+        other = world.submit("other", TWO)
+        gangs = [prod, other]
+        await world.until(lambda: all(map(world.jobs.is_whole, gangs)), within=30 * MINUTE)
+        assert world.bought.total() == 4, "one of them asked the cloud"
+
+    played(world, play)
+
+
+def test_nodes_that_go_before_the_gang_is_whole_are_asked_for_again() -> None:
+    """The h100 comes an hour later, and idle nodes go after ten minutes."""
+    world = Preempted(h100=0)
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs(), BOTH)
+        await asyncio.sleep(20 * MINUTE)
+        assert not len(world.server.caches[NODE].store)
+        world.cloud.stock["h100"] = 1
+        world.cloud.serve("h100")
+        await world.until(lambda: world.jobs.is_whole(prod), within=90 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 3}
+
+    played(world, play)
+
+
+def test_a_controller_that_dies_with_the_lease_taken_goes_on_with_it() -> None:
+    world = Preempted()
+
+    async def play() -> None:
+        prod = await world.preempt(await world.dev_runs())
+        templates = world.server.caches[POD_TEMPLATE].store
+        await world.until(lambda: any("prod" in str(each) for each in templates), within=MINUTE)
+        await world.kill_controller()
+        world.start_controller()
+        await world.until(lambda: world.jobs.is_whole(prod), within=MINUTE)
+        assert world.bought == {"dev": 2}
+
+    played(world, play)
+
+
+def _tainted(world: Preempted) -> None:
+    store = world.server.caches[NODE].store
+    for held in list(store):
+        sick = Taint(key="sick", effect="NoSchedule")
+        world.server.put(NODE, replace(held, spec=NodeSpec(taints=(*held.spec.taints, sick))))
+
+
+def _without_gpu(world: Preempted) -> None:
+    for held in list(world.server.caches[NODE].store):
+        size = {**held.status.allocatable, GPU_RESOURCE: "0"}
+        world.server.put(NODE, replace(held, status=replace(held.status, allocatable=size)))
+
+
+def _silent(world: Preempted) -> None:
+    for held in list(world.server.caches[NODE].store):
+        world.server.set_ready(held, "Unknown")
+
+
+def _occupied(world: Preempted) -> None:
+    for held in list(world.server.caches[NODE].store):
+        name = held.metadata.name
+        meta = ObjectMeta(name=f"other-{name}", namespace="other", uid=f"other-{name}")
+        world.server.put(POD, Pod(metadata=meta, spec=replace(pod_spec(1), node_name=name)))
+
+
+HARMS = {"tainted": _tainted, "without a GPU": _without_gpu, "silent": _silent, "occupied": _occupied}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_nodes_on_which_the_gang_could_not_start_are_not_taken(harm: Callable[[Preempted], None]) -> None:
+    world = Preempted(l4=4)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        harm(world)
+        prod = await world.preempt(dev)
+        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 2}
+
+    played(world, play)
+
+
+@pytest.mark.parametrize(
+    ("runs", "bought"),
+    [
+        pytest.param(0.4, {"dev": 2}, id="more than half is left"),
+        pytest.param(0.6, {"dev": 2, "prod": 2}, id="less than half is left"),
+    ],
+)
+def test_nodes_are_taken_while_enough_of_their_run_duration_is_left(
+    runs: float, bought: dict[str, int]
+) -> None:
+    flavors = tuple(
+        dataclasses.replace(each, parameters={"maxRunDurationSeconds": "86400"} if each.name == "l4" else {})
+        for each in RULES.flavors
+    )
+    world = Preempted(dataclasses.replace(RULES, flavors=flavors), l4=4)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        await asyncio.sleep(runs * DAY)
+        prod = await world.preempt(dev)
+        await world.until(lambda: world.jobs.is_whole(prod), within=60 * MINUTE)
+        assert world.bought == bought
+
+    played(world, play)
