@@ -250,7 +250,7 @@ def _notes(
 ) -> Iterator[tuple[Violation, str]]:
     """What is not compared, with its place. Values are JSON with a fix."""
     for place in {**after, **before}:
-        what, fix = after.get(place) or before[place]
+        _, fix = after.get(place) or before[place]
         old, new = (side[place][0] if place in side else "nothing" for side in (before, after))
         how = "is the same on both sides" if old == new else f"changes from {old} to {new}"
         yield Violation(place, f"is not compared, and {how}.", fix, level="warning"), place

@@ -28,7 +28,6 @@ from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.forge.target import draws_mermaid
 from muster.preview.html import format_html
 from muster.preview.inputs import (
-    NONE,
     InputError,
     SharedInputs,
     SideOptions,
