@@ -12,7 +12,8 @@ import click
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, json_option, stack_names
-from muster.cli.output import STDOUT, note_list, progress, put, put_json
+from muster.cli.output import STDOUT, is_terminal, note_list, progress, put, put_json
+from muster.cli.report import for_terminal
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
@@ -122,8 +123,9 @@ _CODES = {
     "--markdown",
     "to_markdown",
     metavar="OUT",
-    help="Write the report as Markdown; - is standard output, the default.",
+    help="Write the report as Markdown; - is standard output, the default where that is no terminal.",
 )
+@click.option("--details", is_flag=True, help="Show on a terminal what the report folds, as well.")
 @click.option("--html", "to_html", metavar="OUT", help="Write the report as one page of HTML.")
 @json_option
 def cli(
@@ -146,6 +148,7 @@ def cli(
     prices: Path | None,
     to_markdown: str | None,
     to_html: str | None,
+    details: bool,
     as_json: bool,
 ) -> ExitCode:
     """Show what a change of a stack means: quota, borrowing, preemption, pools, cost.
@@ -189,7 +192,9 @@ def cli(
                 shared(),
             )
     report = to_report(diffs) if explain is None else explain_team(diffs, explain)
-    if to_markdown or not (to_html or as_json):
+    if not (to_markdown or to_html or as_json) and is_terminal():
+        put(STDOUT, for_terminal(report, has_details=details))
+    elif to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
     if to_html:
         put(to_html, format_html(report))
