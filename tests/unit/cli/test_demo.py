@@ -11,7 +11,8 @@ from muster.cli.table import TABLE
 ROOT = Path(__file__).resolve().parents[3]
 _CODE = """
 import sys
-for name in ("pulumi", "aiohttp", "msgspec", "grpc", "google", "boto3", "rich", "lightkube"): sys.modules[name] = None
+for name in ("pulumi", "aiohttp", "msgspec", "grpc", "google", "boto3", "rich", "lightkube"):
+    sys.modules[name] = None
 from muster.cli import main
 sys.exit(main(["demo"]))
 """
