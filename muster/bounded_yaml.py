@@ -140,7 +140,8 @@ def _scalar(loader: Loader, event: yaml.ScalarEvent, scalars: dict[str, object])
     if not is_plain:
         return event.value
     if event.value not in scalars:
-        tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        resolver: Any = loader  # The stubs give `resolve` no types.
+        tag = resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
         scalars[event.value] = loader.construct_object(yaml.ScalarNode(tag, event.value))
     return scalars[event.value]
 
