@@ -90,7 +90,8 @@ class _Side:
 
     def __post_init__(self) -> None:
         is_kai = self.scheduler is Scheduler.KAI
-        self.live = replace(self.read.live, **({"objects": {}} if is_kai else {"kai": {}}))
+        whole = self.read.live
+        self.live = replace(whole, objects={}) if is_kai else replace(whole, kai={})
         self.flavors = _flavors(self.live)
 
     @property
