@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from yaml.composer import Composer, ComposerError
@@ -14,10 +14,16 @@ from yaml.resolver import Resolver
 _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Characters that aliases and merge keys may add. Without a bound 351 bytes became values for 16 seconds.
 _MOST_ADDED: Final = 1_000_000
+# Nesting up to here is read from events; what nests deeper is left to the composer, which has its own bound.
+_MOST_NESTED: Final = 100
 
 
 class AliasError(ComposerError):
     """Aliases or merge keys that expand a text too far, or without end."""
+
+
+class _NotPlainError(Exception):
+    """A text that only the composer reads: with anchors, tags, merge keys, deep nesting or a mistake."""
 
 
 class Loader(Composer, SafeConstructor, Resolver):
@@ -54,14 +60,90 @@ def load_all(text: str, *, by: type[Loader] = Loader) -> Iterator[object]:
 
 def load_with_lines(text: str, *, by: type[Loader] = Loader) -> Iterator[tuple[int, object]]:
     """The documents of a text, each with the line on which it begins, from 1. Raises as `load_all` does."""
+    done = 0
+    if by is Loader:
+        try:
+            for found in _plain_documents(text):
+                yield found
+                done += 1
+            return
+        except (_NotPlainError, yaml.YAMLError, ValueError):
+            pass  # The composer reads it, or says what is wrong and where.
     loader = by(text)
     try:
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
-                yield node.start_mark.line + 1, loader.construct_document(node)
+                if not done:
+                    yield node.start_mark.line + 1, loader.construct_document(node)
+                done = max(0, done - 1)
     finally:
         loader.dispose()
+
+
+def _plain_documents(text: str) -> Iterator[tuple[int, object]]:
+    """The documents straight from the parser's events, without nodes: a third of the time. Scalars become
+    what the constructor makes of them, each text once. Raises _NotPlainError.
+    """
+    loader = Loader(text)
+    scalars: dict[str, object] = {}
+    try:
+        while not isinstance(loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(loader.peek_event(), yaml.DocumentStartEvent):
+                loader.get_event()
+                line = loader.peek_event().start_mark.line + 1
+                yield line, _plain_value(loader, scalars)
+    finally:
+        loader.dispose()
+
+
+def _plain_value(loader: Loader, scalars: dict[str, object]) -> object:
+    """The value that begins with the next event."""
+    root: list[object] = []
+    # Containers from the outermost to the innermost; for a mapping the key that waits for its value.
+    open_: list[tuple[Any, list[object]]] = [(root, [])]
+    while True:
+        event = loader.get_event()
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(loader, event, scalars)
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            if event.anchor is not None or not event.implicit or len(open_) > _MOST_NESTED:
+                raise _NotPlainError
+            value = {} if isinstance(event, yaml.MappingStartEvent) else []
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            open_.pop()
+            if len(open_) == 1:
+                return root[0]
+            continue
+        else:
+            raise _NotPlainError
+        container, key = open_[-1]
+        if isinstance(container, list):
+            container.append(value)
+        elif key:
+            container[key.pop()] = value
+        else:
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _NotPlainError
+            key.append(value)
+        if isinstance(event, yaml.ScalarEvent):
+            if len(open_) == 1:
+                return root[0]
+        else:
+            open_.append((value, []))
+
+
+def _scalar(loader: Loader, event: yaml.ScalarEvent, scalars: dict[str, object]) -> object:
+    is_plain = event.implicit[0]
+    if event.anchor is not None or event.tag is not None or (is_plain and event.value in ("<<", "=")):
+        raise _NotPlainError
+    if not is_plain:
+        return event.value
+    if event.value not in scalars:
+        resolver: Any = loader  # The stubs give `resolve` no types.
+        tag = resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
+        scalars[event.value] = loader.construct_object(yaml.ScalarNode(tag, event.value))
+    return scalars[event.value]
 
 
 def explain(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:

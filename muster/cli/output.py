@@ -36,6 +36,16 @@ def put_json(document: object) -> None:
     put(STDOUT, json.dumps(document, indent=2) + "\n")
 
 
+def is_terminal() -> bool:
+    """Whether a person reads standard output. CI has terminals too, and keeps what it writes."""
+    return sys.stdout.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+
+
+def has_colour() -> bool:
+    """Whether a terminal may have colours: https://no-color.org."""
+    return not os.environ.get("NO_COLOR")
+
+
 def is_quiet() -> bool:
     """Whether the running command was given `--quiet`."""
     context = click.get_current_context(silent=True)

@@ -36,6 +36,8 @@ TABLE: Final[Mapping[str, Entry]] = {
     "show": Entry("Print a stack with what it extends, and where each value is written."),
     "render": Entry("Write the queue objects of a stack as YAML, for any tool that applies it."),
     "explain": Entry("Explain a key of the stack file: values, default, example."),
+    "demo": Entry("Show a report, a plan and a reason on data of the package."),
+    "machines": Entry("List the machines that a stack may name: GPU, memory, price, cloud."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
     "plan": Entry("Find the smallest change of quotas with which a recording meets goals."),

@@ -68,6 +68,11 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     return None, found
 
 
+def read_values(values: Mapping[str, object]) -> Stack:
+    """The stack that values without the namespace are, as far as they can be read. No rule judges it."""
+    return _read(Section(dict(values), NAMESPACE, []))[0]
+
+
 def _stack(document: Document) -> Stack:
     stack, found = examine(document)
     errors = [violation for violation in found if violation.level == "error"]

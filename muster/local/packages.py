@@ -22,7 +22,9 @@ def missing() -> list[Package]:
 
 
 def install(packages: list[Package]) -> None:
-    """Install with apt-get, without questions and without recommended extras."""
+    """Install with apt-get, without questions and without recommended extras. What would remove another
+    package, such as a container runtime of the machine, is refused.
+    """
     names = [package.name for package in packages]
     if shutil.which("apt-get") is None or os.environ.get("MUSTER_NO_INSTALL"):
         raise LocalClusterError(
@@ -32,7 +34,7 @@ def install(packages: list[Package]) -> None:
         )
     print(f"installing {', '.join(names)} (apt-get; MUSTER_NO_INSTALL=1 names them only)", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "-y", "--no-install-recommends", *names]):
+    for arguments in (["update"], ["install", "-y", "--no-install-recommends", "--no-remove", *names]):
         result = subprocess.run(
             ["apt-get", "-q", "-o", "Acquire::Retries=3", *arguments],
             env=environment,

@@ -24,10 +24,12 @@ _CLUSTER_DISK: Final = 3 * _GIB
 _MEMORY: Final = 6 * _GIB
 
 
-def check() -> None:
-    """Raise `LocalClusterError` for the first thing that prevents a local cluster from starting."""
+def check(*, may_install: bool = True) -> None:
+    """Raise `LocalClusterError` for the first thing that prevents a local cluster from starting.
+    `may_install`: get the system packages that are missing.
+    """
     check_host()
-    _packages()
+    _packages(may_install=may_install)
     _overlay()
 
 
@@ -90,8 +92,13 @@ def _memory() -> None:
         )
 
 
-def _packages() -> None:
+def _packages(*, may_install: bool = True) -> None:
     lacking = packages.missing()
+    if lacking and not may_install:
+        names = " ".join(package.name for package in lacking)
+        raise LocalClusterError(
+            "this machine", f"lacks {names}", fix=f"apt-get install {names}, or let `muster local up` do it"
+        )
     if lacking:
         packages.install(lacking)
 

@@ -7,7 +7,7 @@ Responsible for what belongs in it and in which order. Every format shows this b
 the stack file names it; what Muster derives (a share of a CPU pool, the CPU that comes with a GPU) does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import GRAVE, StackDiff
-from muster.preview.compare.kai import KaiDiff
+from muster.preview.compare.kai import KaiDiff, QueueChange, format_move, moves_beside_pools
 from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
@@ -86,8 +86,8 @@ def to_banner(diff: StackDiff) -> Banner:
         return Banner(refusals, (), (), resources, not diff.is_empty)
     return Banner(
         refusals=refusals,
-        losses=(*_data(changes), *_bounded(_losses(changes), _MAX_LOSSES, "loses", "lose")),
-        gains=_bounded(_gains(changes), _MAX_GAINS, "gains", "gain"),
+        losses=(*_data(changes), *_bounded(_losses(changes, diff.kai), _MAX_LOSSES, "loses", "lose")),
+        gains=_bounded(_gains(changes, diff.kai), _MAX_GAINS, "gains", "gain"),
         others=(*_over(diff), *_others(changes, diff.kai), *resources),
         is_change=not diff.is_empty,
     )
@@ -122,19 +122,33 @@ def _data(changes: Changes) -> Iterator[Text]:
 # Quota
 
 
-def _losses(changes: Changes) -> list[Text]:
+def _losses(changes: Changes, kai: KaiDiff | None) -> list[Text]:
     """Removed teams first, then by the number of GPUs, then CPUs."""
-    return _moves(changes, lambda change: change.loss, gone_from=changes.after, word="removed")
+    found = _moves_of_kai(changes, kai)
+    lost = {name: move for name, move in found.items() if move.difference < 0}
+    return _moves(changes, lambda change: change.loss, lost, gone_from=changes.after, word="removed")
 
 
-def _gains(changes: Changes) -> list[Text]:
-    return _moves(changes, lambda change: change.gain, gone_from=changes.before, word="new")
+def _gains(changes: Changes, kai: KaiDiff | None) -> list[Text]:
+    found = _moves_of_kai(changes, kai)
+    gained = {name: move for name, move in found.items() if move.difference > 0}
+    return _moves(changes, lambda change: change.gain, gained, gone_from=changes.before, word="new")
+
+
+def _moves_of_kai(changes: Changes, kai: KaiDiff | None) -> dict[str, QueueChange]:
+    of_pools = {change.name for change in changes.quotas if change.gain or change.loss}
+    return {move.path[-1]: move for move in moves_beside_pools(kai, of_pools)}
 
 
 def _moves(
-    changes: Changes, amount: Callable[[QuotaChange], int], *, gone_from: Tree, word: str
+    changes: Changes,
+    amount: Callable[[QuotaChange], int],
+    of_kai: Mapping[str, QueueChange],
+    *,
+    gone_from: Tree,
+    word: str,
 ) -> list[Text]:
-    moved: dict[str, list[QuotaChange]] = {}
+    moved: dict[str, list[QuotaChange]] = {name: [] for name in of_kai}
     for change in changes.quotas:
         if amount(change):
             moved.setdefault(change.name, []).append(change)
@@ -144,16 +158,19 @@ def _moves(
         moved.setdefault(name, [])
     first = names if word == "removed" else frozenset[str]()
 
-    def order(name: str) -> tuple[bool, int, int, str]:
+    def order(name: str) -> tuple[bool, float, int, str]:
         sizes = [
             sum(amount(each) for each in moved[name] if each.pool.is_gpu is is_gpu)
             for is_gpu in (True, False)
         ]
-        return (name not in first, -sizes[0], -sizes[1], name)
+        gpus = sizes[0] + (abs(of_kai[name].difference) / 1000 if name in of_kai else 0)
+        return (name not in first, -gpus, -sizes[1], name)
 
+    teams = changes.before.team_names | changes.after.team_names
     return [
-        _mover(name, moved[name], is_team=name in names or any(each.is_team for each in moved[name]))
-        + ((f" ({word})" if moved[name] else _ALONE[word],) if name in names else ())
+        _mover(name, moved[name], is_team=name in teams)
+        + ((f" {format_move(of_kai[name])}",) if name in of_kai else ())
+        + ((f" ({word})" if moved[name] or name in of_kai else _ALONE[word],) if name in names else ())
         for name in sorted(moved, key=order)
     ]
 

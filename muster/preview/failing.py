@@ -15,7 +15,7 @@ from muster.model.plural import many
 from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
 from muster.preview.compare.diff import GRAVE, StackDiff
-from muster.preview.compare.kai import format_figure
+from muster.preview.compare.kai import format_figure, format_move, moves_beside_pools
 from muster.preview.compare.nodes import lost_nodes
 from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
@@ -81,6 +81,10 @@ def _losses(diff: StackDiff) -> Iterator[str]:
         if change.is_team and lost and change.name not in removed:
             amount = f"{format_amount(change.pool, lost)} {format_unit(change.pool)}"
             yield f"team {change.name} loses {amount} of quota in pool {change.pool.name}."
+    of_pools = {change.name for change in diff.changes.quotas if change.loss}
+    for move in moves_beside_pools(diff.kai, {*of_pools, *removed}):
+        if move.difference < 0:
+            yield f"Queue {move.queue} loses guaranteed quota: {format_move(move)}."
 
 
 def _preemptions(diff: StackDiff) -> Iterator[str]:

@@ -24,6 +24,10 @@ def write_project(project: Project, folder: Path, *, force: bool) -> Written:
         if not is_dns_label(name):
             fix = "use at most 63 of a-z, 0-9 and -."
             raise MusterError(f"{name!r} cannot be the name of a stack.", fix=fix)
+    if len(set(project.stacks)) < len(project.stacks):
+        raise MusterError(
+            f"a stack is named twice: {', '.join(project.stacks)}.", fix="name each stack once."
+        )
     templates = files(project)
     everything = {**templates, **examples(project)}
     record = Record(project, {name: digest(text) for name, text in templates.items()})

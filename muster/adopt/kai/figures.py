@@ -17,6 +17,11 @@ _UNLIMITED: Final = -1
 _MOST: Final = 10**15
 
 
+def is_unlimited(figure: float | Fraction) -> bool:
+    """Whether KAI reads the figure as no bound."""
+    return figure == _UNLIMITED
+
+
 def to_shares(queue: Manifest) -> dict[str, Any]:
     resources = mapping(queue, "spec", "resources")
     return {key: _share(key, mapping(resources, key)) for key in RESOURCES}
@@ -29,7 +34,7 @@ def _share(key: str, said: Any) -> dict[str, Any]:
 
 def _figure(key: str, amount: Fraction) -> int | float | str:
     """KAI counts GPUs, thousandths of a CPU and millions of bytes."""
-    if amount == _UNLIMITED:
+    if is_unlimited(amount):
         return UNLIMITED.value
     amount = max(amount, Fraction(0))
     if key == "gpu":

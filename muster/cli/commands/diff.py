@@ -12,7 +12,8 @@ import click
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, json_option, stack_names
-from muster.cli.output import STDOUT, note_list, progress, put, put_json
+from muster.cli.output import STDOUT, is_terminal, note_list, progress, put, put_json
+from muster.cli.report import for_terminal
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
@@ -28,7 +29,6 @@ from muster.preview.failing import FailOn, failures, require_valid_heads
 from muster.preview.forge.target import draws_mermaid
 from muster.preview.html import format_html
 from muster.preview.inputs import (
-    NONE,
     InputError,
     SharedInputs,
     SideOptions,
@@ -48,7 +48,8 @@ muster diff gke-prod --head-plan plan.json --html preview.html --markdown commen
 muster diff dev prod --base "$BASE_COMMIT" --head-plan dev=dev.json --head-plan prod=prod.json
 muster diff stacks/Pulumi.new.yaml --base none
 muster diff gke-prod --kubeconfig ~/.kube/config --json
-muster diff --manifests base/ head/ --fail-on loss
+muster diff --manifests origin/main queues/ --fail-on loss
+kustomize build . | muster diff --manifests main:rendered.yaml -
 muster diff gke-prod --replay last-month.jsonl --html replay.html
 muster diff gke-prod --replay last-month.jsonl --durations x1.2 --provisioning h100=8m
 """
@@ -77,10 +78,10 @@ _CODES = {
 @click.option(
     "--manifests",
     nargs=2,
-    type=click.Path(path_type=Path),
     metavar="BASE HEAD",
-    help="In place of stacks: two folders or files with Kueue's objects, as any tool renders them. Other "
-    "objects are left out. BASE `none` is a base without any.",
+    help="In place of stacks: queue objects of Kueue and KAI, as any tool renders them. Each is a folder, a "
+    "file, - (standard input), a git revision (`main:PATH`, or `main` for the other side's path), or `none`. "
+    "Other objects are left out.",
 )
 @click.option(
     "--fail-on",
@@ -122,8 +123,9 @@ _CODES = {
     "--markdown",
     "to_markdown",
     metavar="OUT",
-    help="Write the report as Markdown; - is standard output, the default.",
+    help="Write the report as Markdown; - is standard output, the default where that is no terminal.",
 )
+@click.option("--details", is_flag=True, help="Show on a terminal what the report folds, as well.")
 @click.option("--html", "to_html", metavar="OUT", help="Write the report as one page of HTML.")
 @json_option
 def cli(
@@ -132,7 +134,7 @@ def cli(
     base: tuple[str, ...],
     base_plan: tuple[str, ...],
     head_plan: tuple[str, ...],
-    manifests: tuple[Path, Path] | None,
+    manifests: tuple[str, str] | None,
     fail_on: tuple[str, ...],
     snapshot: tuple[str, ...],
     kubeconfig: tuple[str, ...],
@@ -146,6 +148,7 @@ def cli(
     prices: Path | None,
     to_markdown: str | None,
     to_html: str | None,
+    details: bool,
     as_json: bool,
 ) -> ExitCode:
     """Show what a change of a stack means: quota, borrowing, preemption, pools, cost.
@@ -154,10 +157,15 @@ def cli(
     branch left the default branch, unless --base names another. With plans the report shows which resources
     change, too; what the base's plan would change as well is listed apart.
     """
-    if manifests and (stacks or base or base_plan or head_plan or replay):
+    if manifests and replay:
         raise InputError(
-            "--manifests takes the place of stacks, bases, plans and recordings.",
-            fix="name two folders, and none of those.",
+            "--manifests has no nodes, and a replay needs the nodes of every pool.",
+            fix="write the stack of the cluster with `muster adopt`, and name it in place of --manifests.",
+        )
+    if manifests and (stacks or base or base_plan or head_plan or prices):
+        raise InputError(
+            "--manifests takes the place of stacks, bases, plans and prices.",
+            fix="name two sides, and none of those.",
         )
     if not (stacks or head_plan or manifests):
         known = ", ".join(stack_names()) or "a file"
@@ -184,7 +192,9 @@ def cli(
                 shared(),
             )
     report = to_report(diffs) if explain is None else explain_team(diffs, explain)
-    if to_markdown or not (to_html or as_json):
+    if not (to_markdown or to_html or as_json) and is_terminal():
+        put(STDOUT, for_terminal(report, has_details=details))
+    elif to_markdown or not (to_html or as_json):
         put(to_markdown or STDOUT, markdown.format_comment(report, is_drawn=draws_mermaid(os.environ)))
     if to_html:
         put(to_html, format_html(report))
@@ -194,12 +204,14 @@ def cli(
     return ExitCode.DONE
 
 
-def _manifests(base: Path, head: Path, shared: SharedInputs) -> list[StackDiff]:
+def _manifests(base: str, head: str, shared: SharedInputs) -> list[StackDiff]:
     from muster.adopt.manifests import load_manifests
+    from muster.cli.manifests import load_texts
 
-    sides = load_manifests(None if str(base) == NONE else base, head)
-    name = head.resolve().stem
-    return [sides.completed(each) for each in compare_sides({name: sides.base}, {name: sides.head}, shared)]
+    named = load_texts(base, head)
+    sides = {each.name: each for each in load_manifests(named.name, named.base, named.head)}
+    bases, found = ({name: getattr(each, side) for name, each in sides.items()} for side in ("base", "head"))
+    return [sides[each.name].completed(each) for each in compare_sides(bases, found, shared)]
 
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:

@@ -13,6 +13,7 @@ from muster.cli.output import note
 from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
 from muster.scaffold.project import Project, Target
+from muster.scaffold.record import FILE as RECORD
 from muster.scaffold.update import BESIDE, compare
 from muster.scaffold.wheel import FOLDER, digest_of, take_along, wheel_of
 from muster.scaffold.write import write_project
@@ -66,6 +67,11 @@ def cli(
 
 
 def _init(folder: Path, target: Target, names: tuple[str, ...], *, force: bool) -> None:
+    if (folder / RECORD).is_file() and not force:
+        raise MusterError(
+            f"{folder} is a project of `muster init` already, with the record {RECORD}.",
+            fix=f"`muster init --update {folder}` brings newer templates, `muster new NAME` one more stack.",
+        )
     stacks = names or ("local" if target is Target.LOCAL else "dev",)
     wheel = wheel_of(folder, version(), prefer_installed=force)
     project = Project(

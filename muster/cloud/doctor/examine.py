@@ -41,7 +41,8 @@ def examine(
     """Check a stack and yield every finding. `cluster`: None where there is none yet. `probes`: also what
     takes pods of ours in the cluster.
     """
-    return run_checks(checks(stack, name=name, file=file, cluster=cluster, probes=probes))
+    found = checks(stack, name=name, file=file, cluster=cluster, probes=probes)
+    return run_checks(found, extra=_extra(stack))
 
 
 def checks(
@@ -60,6 +61,17 @@ def checks(
         ("charts", partial(sources.check_charts, stack, name=name, web=web)),
         *([("cluster", partial(_check_cluster, stack, cluster, probes=probes))] if cluster else ()),
     ]
+
+
+def _extra(stack: Stack) -> str:
+    """The extra of the wheel with the SDK of the stack's cloud."""
+    match stack.cluster:
+        case GkeCluster():
+            return "gke"
+        case EksCluster():
+            return "eks"
+        case _:
+            return "program"
 
 
 def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from muster.distribution import install_command
 from muster.errors import MusterError
 from muster.model.pools import Pool
 
@@ -33,11 +34,16 @@ class Finding:
 Check = Callable[[], Iterable[Finding]]
 
 
-def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
-    """Yield every finding as soon as it is known. A check that raises an error is reported as unknown."""
+def run_checks(checks: Iterable[tuple[str, Check]], *, extra: str = "program") -> Iterator[Finding]:
+    """Yield every finding as soon as it is known. A check that raises an error is reported as unknown.
+    `extra`: the one of the wheel that brings what the checks import.
+    """
     for name, check in checks:
         try:
             yield from check()
+        except ModuleNotFoundError as error:
+            what = f"needs the Python package {error.name}, which is not installed"
+            yield Finding(name, State.UNKNOWN, what, f"install it: {install_command(extra)}")
         except Exception as error:
             what, fix = (error.message, error.fix) if isinstance(error, MusterError) else (str(error), "")
             again = "correct the error and run the command again"

@@ -6,6 +6,7 @@ lock.
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,9 @@ def check_backend(where: PulumiState, cluster: Cluster) -> Iterator[Finding]:
         if isinstance(cluster, ExistingCluster)
         else f"run `muster backend create {where.stack}` and the two commands that it prints"
     )
-    if not where.backend:
+    if not where.backend and shutil.which("pulumi") is None:
+        yield failed("backend", "the Pulumi CLI is not on PATH", "install it, and then " + make)
+    elif not where.backend:
         yield failed("backend", "Pulumi is not logged in", make)
     elif where.backend.startswith("file://") and not isinstance(cluster, ExistingCluster):
         yield failed(

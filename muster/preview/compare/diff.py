@@ -38,7 +38,7 @@ GRAVE: Final = ("replaced", "deleted")
 class StackDiff:
     """What changes in one stack. `changes` is None when a side does not validate, and then nothing else of
     the stacks is compared. `kai` is None when KAI schedules neither side. `taken` is the snapshot's time,
-    None without one, and `used` is what teams used then, by team and pool.
+    None without one, and `used` is what teams used then, by team and pool. `old_warnings`: of base.
     `lacks_replay`: a recording was given, and a side that is missing kept it from being played.
     """
 
@@ -48,6 +48,7 @@ class StackDiff:
     base_mistakes: tuple[Violation, ...] = ()
     head_mistakes: tuple[Violation, ...] = ()
     warnings: tuple[Violation, ...] = ()
+    old_warnings: tuple[Violation, ...] = ()
     base_plan: Plan | None = None
     head_plan: Plan | None = None
     pools: tuple[PoolCost, ...] = ()
@@ -120,6 +121,7 @@ def diff_stack(
             base_mistakes=base.mistakes,
             head_mistakes=head.mistakes,
             warnings=head.warnings,
+            old_warnings=base.warnings,
             base_plan=base.plan,
             head_plan=head.plan,
         )
@@ -132,6 +134,7 @@ def diff_stack(
         changes=changes,
         has_head=head.exists,
         warnings=head.warnings,
+        old_warnings=base.warnings,
         base_plan=base.plan,
         head_plan=head.plan,
         pools=pools,

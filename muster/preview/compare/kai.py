@@ -4,7 +4,8 @@ Compared are quota, limit and over-quota weight of each resource, and the priori
 responsible for computing those figures (muster.model.kai), or for wording (sections/kai.py).
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,13 +23,22 @@ RESOURCE_OF: Final[Mapping[str, str]] = {"gpu": names.GPU_RESOURCE, "cpu": "cpu"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChange:
-    """One resource of one Queue. A side is None where the Queue does not exist."""
+    """One resource of one Queue. A side is None where the Queue does not exist. `is_written`: a side's stack
+    names the Queue's own quota, which is otherwise that of its pools.
+    """
 
     queue: str
     path: tuple[str, ...]
     resource: str
     before: Figures | None
     after: Figures | None
+    is_written: bool
+
+    @property
+    def difference(self) -> float:
+        """The gain or loss of quota, in thousandths; infinite to or from unlimited."""
+        before, after = (0.0 if side is None else _size(side.quota) for side in (self.before, self.after))
+        return 0.0 if before == after else after - before
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +105,16 @@ def queue_changes(base: Stack | None, head: Stack | None) -> tuple[QueueChange, 
         for resource in RESOURCES:
             before, after = (_figures(side.get(name), resource) for side in (old, new))
             if before != after:
-                path = _path(new.get(name) or old[name])
-                found.append(
-                    QueueChange(queue=name, path=path, resource=resource, before=before, after=after)
+                sides = [side[name] for side in (new, old) if name in side]
+                change = QueueChange(
+                    queue=name,
+                    path=_path(sides[0]),
+                    resource=resource,
+                    before=before,
+                    after=after,
+                    is_written=any(_names_quota(side, resource) for side in sides),
                 )
+                found.append(change)
     return tuple(found)
 
 
@@ -150,6 +166,28 @@ def _gpus_in_use(snapshot: Snapshot) -> dict[str, int]:
     }
 
 
+def moves_beside_pools(kai: KaiDiff | None, of_pools: Collection[str]) -> Iterator[QueueChange]:
+    """GPU quotas that differ and are named by Queue. `of_pools`: the teams and departments whose quotas of
+    pools say it already.
+    """
+    for each in () if kai is None else kai.queues:
+        if each.resource == "gpu" and each.is_written and each.difference and each.path[-1] not in of_pools:
+            yield each
+
+
+def format_move(change: QueueChange) -> str:
+    """`-6 GPU`, or `GPU 8 to unlimited`."""
+    if math.isinf(change.difference):
+        sides = (change.before, change.after)
+        before, after = ("0" if each is None else format_figure("gpu", each.quota) for each in sides)
+        return f"GPU {before} to {after}"
+    return f"{change.difference / 1000:+g} GPU"
+
+
+def _size(figure: Figure[int]) -> float:
+    return math.inf if isinstance(figure, Unlimited) else figure
+
+
 def format_figure(resource: str, figure: Figure[int]) -> str:
     """A figure in GPUs, CPUs or mebibytes."""
     if isinstance(figure, Unlimited):
@@ -171,6 +209,10 @@ def _priorities(stack: Stack | None) -> list[Priority]:
 
 def _figures(node: Node | None, resource: str) -> Figures | None:
     return None if node is None else node.figures[resource]
+
+
+def _names_quota(node: Node, resource: str) -> bool:
+    return getattr(node.owner.kai.of(node.part.pool), resource).quota is not None
 
 
 def _path(node: Node) -> tuple[str, ...]:

@@ -188,15 +188,19 @@ def test_an_object_that_no_queue_has_is_named(tmp_path: Path, capsys: pytest.Cap
 def test_files_without_queues_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "secret.yaml").write_text(_SECRET)
     message = _refused(capsys, "none", tmp_path)
-    assert "no object of Kueue is among 1 object" in message
+    assert "no object of Kueue or KAI is among 1 object" in message
     assert "hunter2" not in message
 
 
-def test_an_old_version_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head = _write(tmp_path / "head", [_queue(), {**_queue("speech"), "apiVersion": "kueue.x-k8s.io/v1beta1"}])
+def test_a_version_that_is_not_known_is_refused_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = _write(
+        tmp_path / "head", [_queue(), {**_queue("speech"), "apiVersion": "kueue.x-k8s.io/v1alpha1"}]
+    )
     line = (head / "objects.yaml").read_text().splitlines().index("---") + 2
     message = _refused(capsys, "none", head)
-    assert f"objects.yaml:{line}: ClusterQueue speech is of kueue.x-k8s.io/v1beta1" in message
+    assert f"objects.yaml:{line}: ClusterQueue speech is of kueue.x-k8s.io/v1alpha1" in message
     assert "Fix: write it as kueue.x-k8s.io/v1beta2" in message
 
 
@@ -235,3 +239,159 @@ def test_the_base_install_is_enough(tmp_path: Path) -> None:
     )
     assert found.returncode == 0, found.stderr
     assert "`vision` +8 H100" in found.stdout
+
+
+# Where the sides come from
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """On main 8 GPUs in the folder `queues`; not committed, 6."""
+    monkeypatch.chdir(tmp_path)
+    _git(tmp_path, "init", "-q", "-b", "main")
+    _write(tmp_path / "queues", [_queue()])
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "first")
+    _write(tmp_path / "queues", [_with_gpus(_queue(), 6)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("base", ["main", "main:queues", "HEAD:queues/objects.yaml", "main:./queues"])
+def test_a_side_is_a_git_revision(base: str, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "**`vision` -2 H100**" in _diff(capsys, base, repository / "queues")
+
+
+def test_a_path_that_a_revision_lacks_is_refused(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nothere does not exist at main" in _refused(capsys, "main:nothere", repository / "queues")
+    assert "no git revision" in _refused(capsys, "mian", repository / "queues")
+
+
+def test_a_repository_of_another_user_has_gits_own_remedy(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Git's own switch for its tests: as if somebody else owned every repository.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert main(["diff", "--manifests", "main", str(repository / "queues")]) == 3
+    assert f"git config --global --add safe.directory {repository}" in capsys.readouterr().err
+
+
+def test_a_side_is_standard_input(tmp_path: Path) -> None:
+    base = _write(tmp_path / "base", [_queue()])
+    rendered = yaml.safe_dump_all(
+        [_with_gpus(_queue(), 6), *yaml.safe_load_all("\n---\n".join([_SECRET] * 300))]
+    )
+    command = [sys.executable, "-m", "muster", "diff", "--manifests", str(base), "-"]
+    found = subprocess.run(command, input=rendered, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "**`vision` -2 H100**" in found.stdout
+    assert "hunter2" not in found.stdout + found.stderr
+
+
+def test_a_kustomization_that_patches_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = _write(tmp_path / "head", [_queue()])
+    (head / "kustomization.yaml").write_text("resources: [objects.yaml]\n")
+    assert "`vision` +8 H100" in _diff(capsys, "none", head)
+    (head / "kustomization.yaml").write_text("resources: [objects.yaml]\npatches: [{path: p.yaml}]\n")
+    assert "changes objects (patches) and is not applied here" in _refused(capsys, "none", head)
+
+
+# What is read
+
+
+def test_an_old_version_is_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = _queue(flavorFungibility={"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"})
+    old = json.loads(json.dumps(new)) | {"apiVersion": "kueue.x-k8s.io/v1beta1"}
+    old["spec"]["cohort"] = old["spec"].pop("cohortName")
+    old["spec"]["flavorFungibility"] = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+    base, head = _write(tmp_path / "base", [old]), _write(tmp_path / "head", [new])
+    assert "**Nothing changes.**" in _diff(capsys, base, head)
+
+
+def test_a_check_that_the_api_drops_is_named_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(admissionChecks=["prov"])]))
+    assert "the API server drops it: write them as admissionChecksStrategy.admissionChecks" in report
+
+
+def _kai_queue(name: str, parent: str = "", *, gpus: int = 8, **more: Any) -> dict[str, Any]:
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    above = {"parentQueue": parent} if parent else {}
+    gpu = {"quota": gpus, "limit": -1, "overQuotaWeight": 2}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {**above, "resources": {"gpu": gpu, "cpu": free, "memory": free, **more}},
+    }
+
+
+def test_queues_of_kai_are_compared_with_parents_and_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = _write(tmp_path / "base", [_kai_queue("lab", gpus=16), _kai_queue("vision", "lab")])
+    changed = _kai_queue("vision", "lab", gpus=6)
+    changed["spec"]["resources"]["gpu"]["overQuotaWeight"] = 5
+    head = _write(tmp_path / "head", [_kai_queue("lab", gpus=16), changed])
+    report = _diff(capsys, base, head)
+    assert "**`vision` -2 GPU**" in report
+    assert "| `vision` | `lab / vision` | GPU | 8 → 6 | unlimited | 2 → 5 |" in report
+    assert main(["diff", "--manifests", str(base), str(head), "--fail-on", "loss"]) == 1
+    assert "Queue vision loses guaranteed quota: -2 GPU" in capsys.readouterr().err
+
+
+def test_a_folder_with_both_schedulers_has_a_report_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = _diff(capsys, "none", _write(tmp_path / "head", [_queue(), _kai_queue("vision")]))
+    assert "`head-kueue`" in report
+    assert "`head-kai`" in report
+
+
+def _flavor(name: str) -> dict[str, Any]:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
+
+
+def _lending(amount: int) -> dict[str, Any]:
+    queue = _queue()
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = amount
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("objects", "finding"),
+    [
+        ([_queue(), _flavor("h100"), _flavor("a100")], "is named by no queue, so no job gets it."),
+        ([_lending(4)], "lends 4 nvidia.com/gpu of h100, and no other queue of its cohorts may borrow it."),
+        ([_kai_queue("vision", "labb")], "names parent 'labb', which is in no file."),
+        ([_kai_queue("vision", cpu={})], "KAI starts nothing in the queue."),
+        (
+            [_kai_queue("lab", gpus=8), _kai_queue("a", "lab"), _kai_queue("b", "lab")],
+            "has a quota of 8, and the 2 queues below have 16 in sum.",
+        ),
+    ],
+)
+def test_what_schedulers_accept_in_silence_is_found(
+    objects: list[dict[str, Any]], finding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finding in _diff(capsys, "none", _write(tmp_path / "head", objects))
+
+
+def test_lending_that_a_neighbour_may_borrow_is_no_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Worth a look" not in _diff(
+        capsys, "none", _write(tmp_path / "head", [_lending(4), _queue("speech")])
+    )
+
+
+def test_a_replay_is_refused_with_the_way_to_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(_write(tmp_path / "head", [_queue()]))
+    assert main(["diff", "--manifests", folder, folder, "--replay", "month.jsonl"]) == 2
+    assert "muster adopt" in capsys.readouterr().err

@@ -384,6 +384,26 @@ def test_a_check_that_breaks_has_found_nothing_out() -> None:
     assert (found.check, found.state) == ("odd one", State.UNKNOWN)
 
 
+def test_a_check_whose_package_is_missing_names_the_extra() -> None:
+    def lacking() -> list[Finding]:
+        raise ModuleNotFoundError("No module named 'google_auth_httplib2'", name="google_auth_httplib2")
+
+    (found,) = run_checks([("cloud", lacking)], extra="gke")
+    assert (found.state, found.message) == (
+        State.UNKNOWN,
+        "needs the Python package google_auth_httplib2, which is not installed",
+    )
+    assert "-m pip install" in found.fix
+    assert "[gke]" in found.fix
+
+
+def test_a_missing_pulumi_is_not_called_a_missing_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    nowhere = state.PulumiState(stack="here", file=Path("x"), backend="")
+    (found,) = state.check_backend(nowhere, stack(Provider.GKE).cluster)
+    assert (found.state, found.message) == (State.FAILED, "the Pulumi CLI is not on PATH")
+
+
 def test_a_cloud_without_a_login_is_one_finding_with_what_it_leaves_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -69,6 +69,14 @@ def test_a_missing_package_that_may_not_be_installed(monkeypatch: pytest.MonkeyP
     assert refusal() == "this machine: lacks buildah; install them: apt-get install buildah"
 
 
+def test_the_doctor_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "check_host", lambda: None)
+    monkeypatch.setattr(packages, "missing", lambda: [load().packages["buildah"]])
+    monkeypatch.setattr(packages, "install", lambda _: pytest.fail("installs"))
+    with pytest.raises(LocalClusterError, match="lacks buildah; apt-get install buildah, or let `muster"):
+        preflight.check(may_install=False)
+
+
 def test_a_failed_installation_shows_the_package_managers_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 100, "", "noise\nE: Unable to locate package runc\n")

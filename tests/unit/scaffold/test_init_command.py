@@ -35,6 +35,21 @@ def test_existing_file_is_kept_and_named(tmp_path: Path, capsys: pytest.CaptureF
     assert (tmp_path / "README.md").read_text(encoding="utf-8") != "mine\n"
 
 
+def test_a_project_is_not_written_into_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path), "--provider", "gke", "--name", "dev", "--name", "prod"]) == 0
+    record = (tmp_path / ".muster.yaml").read_bytes()
+    assert main(["init", str(tmp_path), "--provider", "gke"]) == 2
+    assert f"muster init --update {tmp_path}" in capsys.readouterr().err
+    assert (tmp_path / ".muster.yaml").read_bytes() == record
+
+
+def test_a_stack_that_is_named_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "clusters"
+    assert main(["init", str(folder), "--name", "dev", "--name", "dev"]) == 2
+    assert "a stack is named twice: dev, dev." in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def test_update_exits_with_1_for_a_difference_and_with_0_once_it_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

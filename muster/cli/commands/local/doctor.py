@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
 from muster.cli.command import command
@@ -19,11 +21,12 @@ _CODES = {
 def cli() -> None:
     """Check whether this machine can run the local cluster.
 
-    Looks at the operating system, permissions, disk, memory, system packages and overlay mounts, as
-    `muster local up` does before it starts. Missing system packages are installed. A note names what the
-    cluster would do without, such as enforced NetworkPolicies.
+    Looks at the operating system, permissions, disk, memory, packages and overlay mounts, as `muster local
+    up` does before it starts, and changes nothing. A note names what the cluster would do without, such as
+    enforced NetworkPolicies.
     """
-    preflight.check()
+    importlib.import_module("muster.cli.commands.local.up")  # Names the extra where a package is missing.
+    preflight.check(may_install=False)
     click.echo("this machine can run the local cluster: muster local up")
     if why := network_policies.obstacle():
         click.echo(f"note: {network_policies.notice(why)}")

@@ -1,0 +1,112 @@
+"""`muster demo`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, Final
+
+from muster.cli.command import command
+from muster.cli.output import STDOUT, is_terminal, put
+from muster.cli.report import for_terminal
+from muster.config.document import parse_text
+from muster.config.scaffold import template
+from muster.config.stack import examine
+from muster.errors import ExitCode
+from muster.live.cluster.api import Api
+from muster.live.web import Web, WebError
+from muster.live.why.format import format_status
+from muster.live.why.job_status import fetch_status
+from muster.model.providers import Provider
+from muster.preview import markdown
+from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.side import LoadedSide
+from muster.preview.inputs import SharedInputs, compare_sides
+from muster.preview.report import to_report
+
+_EXAMPLES = """
+muster demo
+"""
+_CODES = {ExitCode.DONE: "The three parts were shown."}
+_STACK: Final = "prod"
+# The change of the demo: two L4 from team-b to team-a.
+_CHANGE: Final = (
+    ("team-a: {quota: {l4: 4}", "team-a: {quota: {l4: 6}"),
+    ("quota: {l4: 4}\n", "quota: {l4: 2}\n"),
+)
+_DATA: Final = files("muster.cli.demo")
+_NEXT: Final = """\
+Next:
+  muster init clusters --provider existing --name dev --name prod    a project with these stacks
+  muster diff --manifests origin/main queues/                        the report for the YAML that you have
+  muster why NAMESPACE/JOB                                           in the cluster of your kubeconfig
+"""
+
+
+@command(examples=_EXAMPLES, codes=_CODES)
+def cli() -> None:
+    """Show the report of a quota change, a plan and the reason why a job waits, on data of the package.
+
+    Nothing is read from a cluster or written to disk. The plan was recorded: `muster plan` plays a month of
+    jobs with Kueue's own scheduler, which needs the extra `local`.
+    """
+    parts = (
+        (
+            "1. A pull request gives team-a two of team-b's L4. What does it mean?",
+            f"muster diff {_STACK}",
+            _report(),
+        ),
+        (
+            "2. Is there a change that takes no quota from anyone? (recorded)",
+            f'muster plan {_STACK} --recording last-month.jsonl.gz --goal "p95(team-a) < 3h" '
+            '--keep "p95(team-b) < 15m"',
+            (_DATA / "plan.txt").read_text(encoding="utf-8"),
+        ),
+        ("3. Why does team-a's job wait?", "muster why team-a/train", _why()),
+    )
+    for title, line, text in parts:
+        put(STDOUT, f"{title}\n$ {line}\n\n{text.rstrip()}\n\n")
+    put(STDOUT, _NEXT)
+
+
+def _report() -> str:
+    report = to_report(compare())
+    return for_terminal(report) if is_terminal() else markdown.format_comment(report, is_drawn=False)
+
+
+def compare() -> list[StackDiff]:
+    """The two stacks of the demo."""
+    text = template(_STACK, Provider.EXISTING)
+    changed = text
+    for before, after in _CHANGE:
+        changed = changed.replace(before, after)
+    base, head = (
+        LoadedSide(True, examine(parse_text(each, source=f"Pulumi.{_STACK}.yaml"))[0])
+        for each in (text, changed)
+    )
+    return compare_sides({_STACK: base}, {_STACK: head}, SharedInputs())
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedApi(Api):
+    """Answers of an API server, by path."""
+
+    objects: Mapping[str, Any] = field(default_factory=dict)
+
+    def get(self, path: str) -> object:
+        place, is_list, _ = path.partition("?limit=")
+        found: object = self.objects.get(place, {"items": []} if is_list else None)
+        if found is None:
+            raise WebError(f"{path}: is not recorded.", status=404)
+        return found
+
+
+def _why() -> str:
+    recorded = json.loads((_DATA / "cluster.json").read_text(encoding="utf-8"))
+    namespace, name = recorded["job"]
+    status = fetch_status(_RecordedApi(Web(base=""), objects=recorded["objects"]), namespace, name)
+    assert status is not None
+    return format_status(status, now=datetime.fromisoformat(recorded["now"]))

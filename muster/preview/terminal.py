@@ -1,0 +1,152 @@
+"""Writes a report for a terminal: the answer in words, colour and bars, and no markup.
+
+What a page folds is one line here, unless all of it is wanted. Not responsible for whether standard output is
+a terminal (muster.cli.output).
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from muster.preview.banner import plain
+from muster.preview.document import (
+    Answer,
+    Bar,
+    Block,
+    Chart,
+    Items,
+    Mark,
+    Report,
+    Section,
+    StackReport,
+    Table,
+    TreeDiagram,
+    TreeNode,
+    unchanged,
+)
+from muster.preview.sections.warnings import TITLE as WARNINGS
+
+_ANSWERS: Final[Mapping[Answer, tuple[str, str]]] = {
+    Answer.YES: ("yes", "32"),
+    Answer.LOOK: ("needs review", "33"),
+    Answer.REFUSED: ("refused", "31"),
+    Answer.NOTHING: ("nothing changes", "2"),
+}
+_COLOURS: Final[Mapping[Mark, str]] = {
+    Mark.NEW: "32",
+    Mark.MORE: "32",
+    Mark.GONE: "31",
+    Mark.LESS: "31",
+    Mark.OTHER: "33",
+    Mark.RISK: "33",
+}
+_BOLD, _DIM = "1", "2"
+_BAR: Final = 20
+_NARROWEST: Final = 40
+
+
+def format_terminal(report: Report, *, columns: int, has_colour: bool, has_details: bool) -> str:
+    """Lines of at most `columns` characters where words can be broken."""
+    writer = _Writer(max(columns, _NARROWEST), has_colour=has_colour, has_details=has_details)
+    head = [writer.paint(plain(report.headline), _BOLD), ""] if report.headline else []
+    return "\n".join([*head, *(line for stack in report.stacks for line in writer.stack(stack))]) + "\n"
+
+
+class _Writer:
+    def __init__(self, columns: int, *, has_colour: bool, has_details: bool) -> None:
+        self._columns, self._has_colour, self._has_details = columns, has_colour, has_details
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._has_colour and code and text else text
+
+    def stack(self, stack: StackReport) -> Iterator[str]:
+        answer, colour = _ANSWERS[stack.status.answer] if stack.status else ("", "")
+        why = f" ({stack.status.why})" if stack.status and stack.status.why else ""
+        yield f"{self.paint(stack.name.text, _BOLD)}: {self.paint(answer, colour)}{why}"
+        if stack.banner:
+            yield "".join(
+                self.paint(plain(each.text), _COLOURS.get(each.mark, "")) + each.after
+                for each in stack.banner
+            )
+        else:
+            yield from (plain(text) for text in stack.summary)
+        yield ""
+        folded = []
+        for section in stack.sections:
+            if section.is_folded and section.title != WARNINGS and not self._has_details:
+                folded.append(f"{section.title} ({section.size})" if section.size else section.title)
+            else:
+                yield from self._section(section)
+        if folded:
+            yield from textwrap.wrap(f"More with --details: {'; '.join(folded)}.", self._columns)
+            yield ""
+
+    def _section(self, section: Section) -> Iterator[str]:
+        yield self.paint(section.title, _BOLD)
+        for block in section.blocks:
+            yield from (f"  {line}" for line in self._block(block))
+            yield ""
+
+    def _block(self, block: Block) -> Iterator[str]:
+        match block:
+            case Table():
+                yield from self._table(block)
+            case Items():
+                for text in block.texts:
+                    yield from self._wrapped(plain(text), "- ", "  ")
+            case Chart():
+                yield from self._wrapped(block.caption, "", "")
+            case TreeDiagram():
+                yield from self._tree(block.roots, block.folded, "")
+                if block.hidden:
+                    yield f"{block.hidden} unchanged queues are not drawn."
+
+    def _wrapped(self, text: str, first: str, next_: str) -> list[str]:
+        return textwrap.wrap(text, self._columns - 2, initial_indent=first, subsequent_indent=next_) or [""]
+
+    def _table(self, table: Table) -> Iterator[str]:
+        rows = [tuple(plain(cell) for cell in row) for row in table.rows]
+        widths = [max(map(len, column)) for column in zip(table.head, *rows, strict=True)]
+        if sum(widths) + 2 * len(widths) + (_BAR if table.bars else 0) > self._columns:
+            yield from self._stacked(table, rows)
+            return
+
+        def line(cells: tuple[str, ...]) -> str:
+            return "  ".join(
+                cell.rjust(width) if head in table.figures else cell.ljust(width)
+                for cell, width, head in zip(cells, widths, table.head, strict=True)
+            )
+
+        yield self.paint(line(table.head).rstrip(), _DIM)
+        for index, row in enumerate(rows):
+            colour = _COLOURS.get(table.marks[index], "") if table.marks else ""
+            bar = f"  {self._bar(table.bars[index])}" if table.bars else ""
+            yield (self.paint(line(row), colour) + bar).rstrip()
+
+    def _stacked(self, table: Table, rows: list[tuple[str, ...]]) -> Iterator[str]:
+        """A table that is too wide, a row below another."""
+        for index, row in enumerate(rows):
+            colour = _COLOURS.get(table.marks[index], "") if table.marks else ""
+            yield self.paint(row[0], colour or _BOLD)
+            for head, cell in zip(table.head[1:], row[1:], strict=True):
+                if cell:
+                    yield from self._wrapped(f"{head}: {cell}", "  ", "    ")
+
+    def _bar(self, bar: Bar) -> str:
+        """What stays is full, what changes is shaded, what may be borrowed is dotted."""
+        ends = [
+            round(_BAR * min(each, bar.scale) / bar.scale)
+            for each in (min(bar.before, bar.after), max(bar.before, bar.after), max(bar.reach, bar.before))
+        ]
+        change = "31" if bar.after < bar.before else "32"
+        kept, moved = "█" * ends[0], "▒" * (ends[1] - ends[0])
+        return kept + self.paint(moved, change) + self.paint("·" * max(0, ends[2] - ends[1]), _DIM)
+
+    def _tree(self, nodes: tuple[TreeNode, ...], folded: tuple[TreeNode, ...], indent: str) -> Iterator[str]:
+        for node in nodes:
+            mark = "" if node.mark is Mark.SAME else f" ({node.mark})"
+            notes = f": {', '.join(node.notes)}" if node.notes else ""
+            yield self.paint(f"{indent}{node.name.text}{mark}{notes}", _COLOURS.get(node.mark, ""))
+            yield from self._tree(node.children, node.folded, f"{indent}  ")
+        if folded:
+            yield self.paint(f"{indent}({unchanged(folded)})", _DIM)
