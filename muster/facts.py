@@ -2,13 +2,16 @@
 
 A fact is a row of a table with `source` and `read` (the day on which the source was read), or a text of the
 form `Source: PLACE, read DAY` in a comment, a docstring or a page. A table joins by a line in `TABLES`, a
-text by its form. The day of a citation that is older than this form is the day on which it was written.
-`make release` refuses facts that are older than `OLD_AFTER`, unless each is named.
+text by its form. A page that a comment, a docstring or the documentation links to outside such a text has
+its day in `facts.toml`. The day of a citation that is older than these forms is the day on which it was
+written. `make release` refuses facts that are older than `OLD_AFTER`, unless each is named, and links
+without a day.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -21,7 +24,7 @@ from muster.model.prices import BUILT_IN
 from muster.model.readings import READINGS
 from muster.model.support_calendar import CALENDAR
 from muster.model.transitions import TRANSITIONS
-from muster.paths import IMPORT_ROOT
+from muster.paths import IMPORT_ROOT, PACKAGE
 
 OLD_AFTER: Final = timedelta(days=90)
 _FOLDERS: Final = ("muster", "components", "policies", "docs")
@@ -29,9 +32,13 @@ _SUFFIXES: Final = frozenset({".py", ".toml", ".yaml", ".md"})
 # Written from the tables by `make reference`.
 _GENERATED: Final = Path("docs", "reference")
 _TEXT: Final = re.compile(
-    r"\bSources?: (?P<place>(?:(?!\bSources?: |\n\s*\n).){1,600}?),[\s#]+read (?P<day>\d{4}-\d\d-\d\d)\b",
+    r"\bSources?: (?P<place>(?:(?!\bSources?: |\n\s*\n).){1,600}?),"
+    r"[\s#]+read[\s#]+(?P<day>\d{4}-\d\d-\d\d)\b",
     re.DOTALL,
 )
+# Where code is prose: comments and docstrings.
+_PROSE: Final = re.compile(r'(?:^|(?<=\s))#[^\n]*|""".*?"""', re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"https://(?!docs\.example\.|example\.|[\d{])[^\s`\"'<>|)\]]+")
 _LINE_START: Final = re.compile(r"\n[ \t]*(?:#[ \t]?)?")
 
 
@@ -69,7 +76,23 @@ class Fact:
         return day - self.read
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is linked to without more words: its URL, and the day on which it was read."""
+
+    source: str
+    read: date
+
+
+PAGES: Final = tuple(
+    Page(url, day) for url, day in tomllib.loads((PACKAGE / "facts.toml").read_text(encoding="utf-8")).items()
+)
 TABLES: Final = (
+    Table(
+        subject="linked pages",
+        rows=PAGES,
+        again="compare the page with what `git grep` finds of its URL, and set its day in muster/facts.toml",
+    ),
     Table(
         subject="how long clouds support Kubernetes",
         rows=CALENDAR,
@@ -109,12 +132,37 @@ def _of_tables(tables: Iterable[Table]) -> Iterator[Fact]:
             yield Fact(read=row.read, subject=table.subject, source=row.source, again=table.again)
 
 
+def undated_links(root: Path = IMPORT_ROOT) -> Iterator[str]:
+    """A line, with its fix, for each link of the files under `root` that has no day."""
+    known = {page.source for page in PAGES}
+    for link, name in links(root).items():
+        if link not in known:
+            yield f'{name}: {link} has no day. Fix: read it, and add `"{link}" = DAY` to muster/facts.toml.'
+
+
+def links(root: Path) -> dict[str, str]:
+    """Each URL that a text without a day links to, and the first file that does."""
+    found: dict[str, str] = {}
+    for name, text in _files(root):
+        undated = _TEXT.sub("", text)
+        for part in [undated] if name.endswith(".md") else _PROSE.findall(undated):
+            for link in _LINK.findall(part):
+                found.setdefault(link.rstrip(".,;:"), name)
+    return found
+
+
 def _of_texts(root: Path) -> Iterator[Fact]:
+    for name, text in _files(root):
+        yield from _written(text, name)
+
+
+def _files(root: Path) -> Iterator[tuple[str, str]]:
+    """The name and the text of each file that states facts."""
     for folder in _FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             name = file.relative_to(root)
             if file.suffix in _SUFFIXES and _GENERATED not in name.parents:
-                yield from _written(file.read_text(encoding="utf-8"), name.as_posix())
+                yield name.as_posix(), file.read_text(encoding="utf-8")
 
 
 def _written(text: str, name: str) -> Iterator[Fact]:

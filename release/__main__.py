@@ -14,7 +14,7 @@ from typing import Final
 from muster.config.today import today
 from muster.distribution import version as version_of_checkout
 from muster.errors import MusterError
-from muster.facts import facts, old_facts
+from muster.facts import facts, old_facts, undated_links
 from release import git, packages
 from release.agreement import Checkout, disagreements
 from release.changelog import UNRELEASED, Section, sections
@@ -65,7 +65,8 @@ def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[s
         tagged=git.commit_of_tag(ROOT, f"v{version}"),
         changed=git.changed(ROOT),
     )
-    found = [*disagreements(checkout, known), *old_facts(facts(), day=today(), accepted=accepted)]
+    old = old_facts(facts(), day=today(), accepted=accepted)
+    found = [*disagreements(checkout, known), *undated_links(), *old]
     if found and not is_draft:
         raise ReleaseError("\n".join(["not made:", *found, "Or rehearse it with `make release DRAFT=1`."]))
     for line in found:
