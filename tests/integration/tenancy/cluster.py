@@ -63,7 +63,10 @@ class Answer:
     def refusals(self) -> dict[str, str]:
         """What each policy says that refuses the request: `answer.message` has one of them, as it happens."""
         texts = (self.message, *(warning.replace('\\"', '"') for warning in self.warnings))
-        return {found["policy"]: found["says"] for text in texts if (found := _REFUSAL.search(text))}
+        refusals: dict[str, str] = {}
+        for found in filter(None, map(_REFUSAL.search, texts)):
+            refusals[found["policy"]] = f"{refusals.get(found['policy'], '')}{found['says']}\n"
+        return refusals
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -256,7 +257,7 @@ def test_a_mistake_in_kais_words_is_named_with_its_fix(
 
 
 def test_a_field_that_a_new_kai_has_is_passed_on_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = copy.deepcopy(dict(definitions.load()))
+    data: dict[str, Any] = copy.deepcopy(dict(definitions.load()))
     own = {"type": "object", "properties": {"rules": {"type": "array", "items": {"type": "object"}}}}
     for kind in (ShardSettings, QueueSpec, TopologySpec):
         spec = definitions.resolve(data["specs"][kind.KIND])

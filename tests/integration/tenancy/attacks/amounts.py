@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from tests.integration.tenancy import works
@@ -92,9 +91,7 @@ def _requests() -> Iterator[Attack]:
             )
             if "GroupSpec" in attack.path
         ]
-        # What a pod requests as a whole is not changed in any case, and a GPU is no request alone.
-        also = {"resources": ("muster-growth",), "containers": ("muster-pod-valid",)}
-        yield replace(ray[turn % len(ray)], also=also.get(field, ()))
+        yield ray[turn % len(ray)]
     for place, make in CLUSTERS.items():
         yield Attack(
             name=f"an autoscaler that requests nothing, in {place}",
@@ -107,7 +104,7 @@ def _requests() -> Iterator[Attack]:
             policy=_TEMPLATES,
             path=f"{place}.autoscalerOptions.resources.requests{{}}",
             words=(_LEAST,),
-            also=("muster-ray-size", "muster-growth"),
+            also=("muster-ray-size",),
         )
 
 

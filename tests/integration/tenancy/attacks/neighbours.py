@@ -153,7 +153,7 @@ def _devices() -> Iterator[Attack]:
             policy=_TEMPLATES,
             path=f"{place}.autoscalerOptions.env[].name",
             # A Ray object that is not elastic has no autoscaler.
-            also=("muster-ray-size", "muster-growth"),
+            also=("muster-ray-size",),
         )
     all_gpus = changed(works.template(), "spec", "containers", value=[_with_all_gpus()])
     pod = changed(works.pod(0), "spec", "containers", value=[_with_all_gpus()])

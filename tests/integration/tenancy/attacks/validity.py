@@ -199,7 +199,7 @@ def _scaled() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"RayCluster.spec.{field}",
             words=(_INVALID,),
-            also=("muster-growth", "muster-reviews"),
+            also=("muster-growth",),
         )
 
 
