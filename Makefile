@@ -165,4 +165,4 @@ pictures: $(STAMP) ## Write docs/pictures from what they show: the state machine
 
 .PHONY: licences
 licences: $(STAMP) ## Write docs/licences.md from the images of the last build
-	@page=$$($(PY) -m muster.artifacts.publish.licences) && printf '%s\n' "$$page" >docs/licences.md
+	@page=$$($(PY) -m muster.artifacts.publish.bom) && printf '%s\n' "$$page" >docs/licences.md

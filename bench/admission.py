@@ -33,7 +33,7 @@ from bench.gangs.figures import percentile
 from bench.gangs.stage import StageError, await_, program
 from bench.gangs.usage import usage
 from bench.steady_rate import Answer, Server, request, send
-from muster.components import gang_authority, gang_webhooks
+from muster.components import gang_admission, gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, path_of
@@ -111,8 +111,8 @@ class Bench:
         meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         self._apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
         configurations = [
-            _configuration("Validating", gang_webhooks.validating(), port),
-            _configuration("Mutating", gang_webhooks.mutating(), port),
+            _configuration("Validating", gang_admission.validating(), port),
+            _configuration("Mutating", gang_admission.mutating(), port),
         ]
         for each in configurations:
             self._apply(each)

@@ -25,18 +25,16 @@ from typing import Final
 
 from bench import kai_replay, simple_queue
 from bench.replay import GPUS_A_NODE, read_trace, stack
-from muster.preview.replay.deciders import ensure_player_of
+from muster.preview.replay.both import ensure_player_of
 from muster.preview.replay.kai_side import KaiDecider
 from muster.preview.replay.queues import queues_of
-from muster.replay.figures import NEVER
+from muster.replay.figures import NEVER, percentile
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
-from muster.replay.percentile import percentile
-from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import Playback, PlayedRun
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
-from muster.replay.side import KueueDecider, Side
-from muster.replay.subject import Decider, Subject
+from muster.replay.side import Decider, KueueDecider, Side, Subject
 from muster.replay.writer import write_recording
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"

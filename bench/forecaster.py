@@ -42,13 +42,11 @@ from muster.render.recorder import ROTATE_MIB
 from muster.replay.forecast import Settings, forecast_all
 from muster.replay.forecaster import PLAYER_MEMORY
 from muster.replay.moment import at_moment, moment_of
-from muster.replay.playback import Playback
-from muster.replay.player import ensure_player
+from muster.replay.player import Playback, ensure_player
 from muster.replay.queues import of_cluster
 from muster.replay.reader import load_recording, next_part
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
-from muster.replay.side import KueueDecider, Side
-from muster.replay.subject import Subject
+from muster.replay.side import KueueDecider, Side, Subject
 from muster.replay.writer import write_recording
 from tests.processes import children
 

@@ -17,8 +17,7 @@ from muster.controller.kube.connection import explicit
 from muster.controller.kube.errors import Conflict
 from muster.controller.kube.reflector import Reflector
 from muster.controller.kube.resource import Key, Object
-from muster.live.conditions import find_condition, is_true
-from muster.live.fields import text
+from muster.live.fields import find_condition, is_true, text
 from muster.live.snapshot import Workload
 from muster.local.envtest import ControlPlane
 from muster.replay import stored

@@ -19,7 +19,7 @@ from muster import config
 from muster.model.stack import Stack
 from muster.preview.replay.kai_side import to_kai_side
 from muster.replay.kai_player import ensure_kai_player
-from muster.replay.playback import Playback
+from muster.replay.player import Playback
 from muster.replay.recording import Job, Recording
 
 _TEAMS: Final = 4

@@ -43,12 +43,11 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
 from muster.preview.replay.queues import queues_of
-from muster.preview.whatif import fixtures
-from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
+from muster.preview.whatif import trees
+from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
 from muster.render.kueue import deciding_config
 from muster.replay.assumptions import Assumptions
-from muster.replay.playback import Playback
-from muster.replay.player import ensure_player, play
+from muster.replay.player import Playback, ensure_player, play
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording, Run
 from muster.replay.side import to_side
@@ -133,7 +132,7 @@ def stack(quota: int) -> Stack:
 @contextmanager
 def kueue(described: Stack, programs: Programs, folder: Path) -> Iterator[ControlPlane]:
     """A control plane with the queues of a stack."""
-    batches = [[*batch] for batch in fixtures.manifest_batches(described)]
+    batches = [[*batch] for batch in trees.manifest_batches(described)]
     with envtest.control_plane(folder, programs) as plane:
         define(plane, programs)
         for batch in batches:

@@ -12,8 +12,7 @@ from datetime import datetime
 
 from muster.live.fields import items, number, text
 from muster.model import names
-from muster.replay.playback import Playback, PlayedRun
-from muster.replay.player import Entry, World
+from muster.replay.player import Entry, Playback, PlayedRun, World
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -22,11 +22,9 @@ from muster import config
 from muster.local import envtest
 from muster.model.stack import Stack
 from muster.preview.whatif.both import Engine, simulate_both
-from muster.preview.whatif.outcome import Outcome
 from muster.preview.whatif.player import Player
-from muster.preview.whatif.scenario import Scenario
+from muster.preview.whatif.scenario import Outcome, Scenario, synthetic_snapshot
 from muster.preview.whatif.simulate import TemporaryCluster
-from muster.preview.whatif.synthetic import synthetic_snapshot
 from muster.replay.player import ensure_player
 
 _DEPARTMENTS = 20

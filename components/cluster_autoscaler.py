@@ -11,13 +11,57 @@ from typing import Any, Final
 
 import pulumi
 
-from muster.components import autoscaler_authority as authority
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject, child
+from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.model import names
-from muster.render.manifest import Manifest, manifest
-from muster.render.restricted import restricted_container
+from muster.render.manifest import Manifest, manifest, restricted_container
+
+# What cluster-autoscaler may do in the cluster, as RBAC rules.
+
+Rule = dict[str, Any]
+
+_READ: Final = ["get", "list", "watch"]
+STATUS: Final = "cluster-autoscaler-status"
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str] | None = None) -> Rule:
+    named = {"resourceNames": only} if only else {}
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
+
+
+def cluster_rules() -> list[Rule]:
+    return [
+        _rule("", ["pods", "services", "replicationcontrollers", "namespaces", "podtemplates"], _READ),
+        _rule("", ["persistentvolumes", "persistentvolumeclaims"], _READ),
+        _rule("apps", ["daemonsets", "replicasets", "statefulsets"], _READ),
+        _rule("batch", ["jobs"], _READ),
+        _rule("policy", ["poddisruptionbudgets"], _READ),
+        _rule(
+            "storage.k8s.io",
+            ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+            _READ,
+        ),
+        # Taints nodes that it is about to take away, and forgets those that are gone.
+        _rule("", ["nodes"], [*_READ, "update", "patch", "delete"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("", ["pods/status"], ["update"]),
+        _rule("", ["events"], ["create", "patch"]),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], _READ),
+        _rule("autoscaling.x-k8s.io", ["provisioningrequests/status"], ["update", "patch"]),
+    ]
+
+
+def rules() -> list[Rule]:
+    """In its own namespace: its lease, and the ConfigMap with its status. Creating cannot be limited by
+    name.
+    """
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[names.AUTOSCALER]),
+        _rule("", ["configmaps"], [*_READ, "create"]),
+        _rule("", ["configmaps"], ["update", "delete"], only=[STATUS]),
+    ]
+
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _LABELS: Final = {"app.kubernetes.io/name": names.AUTOSCALER}
@@ -100,7 +144,7 @@ def flags(cluster_name: pulumi.Input[str]) -> list[pulumi.Input[str]]:
         "--skip-nodes-with-system-pods=false",
         "--leader-elect=true",
         f"--leader-elect-resource-name={names.AUTOSCALER}",
-        f"--status-config-map-name={authority.STATUS}",
+        f"--status-config-map-name={STATUS}",
         f"--namespace={names.AUTOSCALER_NAMESPACE}",
         "--logtostderr=true",
         "--v=2",
@@ -167,11 +211,11 @@ def _rights() -> list[tuple[Manifest, Manifest]]:
     wide = f"muster-{names.AUTOSCALER}"
     return [
         (
-            manifest(f"{_RBAC}/v1", "ClusterRole", wide, rules=authority.cluster_rules()),
+            manifest(f"{_RBAC}/v1", "ClusterRole", wide, rules=cluster_rules()),
             {**manifest(f"{_RBAC}/v1", "ClusterRoleBinding", wide), **_binding("ClusterRole", wide)},
         ),
         (
-            _ours(f"{_RBAC}/v1", "Role", rules=authority.rules()),
+            _ours(f"{_RBAC}/v1", "Role", rules=rules()),
             _ours(f"{_RBAC}/v1", "RoleBinding", **_binding("Role", names.AUTOSCALER)),
         ),
     ]

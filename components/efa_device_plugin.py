@@ -13,8 +13,7 @@ from typing import Any, Final
 import pulumi
 
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import child
+from muster.components.context import PlatformContext, child
 from muster.model import names
 from muster.render.manifest import manifest
 

@@ -11,18 +11,18 @@ from typing import Final
 import pulumi
 from pulumi.runtime.config import CONFIG
 
-from muster.components import interrupts
+from muster.components import outputs
 
 _PREFIX: Final = "muster:"
 
 
 def run() -> None:
     """Make the stack that the engine runs. Exits with 1 when its description cannot be used."""
-    interrupts.go_quietly()
+    outputs.go_quietly()
     # Imported once Ctrl-C is handled: it takes seconds.
     from muster import config
     from muster.artifacts import resolved, upstream
-    from muster.components.image_repository import is_step
+    from muster.components.gang_admission import is_step
     from muster.components.program import make
     from muster.kubernetes.kubeconfig import KubeconfigError
 

@@ -6,22 +6,185 @@ itself: a Secret that it creates and the caBundle that it writes into its own co
 AdmissionCheck is a queue object (`queues.py`); the GangPolicy that it refers to is here.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
 from muster.components import gang_authority as authority
 from muster.components import gang_pods as pods
-from muster.components import gang_webhooks
 from muster.components.bundle import Bundle, text
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject, child
+from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.model import names
+from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
+from muster.model.names import FIELD_MANAGER
+from muster.model.programs import address, repository_id
+from muster.model.work import FOR_MEMBERS, QUEUED, RAY, WorkKind
 from muster.render import gang, observability, queuetree
 from muster.render.manifest import Manifest, manifest
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM
+
+# The repository that holds the stack's controller image.
+
+NAME: Final = "image-repository"
+# Set for a run that makes the repository alone. Such a run has to be targeted, or it deletes everything else.
+STEP_VARIABLE: Final = "MUSTER_STEP"
+STEP: Final = "image-repository"
+# A repository keeps its key for life. Another key would mean another repository, and the image that the
+# cluster runs would be deleted with the first one (Artifact Registry), or the deletion be refused (ECR).
+_KEPT: Final = {Provider.GKE: ["kmsKeyName"], Provider.EKS: ["encryptionConfigurations"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRepositoryArgs:
+    """`cluster`: the repository's project or account, region, labels and key are the cluster's. Another
+    region or project is another repository: the image has to be pushed there again.
+    """
+
+    cluster: GkeCluster | EksCluster
+
+
+class ImageRepository(Component):
+    """`url`: `host/path` of the image, without tag or digest."""
+
+    def __init__(
+        self, name: str, args: ImageRepositoryArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("muster:index:ImageRepository", name, opts)
+        cluster = args.cluster
+        kept = pulumi.ResourceOptions(ignore_changes=_KEPT[cluster.provider])
+        child = pulumi.ResourceOptions.merge(self.child_options(), kept)
+        self.url: pulumi.Output[str] = (
+            _artifact_registry(name, cluster, child)
+            if isinstance(cluster, GkeCluster)
+            else _ecr(name, cluster, child)
+        )
+        self.register_outputs({"url": self.url})
+
+
+def is_step() -> bool:
+    """Whether this run makes the repository alone."""
+    return os.environ.get(STEP_VARIABLE) == STEP
+
+
+def image_repository(cluster: Cluster) -> ImageRepository | None:
+    """None for a cluster that Muster did not make: its registry is not Muster's either."""
+    if not isinstance(cluster, GkeCluster | EksCluster):
+        return None
+    return ImageRepository(NAME, ImageRepositoryArgs(cluster=cluster))
+
+
+def _artifact_registry(name: str, cluster: GkeCluster, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
+    import pulumi_gcp as gcp  # loaded where it is used: it takes seconds
+
+    made = gcp.artifactregistry.Repository(
+        name,
+        repository_id=repository_id(cluster),
+        location=cluster.region,
+        project=cluster.project,
+        format="DOCKER",
+        description=f"Images of Muster for cluster {cluster.name}",
+        # A tag never moves: what ran can be found again.
+        docker_config={"immutable_tags": True},
+        kms_key_name=cluster.kms_key,
+        labels=dict(cluster.labels),
+        opts=opts,
+    )
+    # Known before it is made, but of no use before.
+    known: pulumi.Output[str] = made.id.apply(lambda _: address(cluster) or "")
+    return known
+
+
+def _ecr(name: str, cluster: EksCluster, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
+    import pulumi_aws as aws
+
+    kind = "KMS" if cluster.kms_key else "AES256"
+    made = aws.ecr.Repository(
+        name,
+        name=repository_id(cluster),
+        region=cluster.region,
+        image_tag_mutability="IMMUTABLE",
+        image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
+        encryption_configurations=[
+            aws.ecr.RepositoryEncryptionConfigurationArgs(encryption_type=kind, kms_key=cluster.kms_key)
+        ],
+        tags={**cluster.tags, "managed-by": FIELD_MANAGER.partition(".")[0]},
+        opts=opts,
+    )
+    url: pulumi.Output[str] = made.repository_url
+    return url
+
+
+# Which objects the API server shows to the controller before it stores them.
+
+_TIMEOUT_SECONDS: Final = 5
+
+
+def validating() -> list[Manifest]:
+    """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
+    return [*(_webhook(each) for each in FOR_MEMBERS), *(_changed(each) for each in FOR_MEMBERS)]
+
+
+def _changed(work: WorkKind) -> Manifest:
+    webhook = _webhook(work)
+    webhook["rules"][0]["operations"] = ["UPDATE"]
+    webhook["matchConditions"] = [
+        {"name": "not-by-the-system", "expression": f"!({SYSTEM})"},
+        {"name": "of-its-spec", "expression": "object.spec != oldObject.spec"},
+    ]
+    return webhook | {"name": f"{work.kind.lower()}-changed.{names.GROUP}"}
+
+
+def mutating() -> list[Manifest]:
+    """The webhooks of our MutatingWebhookConfiguration. Without an answer the object goes on as it is, and
+    the policies refuse what then lacks a queue or a gate.
+    """
+    found = []
+    for work, webhook in (
+        *((each, _webhook(each)) for each in QUEUED),
+        # Whose pod templates can change after they were created.
+        *((each, _changed(each)) for each in RAY),
+    ):
+        webhook["clientConfig"]["service"]["path"] = f"/default-{work.kind.lower()}"
+        # Kueue's webhooks may come after ours and before: what they add can be looked at again.
+        found.append(webhook | {"name": f"default-{webhook['name']}", "reinvocationPolicy": "IfNeeded"})
+    return found
+
+
+def _webhook(work: WorkKind) -> Manifest:
+    kind = work.kind.lower()
+    service = {
+        "name": authority.WEBHOOKS,
+        "namespace": names.SYSTEM_NAMESPACE,
+        "path": f"/validate-{kind}",
+        "port": 443,
+    }
+    return {
+        "name": f"{kind}.{names.GROUP}",
+        "clientConfig": {"service": service},
+        "rules": [
+            {
+                "apiGroups": [work.group],
+                "apiVersions": [work.version],
+                "resources": [work.resource],
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
+        "objectSelector": {},
+        # The object that this one was made for has been reviewed.
+        "matchConditions": [{"name": "not-made-for-work", "expression": f"!({MADE_FOR_WORK})"}],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
+
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -198,8 +361,8 @@ class GangAdmission(Component):
         return [
             self._object(_configuration(kind, webhooks), after=[serving], replaced_with=_LISTED)
             for kind, webhooks in (
-                ("ValidatingWebhookConfiguration", gang_webhooks.validating()),
-                ("MutatingWebhookConfiguration", gang_webhooks.mutating()),
+                ("ValidatingWebhookConfiguration", validating()),
+                ("MutatingWebhookConfiguration", mutating()),
             )
         ]
 

@@ -4,19 +4,81 @@ Responsible for the order: the namespace and its quota exist before the pods tha
 values are the model's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 
+from muster.artifacts.chart_cache import cached_chart
 from muster.components.bundle import Bundle, text
-from muster.components.charts import release
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject
+from muster.components.context import KubernetesObject, PlatformContext
 from muster.errors import MusterError
-from muster.model import gpu_operator
-from muster.model.gpu_operator import Installation
+from muster.model import gpu_operator, queuetree
+from muster.model.charts import Chart
+from muster.model.clusters import EksCluster, NodeProvisioner
+from muster.model.gangpolicy import crd
+from muster.model.gpu_operator import Installation, cloud_of
+from muster.model.regions import NodeCloud
 from muster.render import gpu
+
+# A chart as one Helm release.
+
+# A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
+_TIMEOUT = 600
+
+
+def release(
+    name: str,
+    chart: Chart,
+    *,
+    release_name: str,
+    namespace: str,
+    values: pulumi.Input[Mapping[str, Any]],
+    opts: pulumi.ResourceOptions,
+    timeout: int = _TIMEOUT,
+    skip_crds: bool = False,
+) -> kubernetes.helm.v3.Release:
+    """The resource `name`, which is Helm's release `release_name` and is done when its pods are ready.
+
+    ArtifactError where the chart's archive does not have its digest.
+    """
+    chart = cached_chart(chart)
+    home = chart.repository
+    return kubernetes.helm.v3.Release(
+        name,
+        name=release_name,
+        chart=chart.reference,
+        version=chart.version,
+        repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=home) if home else None,
+        namespace=namespace,
+        values=values,
+        timeout=timeout,
+        skip_crds=skip_crds,
+        opts=opts,
+    )
+
+
+# CRDs that programs look for once, when they start: Kueue for ProvisioningRequests, the controller for its
+# GangPolicy, Karpenter for its own.
+
+_KARPENTER: Final = ("ec2nodeclasses", "nodeclaims", "nodepools")
+
+
+def crd_manifests(context: PlatformContext) -> dict[str, str]:
+    """Manifests for one Bundle. GKE serves ProvisioningRequests itself.
+
+    Set `retain_on_delete` for the Bundle: deleting a CRD deletes all of its objects.
+    """
+    manifests = {"gangpolicies": text([crd()]), "queuetrees": text([queuetree.crd()])}
+    if cloud_of(context.stack.cluster) is not NodeCloud.GKE:
+        manifests["provisioningrequests"] = context.artifacts.crd("provisioningrequests").read_text()
+    cluster = context.stack.cluster
+    if isinstance(cluster, EksCluster) and cluster.autoscaler is NodeProvisioner.KARPENTER:
+        manifests |= {name: context.artifacts.crd(name).read_text() for name in _KARPENTER}
+    return manifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pulumi
 
 from muster.components.bundle import Bundle
-from muster.components.charts import release
 from muster.components.clusters.cloud import Provisioning
 from muster.components.component import Component
 from muster.components.context import PlatformContext
+from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.clusters import EksCluster
 from muster.model.karpenter import chart_values

@@ -18,12 +18,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from muster.components import interrupts
+from muster.components import outputs
 from muster.components.bundle import Bundle, text
-from muster.components.charts import release
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject
+from muster.components.context import KubernetesObject, PlatformContext
+from muster.components.gpu_operator import release
 from muster.model import kuberay, names
 from muster.model.programs import Program
 from muster.model.stack import retains_crds
@@ -153,7 +152,7 @@ def overlay(operator: kuberay.Operator) -> dict[str, Any]:
 def _written(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     """A directory with the overlay. kustomize takes its bases by relative paths alone."""
     folder = Path(tempfile.mkdtemp(prefix="muster-kuberay-")).resolve()
-    interrupts.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))
+    outputs.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))
     relative = [os.path.relpath(base, folder) for base in bases]
     (folder / "kustomization.yaml").write_text(json.dumps(overlaid | {"resources": relative}))
     return str(folder)

@@ -8,39 +8,125 @@ finalizers.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
 from muster.artifacts.resolved import Artifacts
 from muster.components import existing_programs
-from muster.components.bundle import Bundle
+from muster.components import gang_pods as pods
+from muster.components.bundle import Bundle, BundleProvider, text
 from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
+from muster.components.clusters.cloud import Provisioning
 from muster.components.clusters.cluster import ClusterInputs, cluster_of
 from muster.components.component import Component
-from muster.components.compute_classes import ComputeClasses, ComputeClassesArgs
-from muster.components.context import PlatformContext
-from muster.components.crds import crd_manifests
+from muster.components.context import Identities, IdentitiesArgs, KubernetesObject, PlatformContext, child
 from muster.components.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
-from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs
-from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.gang_pods import Sizing
+from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs, crd_manifests
 from muster.components.karpenter import Karpenter, KarpenterArgs
 from muster.components.kuberay import KubeRay, KubeRayArgs
-from muster.components.network_probe import NetworkProbe, NetworkProbeArgs
-from muster.components.observability import Observability, ObservabilityArgs
-from muster.components.priorities import Priorities, PrioritiesArgs
-from muster.components.queues import Queues, QueuesArgs
+from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs, Tenancy, TenancyArgs
 from muster.components.recorder import Recorder, RecorderArgs
 from muster.components.schedulers.kai import Kai, KaiArgs
 from muster.components.schedulers.kueue import Kueue, KueueArgs
-from muster.components.sizing import Sizing
-from muster.components.tenancy import Tenancy, TenancyArgs
 from muster.model.clusters import EksCluster, GkeCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.programs import Program
 from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
-from muster.render import submission
+from muster.render import network_probe, observability, submission
+
+# Monitors, alerts and a dashboard for Muster itself, where the stack asks for them.
+
+_TYPE: Final = "muster:index:Observability"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityArgs:
+    """`stack`: its `observability` section. The kinds of monitors and alerts are the Prometheus operator's or
+    Google's: without them in the cluster, `up` fails.
+
+    `provider`: the cluster that gets the objects. They are made in Muster's own namespace: name what makes
+    that (`GangAdmission.namespace`) in `opts.depends_on`.
+    """
+
+    stack: Stack
+    provider: BundleProvider
+
+
+class Observability(Component):
+    """`objects` is None where the stack asks for no monitors, alerts or dashboard."""
+
+    def __init__(
+        self, name: str, args: ObservabilityArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(_TYPE, name, opts)
+        wanted = observability.objects(args.stack, selector=pods.BOTH, port=pods.HEALTH_PORT_NAME)
+        self.objects = (
+            Bundle(
+                name,
+                manifests={key: text(manifests) for key, manifests in wanted.items()},
+                opts=self.child_options(provider=args.provider),
+            )
+            if wanted
+            else None
+        )
+        self.register_outputs({})
+
+
+# Tries once, with two pods, whether the cluster's network enforces NetworkPolicies.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkProbeArgs:
+    """`context`: the cluster to try. `image`: of the controller, as for GangAdmission, whose namespace has to
+    be there: name it in `opts.depends_on`.
+    """
+
+    context: PlatformContext
+    image: pulumi.Input[str] | None = None
+
+
+class NetworkProbe(Component):
+    """`passed`: depend on it and the network enforces NetworkPolicies."""
+
+    def __init__(self, name: str, args: NetworkProbeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("muster:index:NetworkProbe", name, opts)
+        context = args.context
+        image = context.artifacts.image("gang-admission") if args.image is None else args.image
+        *around, job = network_probe.objects(image=image, node_selector=context.sizing.node_selector())
+        before = [child(self, body, provider=context.provider) for body in around]
+        self.passed: KubernetesObject = child(self, job, provider=context.provider, after=before)
+        self.register_outputs({})
+
+
+# The ComputeClasses of a GKE cluster that makes its node pools by itself.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeClassesArgs:
+    """`context`: the cluster, which serves the kind. `provisioning`: of the cluster's component. GKE ends the
+    nodes of a class that leaves when no pod needs them.
+    """
+
+    context: PlatformContext
+    provisioning: Provisioning
+
+
+class ComputeClasses(Component):
+    """`serving`: depend on it and pending pods get nodes."""
+
+    def __init__(
+        self, name: str, args: ComputeClassesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("muster:index:ComputeClasses", name, opts)
+        self.serving = Bundle(
+            f"{name}-nodes",
+            manifests={"nodes": args.provisioning.objects},
+            opts=self.child_options(provider=args.context.bundles),
+        )
+        self.register_outputs({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

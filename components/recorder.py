@@ -10,8 +10,7 @@ import pulumi
 
 from muster.components.bundle import Bundle, text
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject, child
+from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.render import recorder
 
 

@@ -13,7 +13,7 @@ from pulumi_policy import Severity
 
 from muster.model import prices
 from muster.model.machines import Machine
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.policies.rule import Case, Finding, Rule, Threshold
 
 _NUMBER: Final = {"type": "number", "minimum": 0}

@@ -10,18 +10,8 @@ from pulumi_policy import StackValidationPolicy
 
 from muster import paths
 from muster.config import ConfigError, parse
-from muster.policies import (
-    cost,
-    credentials,
-    description,
-    eks,
-    gke,
-    images,
-    priorities,
-    protection,
-    quotas,
-    versions,
-)
+from muster.policies import cost, credentials, eks, gke, images, priorities, protection, quotas, versions
+from muster.policies import rule as description
 from muster.policies.rule import Described, Rule
 
 RULES: Final[tuple[Rule, ...]] = (

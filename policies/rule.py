@@ -4,10 +4,10 @@ Responsible for the description of a policy: what it enforces, the severity of a
 link. Its judge is a pure function, so that it is tested without an engine.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -107,3 +107,24 @@ class Rule:
             remediation_steps=self.remediation,
             url=self.url,
         )
+
+
+# The description itself: where it breaks a rule of the model, no other policy can judge it.
+
+
+def valid(case: Case) -> Iterator[Finding]:
+    """Every broken rule of a description that Muster's program would have refused."""
+    yield from (Finding(str(violation)) for violation in case.broken)
+
+
+RULES: Final = (
+    Rule(
+        name="description-valid",
+        description="The stack's description follows the rules of the model.",
+        why="Muster's own program refuses such a stack by itself; a program of yours may not.",
+        judge=valid,
+        severity=Severity.CRITICAL,
+        remediation="`muster validate FILE` names the lines.",
+        url="https://www.pulumi.com/docs/iac/concepts/config/",
+    ),
+)

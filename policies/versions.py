@@ -17,9 +17,9 @@ from pulumi_policy import EnforcementLevel, Severity
 
 from muster.config.today import today
 from muster.model.minimum_versions import MINIMUM_VERSIONS
-from muster.model.providers import Provider
+from muster.model.programs import Version
+from muster.model.regions import Provider
 from muster.model.support_calendar import Outlook, Phase, outlook
-from muster.model.versions import Version
 from muster.model.work import RAY
 from muster.policies.images import images_of
 from muster.policies.registered import RELEASES, Resource, Unknown

@@ -24,7 +24,7 @@ from bench.gangs.variants import Contender
 from muster.local.envtest import ControlPlane, Programs
 from muster.model import names
 from muster.model.stack import GangMode
-from muster.preview.whatif import etcd
+from muster.preview.whatif import simulate
 
 Progress = Callable[[str], None]
 _SHAPE: Final = Shape(cohorts=5, queues=6)
@@ -58,8 +58,8 @@ def steady_state(count: int, programs: Programs, *, on_progress: Progress) -> di
 
 
 async def _fill(plane: ControlPlane, world: SteadyState) -> None:
-    await etcd.put(plane.etcd, world.objects())
-    await etcd.put(plane.etcd, (world.newcomer(team) for team in _SHAPE.teams))
+    await simulate.put(plane.etcd, world.objects())
+    await simulate.put(plane.etcd, (world.newcomer(team) for team in _SHAPE.teams))
 
 
 def _cold_start(stage: Stage, pid: int, world: SteadyState) -> dict[str, float]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import pulumi
 
 from muster.components.bundle import Bundle, immutable, text
-from muster.components.charts import release
 from muster.components.component import Component
-from muster.components.context import PlatformContext
-from muster.components.objects import KubernetesObject
+from muster.components.context import KubernetesObject, PlatformContext
+from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.programs import Program
 from muster.render import kai

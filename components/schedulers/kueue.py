@@ -13,12 +13,11 @@ from typing import Any
 import pulumi
 
 from muster.components.bundle import Bundle, text
-from muster.components.charts import release
 from muster.components.component import Component
-from muster.components.context import PlatformContext
+from muster.components.context import KubernetesObject, PlatformContext
 from muster.components.existing_programs import deployments_of, refuse
-from muster.components.objects import KubernetesObject
-from muster.components.sizing import Sizing
+from muster.components.gang_pods import Sizing
+from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.programs import Program
 from muster.model.stack import Stack

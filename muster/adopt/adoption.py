@@ -1,17 +1,232 @@
 """One adoption: the stack file, and everything that is to be known before the first `pulumi up`."""
 
-from dataclasses import dataclass
-from typing import Final
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster
+import yaml
+
+from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.compare import Fate, ObjectChange, compare_objects
-from muster.adopt.effects import Effects, effects_of
-from muster.adopt.findings import Finding
-from muster.adopt.stack_file import StackFile, to_stack_file
-from muster.adopt.text import format_stack_file
+from muster.adopt.departments import QueueTree
+from muster.adopt.findings import Finding, Findings
+from muster.adopt.kai.tree import to_values
+from muster.adopt.kueue import to_kueue
+from muster.adopt.nodes import to_pools
+from muster.components.existing_programs import IncompatibleProgramError, refuse
 from muster.config.document import parse_text
 from muster.config.stack import examine
-from muster.model.stack import Stack
+from muster.errors import MusterError
+from muster.live.fields import texts
+from muster.live.kueue_tree import read_tree
+from muster.model.kueue.tree import Node, to_tree
+from muster.model.programs import PLACEMENTS, Program
+from muster.model.stack import Scheduler, Stack
+from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
+from muster.preview.compare.quota import QuotaChange, quota_changes
+from muster.render.manifest import MANAGED_BY_LABEL
+
+# The values of the stack file, from everything that was read.
+
+# The programs that the cluster has: its scheduler stays as it is, KubeRay stays if it is there.
+
+_EFFECT: Final = "`pulumi up` refuses until then; nothing is written before"
+
+
+def to_programs(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """`muster:kuberay`, where the cluster has it."""
+    kuberay = bool(live.programs.get(Program.KUBERAY))
+    scheduler = Program.KAI if live.scheduler is Scheduler.KAI else Program.KUEUE
+    for program, installs in ((scheduler, False), (Program.KUBERAY, not kuberay)):
+        try:
+            refuse(program, live.programs.get(program, ()), installs=installs)
+        except IncompatibleProgramError as error:
+            findings.lost(PLACEMENTS[program].title, "Deployment", str(error), _EFFECT)
+    if not kuberay:
+        reason = "the cluster has no KubeRay, which every stack of Muster's needs."
+        findings.reworded("KubeRay", "Deployment", reason, "the first `pulumi up` installs it in ray-system")
+    return {"kuberay": {"install": False}} if kuberay else {}
+
+
+_QUEUES: Final = ("Cohort", "ClusterQueue", "LocalQueue")
+
+
+@dataclass(frozen=True, slots=True)
+class StackFile:
+    """`values`: the keys under `config:`. `tree`: how Kueue's queues are named, None for a stack with KAI.
+    `findings`: what it lacks.
+    """
+
+    values: dict[str, Any]
+    tree: QueueTree | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_pools(self) -> bool:
+        return bool(self.values["muster:pools"])
+
+
+def to_stack_file(live: LiveCluster, cluster: dict[str, str], *, unfit: str = "") -> StackFile:
+    """`cluster`: how the stack reaches the cluster. `unfit`: why the nodes of a cluster with KAI cannot be
+    pools, "" where they are. MusterError where a stack of Muster's made the queues.
+    """
+    findings = Findings()
+    _refuse_ours(live, findings)
+    programs = to_programs(live, findings)
+    if live.scheduler is Scheduler.KAI:
+        tree, own = None, to_values(live, findings, with_pools=not unfit)
+        if unfit:
+            effect = "no pools: the report of a change shows no quotas"
+            findings.reworded("Nodes", "", f"cannot be pools of this stack: {unfit}", effect)
+    else:
+        tree, own = to_kueue(live, to_pools(live, findings), findings)
+    priorities, departments = own.pop("priorities"), own.pop("departments")
+    values = {
+        "cluster": {"provider": "existing", **cluster},
+        **own,
+        **programs,
+        "gangAdmission": "off",
+        "tenancy": {"mode": "off", "namespaces": "existing"},
+        "priorities": priorities,
+        "departments": departments,
+    }
+    return StackFile(
+        {f"muster:{key}": value for key, value in values.items() if value or key == "pools"},
+        tree,
+        tuple(findings.found),
+    )
+
+
+def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
+    """Some queues are Muster's where a first `pulumi up` stopped at a conflict."""
+    is_kai = live.scheduler is Scheduler.KAI
+    if not is_kai and not live.of("ClusterQueue"):
+        raise MusterError(
+            "the cluster has Kueue's kinds and no ClusterQueue, so there is nothing to take over.",
+            fix="write a stack with `muster new`.",
+        )
+    queues = live.kai.get("Queue", ()) if is_kai else [each for kind in _QUEUES for each in live.of(kind)]
+    ours = [each for each in queues if texts(each, "metadata", "labels").get(MANAGED_BY_LABEL) == "muster"]
+    if ours and len(ours) == len(queues):
+        raise MusterError(
+            f"{title(ours[0])} is a Muster stack's already, and so are all others: a second stack would "
+            "fight over them.",
+            fix="use the stack that made them; `muster snapshot` records what runs.",
+        )
+    for each in ours:
+        reason = "is a Muster stack's already."
+        effect = "use this file with that stack alone: a second one would fight over the object"
+        findings.reworded(title(each), "", reason, effect)
+
+
+# The stack file as text, with a comment above each key.
+
+_HEAD: Final = """\
+# Written by `muster adopt`: the queues of this cluster as they are. Every object keeps its name and meaning,
+# and the first `pulumi up` takes it over in place. How to go on: docs/adopt.md.
+"""
+_COMMENTS: Final = {
+    "muster:cluster": "The cluster as your kubeconfig names it.",
+    "muster:pools": "Flavors whose nodes are all alike, with the nodes as they were counted.",
+    "muster:kueue": "The Kueue of this cluster stays as it is. Flavors and checks are exactly the cluster's.",
+    "muster:kuberay": "The KubeRay of this cluster stays as it is.",
+    "muster:gangAdmission": "Gang admission is not switched on: `off` keeps the checks that are there.",
+    "muster:tenancy": "Namespaces are left alone: no policy, quota, network rule or account is added.",
+    "muster:priorities": "The WorkloadPriorityClasses.",
+    "muster:departments": "Cohorts are departments, ClusterQueues are teams, with exactly their groups.",
+}
+_KAI_COMMENTS: Final = {
+    **_COMMENTS,
+    "muster:pools": "Nodes that are all alike, as they were counted.",
+    "muster:scheduler": "KAI places the work of this cluster.",
+    "muster:kai": "The KAI of this cluster stays as it is. Shard and topologies are exactly the cluster's.",
+    "muster:gangAdmission": "Gang admission is not switched on: KAI places gangs as before.",
+    "muster:priorities": "KAI's own PriorityClasses.",
+    "muster:departments": "Queues with others below them are departments, the rest are teams, with exactly "
+    "their figures.",
+}
+_WITHOUT_KAI_POOLS: Final = "No pools, so the report of a change shows no quotas."
+_WITHOUT_POOLS: Final = (
+    "No flavor selects nodes that are all alike, so the report of a change shows no quotas."
+)
+_WIDTH: Final = 110
+
+
+def format_stack_file(file: StackFile) -> str:
+    """YAML that says what `file` has, in its order."""
+    parts = [_HEAD, "config:\n"]
+    is_kai = "muster:scheduler" in file.values
+    comments = _KAI_COMMENTS if is_kai else _COMMENTS
+    without = _WITHOUT_KAI_POOLS if is_kai else _WITHOUT_POOLS
+    for key, value in file.values.items():
+        comment = comments[key] if value or key != "muster:pools" else without
+        parts += [f"  # {comment}\n", _indented(_dumped({key: value}))]
+    return "".join(parts)
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    is_scalar = not any(isinstance(each, dict | list) for each in value.values())
+    style = False if is_scalar else None
+    return yaml.dump(value, Dumper=_Dumper, default_flow_style=style, sort_keys=False, width=_WIDTH)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+class _Dumper(yaml.SafeDumper):
+    """No anchors: two equal lists are two lists to the people who edit them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+# PyYAML reads and writes YAML 1.1, in which these are text; a reader of YAML 1.2 takes them for numbers.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+\Z"), ["0"])
+
+
+# What adoption changes for anyone, by the comparison that the report of every change uses.
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """`queues` and `pools`: how many were compared."""
+
+    quotas: tuple[QuotaChange, ...]
+    preemption: tuple[PreemptionChange, ...]
+    queues: int
+    pools: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.quotas or self.preemption)
+
+
+def effects_of(stack: Stack, live: LiveCluster, names: QueueTree) -> Effects:
+    """The differences between the cluster as it is and the stack."""
+    after = to_tree(stack)
+    there = read_tree((*live.of("Cohort"), *live.of("ClusterQueue")), stack.pools)
+    found = {
+        (names.teams if node.is_team else names.cohorts)[node.object_name]: node
+        for node in there.nodes.values()
+    }
+    before = replace(
+        after, nodes={name: _as_found(node, found.get(name, node)) for name, node in after.nodes.items()}
+    )
+    preemption, _ = preemption_changes(rules_of(stack, before), rules_of(stack, after))
+    queues = sum(1 for _ in after.teams())
+    return Effects(quota_changes(before, after), preemption, queues, len(stack.pools))
+
+
+def _as_found(node: Node, found: Node) -> Node:
+    """The node of the stack with the figures that the cluster has."""
+    return replace(node, groups=found.groups, within=found.within, reclaim=found.reclaim)
+
 
 _SOURCE: Final = "Pulumi.adopted.yaml"
 

@@ -15,7 +15,7 @@ from muster.live.cluster.api import Api
 from muster.live.fields import items, text
 from muster.live.web import WebError
 from muster.model import names
-from muster.model.kai.priorities import OWN_CLASSES
+from muster.model.kai.shard import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest

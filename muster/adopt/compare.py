@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, address, title
-from muster.adopt.defaults import completed
 from muster.adopt.kai.kinds import KINDS
+from muster.adopt.queues import completed
 from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Scheduler, Stack

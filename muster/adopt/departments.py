@@ -8,16 +8,78 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster
+from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
-from muster.adopt.groups import to_groups
-from muster.adopt.queues import to_team
+from muster.adopt.queues import has_weights, to_groups, to_team, to_weight
 from muster.adopt.titles import NameBook
-from muster.adopt.weights import has_weights, to_weight
-from muster.live.circles import circles
-from muster.live.fields import mapping, text
+from muster.live.fields import items, mapping, text, texts
 from muster.live.kueue_tree import cohort_parents
+from muster.live.snapshot.queues import circles
+from muster.model import names
 from muster.render.manifest import Manifest
+
+# AdmissionChecks and ProvisioningRequestConfigs as `muster:kueue` has them.
+
+_RETRY: Final = ("backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds")
+
+
+def to_checks(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """Name -> check. Kueue's own needs its configuration in the stack."""
+    configs = {text(each, "metadata", "name") for each in live.of("ProvisioningRequestConfig")}
+    found: dict[str, Any] = {}
+    for check in live.of("AdmissionCheck"):
+        spec, name = mapping(check, "spec"), text(check, "metadata", "name")
+        controller, parameters = text(spec, "controllerName"), texts(spec, "parameters")
+        if controller == names.BUILTIN_CONTROLLER_NAME and parameters.get("name") not in configs:
+            reason = f"names a ProvisioningRequestConfig {parameters.get('name', '')!r} that does not exist."
+            findings.lost(title(check), "spec.parameters", reason, "left out; the object stays as it is")
+            continue
+        found[name] = {"controllerName": controller} | ({"parameters": parameters} if parameters else {})
+    return found
+
+
+def to_request_configs(live: LiveCluster) -> dict[str, Any]:
+    return {
+        text(each, "metadata", "name"): _request_config(each) for each in live.of("ProvisioningRequestConfig")
+    }
+
+
+def _request_config(config: Manifest) -> dict[str, Any]:
+    spec = mapping(config, "spec")
+    retry = mapping(spec, "retryStrategy")
+    managed = spec.get("managedResources")
+    selector = items(mapping(spec, "podSetUpdates"), "nodeSelector")
+    values = {
+        "provisioningClassName": text(spec, "provisioningClassName"),
+        "parameters": texts(spec, "parameters"),
+        "managedResources": list(managed) if isinstance(managed, list) else [],
+        "retryStrategy": {key: retry[key] for key in _RETRY if retry.get(key) is not None},
+        "podSetMergePolicy": text(spec, "podSetMergePolicy"),
+        "nodeSelector": {
+            text(each, "key"): text(each, "valueFromProvisioningClassDetail") for each in selector
+        },
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+# WorkloadPriorityClasses as `muster:priorities`.
+
+
+def to_priorities(live: LiveCluster) -> dict[str, Any]:
+    """Name -> value, with the description where there is one."""
+    found: dict[str, Any] = {}
+    for each in live.of("WorkloadPriorityClass"):
+        description = text(each, "description")
+        value = each.get("value")
+        found[text(each, "metadata", "name")] = (
+            {"value": value, "description": description} if description else value
+        )
+    return dict(sorted(found.items(), key=lambda entry: -_value(entry[1])))
+
+
+def _value(said: Any) -> int:
+    return int(said["value"] if isinstance(said, dict) else said or 0)
+
 
 _INDEPENDENT: Final = "independent"
 

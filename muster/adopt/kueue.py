@@ -2,12 +2,10 @@
 
 from typing import Any, Final
 
-from muster.adopt.checks import to_checks, to_request_configs
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.departments import QueueTree, to_queue_tree
+from muster.adopt.departments import QueueTree, to_checks, to_priorities, to_queue_tree, to_request_configs
 from muster.adopt.findings import Findings
-from muster.adopt.flavors import to_flavor, to_topologies
-from muster.adopt.priorities import to_priorities
+from muster.adopt.nodes import to_flavor, to_topologies
 from muster.live.fields import text
 
 _LEFT_ALONE: Final = "left out; the object stays as it is"

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.kai.figures import is_unlimited
-from muster.live.circles import circles
+from muster.adopt.kai.tree import is_unlimited
 from muster.live.fields import items, mapping, text
 from muster.live.kueue_tree import cohort_parents, read_tree
+from muster.live.snapshot.queues import circles
 from muster.model.kai.tree import RESOURCES
 from muster.model.kueue import Quota
 from muster.model.kueue.tree import Node, Tree
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.violations import Violation, suggestion
 from muster.render.manifest import Manifest
 

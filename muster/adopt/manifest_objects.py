@@ -16,9 +16,9 @@ from muster.bounded_yaml import explain, load_with_lines
 from muster.live.errors import PreviewError
 from muster.live.fields import items, text
 from muster.model import names
-from muster.model.kai.priorities import OWN_CLASSES
+from muster.model.kai.shard import OWN_CLASSES
 from muster.model.kai.tree import RESOURCES
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.violations import suggestion
 from muster.render.manifest import Manifest
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.compare import LABELS, Fate, compare_objects
 from muster.adopt.findings import Findings
-from muster.adopt.kai.values import to_values
+from muster.adopt.kai.tree import to_values
 from muster.adopt.kueue import to_kueue
 from muster.adopt.manifest_findings import findings, named_objects
 from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
@@ -28,7 +28,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import Capacity
 from muster.model.kueue import FlavorQuota, PoolOptions, Quota
 from muster.model.kueue.tree import Node, to_tree
-from muster.model.machines.own import own_machine
+from muster.model.machines.machine import own_machine
 from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Scheduler, Stack

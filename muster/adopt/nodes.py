@@ -1,17 +1,58 @@
 """What a live node is: its machine type, or its size and GPUs as a stack describes them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.live.fields import mapping, texts
+from muster.adopt.cluster import LiveCluster, title
+from muster.adopt.findings import Findings
+from muster.adopt.titles import NameBook
+from muster.live.fields import items, mapping, text, texts
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS
 from muster.model.machines import MACHINES
-from muster.model.providers import Provider
 from muster.model.quantities import GIB, MIB, Bytes, Millicores, format_cpu, format_memory, parse_quantity
+from muster.model.regions import Provider
 from muster.render.manifest import Manifest
+
+# ResourceFlavors and Topologies as `muster:kueue` has them.
+
+
+def to_flavor(flavor: Manifest) -> dict[str, Any]:
+    """The flavor with exactly its labels, taints and tolerations."""
+    spec = mapping(flavor, "spec")
+    values = {
+        "nodeLabels": texts(spec, "nodeLabels"),
+        "nodeTaints": [_taint(each) for each in items(spec, "nodeTaints")],
+        "tolerations": [_toleration(each) for each in items(spec, "tolerations")],
+        "topology": text(spec, "topologyName"),
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def to_topologies(live: LiveCluster) -> dict[str, list[str]]:
+    """Name -> node labels, from the widest level to the narrowest."""
+    return {
+        text(each, "metadata", "name"): [
+            text(level, "nodeLabel") for level in items(mapping(each, "spec"), "levels")
+        ]
+        for each in live.of("Topology")
+    }
+
+
+def _taint(found: Mapping[str, object]) -> dict[str, str]:
+    return {key: text(found, key) for key in ("key", "value", "effect") if text(found, key)}
+
+
+def _toleration(found: Mapping[str, object]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        key: text(found, key) for key in ("key", "operator", "value", "effect") if text(found, key)
+    }
+    if found.get("tolerationSeconds") is not None:
+        values["seconds"] = found["tolerationSeconds"]
+    return values
+
 
 _TYPE: Final = "node.kubernetes.io/instance-type"
 # Labels that name the GPU: GKE's and EKS' own, and those of NVIDIA's feature discovery.
@@ -111,3 +152,41 @@ def _amount(value: object) -> Any:
         return parse_quantity(str(value))
     except ValueError:
         return parse_quantity("0")
+
+
+# Pools from live nodes: a flavor whose nodes are all alike is a pool of as many nodes as there are now.
+
+
+def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """Name -> pool."""
+    book, found = NameBook({names.SYSTEM_POOL}), {}
+    for flavor in live.of("ResourceFlavor"):
+        nodes = selected(live, flavor)
+        pool = _pool(flavor, nodes, findings)
+        if pool is not None:
+            own = text(flavor, "metadata", "name")
+            name = book.take(own, suffix="pool")
+            said = {"flavor": own} if name != own else {}
+            found[name] = {**pool, "kueue": {**said, "exact": True, **to_flavor(flavor)}}
+    return found
+
+
+def selected(live: LiveCluster, flavor: Manifest) -> list[Manifest]:
+    """The nodes that have all labels of the flavor; all nodes for a flavor without labels."""
+    wanted = texts(flavor, "spec", "nodeLabels").items()
+    return [each for each in live.nodes if wanted <= texts(each, "metadata", "labels").items()]
+
+
+def _pool(flavor: Manifest, nodes: list[Manifest], findings: Findings) -> dict[str, Any] | None:
+    shapes = {shape_of(each) for each in nodes}
+    effect = "a flavor without a pool: the report of a change shows no quotas in it"
+    if len(shapes) != 1:
+        kinds = f"selects {len(nodes)} nodes of {len(shapes)} kinds" if nodes else "selects no node now"
+        findings.reworded(title(flavor), "", f"{kinds}, and a pool is of equal nodes.", effect)
+        return None
+    said = described(shapes.pop(), nodes)
+    if said is None:
+        reason = "selects nodes with GPUs that no label names."
+        findings.reworded(title(flavor), "", reason, effect)
+        return None
+    return {**said, "maxNodes": len(nodes)}

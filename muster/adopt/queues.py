@@ -1,17 +1,144 @@
 """A ClusterQueue and its LocalQueues as a team."""
 
-from collections.abc import Collection, Sequence
+import copy
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from muster.adopt.cluster import title
-from muster.adopt.defaults import NO_NAMESPACE, OWN_NAME
+from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
-from muster.adopt.groups import to_groups
-from muster.adopt.weights import to_weight
 from muster.live.fields import items, mapping, text, texts
 from muster.model import names
+from muster.model.kai import DEFAULT_QUEUE_PRIORITY
 from muster.model.kueue.tree import RECLAIM, WITHIN
+from muster.model.quantities import parse_quantity
 from muster.render.manifest import Manifest
+
+# What a field of Kueue's or KAI's API means where an object does not have it, by kind.
+
+OWN_NAME: Final = "kubernetes.io/metadata.name"
+# A ClusterQueue without a selector lets no namespace in, and {} lets all in. Every namespace has its name.
+NO_NAMESPACE: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": OWN_NAME, "operator": "DoesNotExist"}]}
+
+# Of a resource of a KAI Queue.
+_NOTHING: Final = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
+_ONE: Final = {"fairSharing": {"weight": "1"}}
+DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ClusterQueue": {
+        **_ONE,
+        "queueingStrategy": "BestEffortFIFO",
+        "stopPolicy": "None",
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+        "preemption": {
+            "withinClusterQueue": "Never",
+            "reclaimWithinCohort": "Never",
+            "borrowWithinCohort": {"policy": "Never"},
+        },
+    },
+    "LocalQueue": {**_ONE, "stopPolicy": "None"},
+    "Cohort": dict(_ONE),
+    "Queue": {
+        "priority": DEFAULT_QUEUE_PRIORITY,
+        "resources": {key: dict(_NOTHING) for key in ("gpu", "cpu", "memory")},
+    },
+    "SchedulingShard": {"placementStrategy": {"gpu": "binpack", "cpu": "binpack"}},
+    "ProvisioningRequestConfig": {
+        "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+    },
+}
+
+
+def completed(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with every default that it leaves out."""
+    found = _over(DEFAULTS.get(kind, {}), spec)
+    if kind == "ClusterQueue" and found.get("namespaceSelector") is None:
+        found["namespaceSelector"] = copy.deepcopy(NO_NAMESPACE)
+    return found
+
+
+def _over(defaults: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = copy.deepcopy(dict(defaults))
+    for key, value in spec.items():
+        known = found.get(key)
+        if isinstance(known, dict) and isinstance(value, Mapping):
+            found[key] = _over(known, value)
+        elif value is not None:
+            found[key] = value
+    return found
+
+
+# Fair sharing weights of ClusterQueues, LocalQueues and Cohorts.
+
+_SHARING = ("Cohort", "ClusterQueue")
+
+
+def to_weight(body: Manifest) -> int | None:
+    """The weight, None where there is none or a stack cannot have it."""
+    value = mapping(body, "spec", "fairSharing").get("weight")
+    if value is None:
+        return None
+    try:
+        weight = parse_quantity(str(value))
+    except ValueError:
+        return None
+    return int(weight) if weight.denominator == 1 and weight >= 1 else None
+
+
+def has_weights(live: LiveCluster, findings: Findings) -> bool:
+    """Whether the stack has weights. One weight in a stack gives every queue one, so it has all or none."""
+    set_ = [each for kind in _SHARING for each in live.of(kind) if _is_set(each)]
+    wrong = [each for each in set_ if to_weight(each) is None]
+    for each in wrong:
+        value = mapping(each, "spec", "fairSharing").get("weight")
+        reason = f"{value!r} is no whole number from 1, which a stack's weights are."
+        effect = "no weight is in the stack; all stay on their objects, and Muster leaves them alone"
+        findings.lost(title(each), "spec.fairSharing.weight", reason, effect)
+    return not wrong and _differ(set_)
+
+
+def _is_set(body: Manifest) -> bool:
+    return mapping(body, "spec", "fairSharing").get("weight") is not None
+
+
+def _differ(set_: Iterable[Manifest]) -> bool:
+    """A weight of 1 is what every queue has without one."""
+    return any(to_weight(each) != 1 for each in set_)
+
+
+# Resource groups of ClusterQueues and Cohorts, as `kueue.resourceGroups` has them.
+
+_LIMITS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+
+def to_groups(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same groups, in the same order: Kueue tries flavors in order."""
+    return [
+        {
+            "coveredResources": _words(group.get("coveredResources")),
+            "flavors": [
+                {
+                    "name": text(flavor, "name"),
+                    "resources": [_quota(each) for each in items(flavor, "resources")],
+                }
+                for flavor in items(group, "flavors")
+            ],
+        }
+        for group in items(spec, "resourceGroups")
+    ]
+
+
+def _quota(found: Mapping[str, object]) -> dict[str, Any]:
+    limits = {key: _plain(found[key]) for key in _LIMITS if found.get(key) is not None}
+    return {"name": text(found, "name"), **limits}
+
+
+def _plain(amount: object) -> object:
+    """A whole number as one, which reads better than in quotes."""
+    return int(amount) if isinstance(amount, str) and amount.isdecimal() and len(amount) < 10 else amount
+
+
+def _words(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
 
 _WITHIN: Final = {kueue: ours.value for ours, kueue in WITHIN.items()}
 _RECLAIM: Final = {kueue: ours.value for ours, kueue in RECLAIM.items()}

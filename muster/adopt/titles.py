@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from muster.validation.identity import is_dns_label
+from muster.validation.identities import is_dns_label
 
 _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST: Final = 63

@@ -18,9 +18,8 @@ from muster.model.charts import OCI, Chart, ChartOrigin, ChartSource, has_digest
 from muster.model.clusters import EksCluster, ExistingCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.minimum_versions import minimum_version_rules
-from muster.model.programs import Program
+from muster.model.programs import Program, Version
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
-from muster.model.versions import Version
 from muster.paths import VERSIONS_FILE
 from muster.render import gang
 

@@ -24,12 +24,12 @@ from muster.controller.kueue.jobs import KINDS, JobPodSet, pod_sets_of
 from muster.controller.kueue.limits import lacks_copies, nodes_for, with_parts
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.plural import many
 from muster.model.pods import Amounts, add, describe
 from muster.model.pools import Pool
+from muster.model.quantities import many
 from muster.model.queuetree import ANY_POOL, Queue
 from muster.model.quotas import is_unlimited
-from muster.render.tenancy.limits import DEFAULT_REQUEST
+from muster.render.tenancy.team import DEFAULT_REQUEST
 
 # None: without a bound.
 Bounds = Mapping[str, Fraction | None]

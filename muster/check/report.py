@@ -11,8 +11,8 @@ from muster.check.admission import Admission, Answer
 from muster.check.demands import Bounds, Demand, bounds, demands, gang, queue_name
 from muster.check.manifests import Json, title
 from muster.check.policies import Finding, Level
-from muster.model.plural import many
 from muster.model.pods import Amounts, describe, figure
+from muster.model.quantities import many
 from muster.model.queuetree import ANY_POOL
 
 NOT_CHECKED: Final = (

@@ -2,14 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
-from muster.cli.extras import naming_extras
 from muster.cli.formatter import Context, Formatter
-from muster.errors import ExitCode
+from muster.cli.table import Entry, module_of
+from muster.errors import ExitCode, MusterError
+
+# Which extras of the wheel bring what a command imports and what is not installed.
+
+# Top-level module -> the extra of a command that the table gives no extras.
+_EXTRAS: Final[Mapping[str, str]] = {
+    "pulumi": "program",
+    "pulumi_kubernetes": "program",
+    "pulumi_policy": "program",
+    "pulumi_aws": "eks",
+    "boto3": "eks",
+    "cel_expr_python": "check",
+    "msgspec": "check",
+    "botocore": "eks",
+    "pulumi_gcp": "gke",
+    "google": "gke",
+    "googleapiclient": "gke",
+    "google_auth_httplib2": "gke",
+    "httplib2": "gke",
+    "aiohttp": "local",
+    "cryptography": "local",
+    "packaging": "program",
+    "rich": "local",
+    "structlog": "controller",
+}
+
+
+def missing_extra(error: ModuleNotFoundError, extras: Sequence[str]) -> MusterError | None:
+    """The error for a user whose installation lacks an extra; None for any other module. `extras`: what the
+    command needs, as the table has it.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in _EXTRAS:
+        return None
+    # Reads what pip recorded; most commands need none of it.
+    from muster.distribution import install_command
+
+    needed = ",".join(extras) or _EXTRAS[module]
+    return MusterError(
+        f"this command needs the Python package {module}, which is not installed.",
+        fix=f"install what the command needs: {install_command(needed)}",
+    )
+
+
+@contextlib.contextmanager
+def naming_extras(extras: Sequence[str]) -> Iterator[None]:
+    """Turn a failed import of the block into the error that names the extras."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error, extras)
+        if missing is None:
+            raise
+        raise missing from None
+
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 QUIET: Final = "muster.quiet"
@@ -90,3 +147,70 @@ def _quiet() -> click.Option:
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
     context.meta[QUIET] = value
+
+
+# Groups of commands, whose members are imported when they are named.
+
+
+class Group(click.Group):
+    """The commands of one part of the table."""
+
+    context_class = Context
+
+    def __init__(
+        self,
+        path: tuple[str, ...],
+        entries: Mapping[str, Entry],
+        help: str,
+        *,
+        default: str = "",
+        extras: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            path[-1] if path else "muster",
+            help=help,
+            context_settings=SETTINGS,
+            subcommand_metavar="COMMAND [OPTIONS]...",
+        )
+        self.path = path
+        self.entries = entries
+        self.default = default
+        self.extras = extras
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.entries.get(cmd_name)
+        return None if entry is None else load((*self.path, cmd_name), entry, self.extras)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.entries and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self.entries, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.entries.items()])
+
+
+def load(path: tuple[str, ...], entry: Entry, of_group: tuple[str, ...] = ()) -> Command | Group:
+    """The command or group of this name; a command's module is imported. `of_group`: its group's extras."""
+    extras = entry.extras or of_group
+    if entry.commands:
+        return Group(path, entry.commands, entry.summary, default=entry.default, extras=extras)
+    with naming_extras(extras):
+        found = importlib.import_module(module_of(path)).cli
+    assert isinstance(found, Command)
+    found.name, found.extras = path[-1], extras
+    found.short_help = entry.summary
+    return found

@@ -18,7 +18,7 @@ from muster.live.cluster.api import Api
 from muster.live.snapshot import fetch_snapshot
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.alternatives import Prediction, find_sooner
-from muster.preview.replay.deciders import decider_of, ensure_player_of
+from muster.preview.replay.both import decider_of, ensure_player_of
 from muster.preview.replay.submitted import load_submitted
 from muster.replay.forecast import (
     Forecast,
@@ -32,7 +32,7 @@ from muster.replay.forecast import (
 from muster.replay.moment import Moment, at_moment, moment_of
 from muster.replay.reader import load_recording
 from muster.replay.recording import Header, Job, Recording
-from muster.replay.subject import Decider
+from muster.replay.side import Decider
 
 __all__ = ["Asked", "load", "predict", "predict_all"]
 

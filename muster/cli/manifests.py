@@ -17,7 +17,7 @@ import yaml
 from muster.adopt.manifest_objects import Text
 from muster.bounded_yaml import load_all
 from muster.cli.output import STDOUT
-from muster.cli.revision import files_at, is_revision
+from muster.cli.sides import files_at, is_revision
 from muster.preview.inputs import NONE, InputError
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

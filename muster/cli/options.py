@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from muster import paths
 from muster.errors import MusterError
-from muster.local.autoscalers import Autoscaler
+from muster.local.karpenter import Autoscaler
 
 
 class StackType(click.ParamType[str]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,62 @@ import click
 
 from muster.cli.command import QUIET
 from muster.errors import MusterError
+
+# SIGTERM ends a command as Ctrl-C in a terminal does: everything is cleaned up, and no child stays.
+
+_WAKE_SECONDS: Final = 0.5
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block at a SIGTERM, unless another handler is in place. That and Ctrl-C
+    end whatever the block waits for.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with _waking():
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _waking() -> Iterator[None]:
+    """Interrupt every wait of the main thread now and then, so that it handles the signals that came.
+
+    Python handles a signal in the main thread, between two bytecodes. One that comes after the last
+    bytecode before a blocking read or lock interrupts neither, nor does one that another thread receives.
+    https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers
+    """
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, _WAKE_SECONDS, _WAKE_SECONDS)
+    try:
+        yield
+    finally:
+        # The handler stays: without one, an alarm that is still pending would end the process.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _interrupt(*_: object) -> None:
+    for child in _children_in_group():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGTERM)
+    raise KeyboardInterrupt
+
+
+def _children_in_group() -> Iterator[int]:
+    """https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: `pid (name) state ppid pgrp ...`."""
+    mine = (os.getpid(), os.getpgrp())
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # It has ended since.
+            _, parent, group, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
+            if (int(parent), int(group)) == mine:
+                yield int(file.parent.name)
+
 
 STDOUT: Final = "-"
 

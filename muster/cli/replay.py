@@ -19,9 +19,8 @@ from muster.preview.document import Report
 from muster.preview.whatif import kai
 from muster.preview.whatif import report as comparison
 from muster.preview.whatif.both import OnProgress, simulate_both
-from muster.preview.whatif.outcome import Outcome
 from muster.preview.whatif.player import Player
-from muster.preview.whatif.scenario import Clock, Scenario
+from muster.preview.whatif.scenario import Clock, Outcome, Scenario
 from muster.preview.whatif.simulate import TemporaryCluster
 from muster.replay.kai_player import ensure_kai_player
 from muster.replay.player import UnplayableError, ensure_player

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import click
 
+from muster.cli.command import Group
 from muster.cli.formatter import Formatter
-from muster.cli.group import Group
+from muster.cli.output import sigterm_interrupts
 from muster.cli.table import TABLE
-from muster.cli.termination import sigterm_interrupts
 from muster.errors import ExitCode, MusterError
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 
 PROGRAM: Final = "muster"
 _ABOUT: Final = "GPU clusters whose nodes appear only when a whole gang can start."

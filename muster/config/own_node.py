@@ -18,12 +18,11 @@ from muster.model.accelerators import (
     vendor_resource,
 )
 from muster.model.machines import AMD64, ARM64, MOST_GPUS, Machine, cloud_machine, own_machine
-from muster.model.plural import many
-from muster.model.providers import Provider
-from muster.model.quantities import MIB, Bytes, Millicores, parse_cpu, parse_memory
+from muster.model.quantities import MIB, Bytes, Millicores, many, parse_cpu, parse_memory
+from muster.model.regions import Provider
 from muster.model.section import Section, describe_value
 from muster.model.violations import suggestion
-from muster.validation.identity import is_dns_label
+from muster.validation.identities import is_dns_label
 
 EXAMPLE: Final = "node: {cpu: 96, memory: 1Ti, gpus: 8, accelerator: nvidia-h100-80gb}"
 # Muster makes nodes with these on the cloud. TPUs come in slices, which `machine` and `topology` describe.

@@ -14,6 +14,7 @@ import yaml
 
 from muster.config.document import NAMESPACE, Document, Loader, Marks, load_file, parse_text
 from muster.config.extends import EXTENDS, base_path, extend
+from muster.validation.duplicate_clusters import ClusterIdentity
 
 PROJECT_FILE: Final = "Pulumi.yaml"
 _KEY: Final = "stackConfigDir"
@@ -169,3 +170,49 @@ def _written(node: yaml.Node) -> yaml.Node | None:
         return node
     found = _entries(node)
     return next((found[word] for word in _WORDS if word in found), None)
+
+
+# Reads which clusters the other stack files of a folder describe.
+
+_PREFIX: Final = "Pulumi."
+_ENDING: Final = ".yaml"
+
+
+def load_adjacent_clusters(source: str, *, naming: str) -> Mapping[str, ClusterIdentity]:
+    """Stack name -> cluster, for the stack files beside `source` that may name a cluster `naming`."""
+    path = Path(source)
+    if not _is_stack_file(path) or not path.is_file():
+        return {}
+    found: dict[str, ClusterIdentity] = {}
+    for other in sorted(path.parent.glob(f"{_PREFIX}*{_ENDING}")):
+        if (
+            other.name != path.name
+            and _may_name(naming, _text(other))
+            and (identity := _identity(other)) is not None
+        ):
+            found[other.name.removeprefix(_PREFIX).removesuffix(_ENDING)] = identity
+    return found
+
+
+def _is_stack_file(path: Path) -> bool:
+    return path.name.startswith(_PREFIX) and path.name.endswith(_ENDING)
+
+
+def _may_name(cluster: str, text: str) -> bool:
+    """A stack that extends another file may have its cluster from there."""
+    return cluster in text or EXTENDS in text
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _identity(path: Path) -> ClusterIdentity | None:
+    cluster = load_document(path).values.get(f"{NAMESPACE}cluster")
+    if not isinstance(cluster, Mapping):
+        return None
+    fields = {key: cluster.get(key) for key in ("provider", "region", "name", "project")}
+    return ClusterIdentity(**{key: value if isinstance(value, str) else "" for key, value in fields.items()})

@@ -4,8 +4,27 @@ A field of an unexpected type counts as missing. Objects of a newer version, or 
 less complete and never raise an error.
 """
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
+
+# Sanitizes untrusted text: names, paths, messages.
+
+LONGEST: Final = 300
+# Terminal sequences: CSI, OSC up to its end, and the two-character ones.
+_ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Control, format (including bidirectional overrides), surrogates, private use, unassigned.
+_INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn")
+
+
+def sanitize_line(text: str, *, longest: int = LONGEST) -> str:
+    """The text as one line without invisible characters. Longer text is cut off."""
+    text = " ".join(_ANSI.sub("", text[: longest * 8]).split())
+    text = "".join("\ufffd" if unicodedata.category(each) in _INVISIBLE else each for each in text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
 
 Json = Mapping[str, object]
 
@@ -48,3 +67,28 @@ def moment(value: object, *path: str) -> datetime | None:
     except ValueError:
         return None
     return read if read.tzinfo is not None else None
+
+
+# Conditions of an untrusted object, and what Kueue writes into them.
+
+# Kueue writes the preemptor's uid into the victim's condition (pkg/scheduler/preemption of 0.19).
+_PREEMPTOR: Final = re.compile(r"\(UID: ([0-9a-f-]{36})")
+
+
+def find_condition(workload: object, kind: str) -> Mapping[str, object]:
+    """A condition, empty where there is none."""
+    return next((each for each in items(workload, "status", "conditions") if text(each, "type") == kind), {})
+
+
+def is_true(workload: object, kind: str) -> bool:
+    """Whether a condition is True."""
+    return text(find_condition(workload, kind), "status") == "True"
+
+
+def parse_preemptor(workload: object) -> tuple[str, str]:
+    """(uid, reason) of the preemption in the Workload's conditions; ("", "") without one."""
+    preempted = find_condition(workload, "Preempted")
+    if text(preempted, "status") != "True":
+        return "", ""
+    found = _PREEMPTOR.search(text(preempted, "message"))
+    return (found[1] if found else ""), text(preempted, "reason")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from muster.live.circles import circles
 from muster.live.fields import Json, items, mapping, text
+from muster.live.snapshot.queues import circles
 from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.kueue.tree import Node, Tree
 from muster.model.pools import Pool

@@ -24,7 +24,7 @@ from typing import Final
 
 from muster.errors import ExitCode
 from muster.live.errors import PreviewError
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 
 _TIMEOUT: Final = 30.0
 _TRIES: Final = 4

@@ -9,9 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from muster.model.names import GPU_RESOURCE, POOL_LABEL
+
+# Who decides which nodes of a local cluster are bought.
+
+
+class Autoscaler(StrEnum):
+    SIMULATED = "simulated"
+    """The simulated cloud, which answers ProvisioningRequests."""
+    KARPENTER = "karpenter"
+    """The real Karpenter; the simulated cloud has the machines."""
+
 
 PROGRAM: Final = "karpenter"
 CRDS: Final = ("karpenter-crds", "karpenter-kwok-crds")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
-from muster.model.lazy_table import LazyTable
+from muster.model.regions import LazyTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from muster.model import names
 from muster.model.keys import declared
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 
 
 class Capacity(StrEnum):

@@ -5,9 +5,9 @@ from dataclasses import MISSING, is_dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from muster.model.durations import DURATION_PATTERN
 from muster.model.keys import Key, ParameterText, QuantityText, Schema, SchemaWriter, keys, to_json
 from muster.model.names import GROUP, VERSION
+from muster.model.quantities import DURATION_PATTERN
 
 A_SET: Final[Schema] = {"x-kubernetes-list-type": "set"}
 

@@ -7,7 +7,7 @@ slower.
 from collections.abc import Mapping
 
 from muster.model import names
-from muster.model.machines.fabric import FURTHER_NETWORKS
+from muster.model.machines.machine import FURTHER_NETWORKS
 from muster.model.pools import Pool
 
 _CLAIMED = "the NCCL plugin's installer and the jobs' claims of the cards"

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from muster.model import crds
-from muster.model.durations import format_duration
 from muster.model.keys import ANY_INTEGER, ParameterText, QuantityText, Schema, declared, read, to_json
 from muster.model.names import (
     API_VERSION,
@@ -24,7 +23,7 @@ from muster.model.names import (
     PLACEHOLDER_CLASS,
 )
 from muster.model.pods import Amounts
-from muster.model.quantities import parse_quantity
+from muster.model.quantities import format_duration, parse_quantity
 from muster.model.section import Section
 from muster.model.violations import Violation
 

@@ -12,13 +12,11 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from muster.model.nodes import Image
+from muster.model.nodes import GpuSharing, Image, Sharing
 from muster.model.pools import Pool
-from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program
-from muster.model.providers import NodeCloud
-from muster.model.sharing import GpuSharing, Sharing
+from muster.model.programs import GPU_OPERATOR_NAMESPACE, Program, Version
+from muster.model.regions import NodeCloud
 from muster.model.stack import ArtifactSource, Stack
-from muster.model.versions import Version
 
 NAMESPACE: Final = GPU_OPERATOR_NAMESPACE
 # Where GKE's driver lies on Container-Optimized OS, whose root cannot be written:

@@ -35,8 +35,7 @@ from typing import (
 )
 
 from muster.model.definitions import Spec
-from muster.model.durations import format_duration
-from muster.model.quantities import Bytes, Quantity
+from muster.model.quantities import Bytes, Quantity, format_duration
 from muster.model.section import Section, describe_value
 
 Schema = dict[str, Any]

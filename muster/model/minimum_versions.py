@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import ray
+from muster.model.programs import Version
 from muster.model.readings import read_versions, reading_of
-from muster.model.versions import Version
 from muster.model.violations import Violation
 
 

@@ -12,10 +12,70 @@ from typing import Final
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, GkeCluster
-from muster.model.pool_zones import pool_zones
+from muster.model.machines.clouds import tpu_zones, zones_selling
+from muster.model.nodes import Sharing
 from muster.model.pools import Pool
-from muster.model.sharing import Sharing
 from muster.model.stack import Stack
+
+# The zones in which the nodes of a GKE pool are made.
+
+
+def pool_zones(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
+    """The pool's own zones; without them those of the cluster, or of its region, that sell the machine.
+
+    Without zones GKE takes any of the region, and the pool fails with "Accelerator type does not exist in
+    zone". Empty where neither names zones and the table does not know the machine in the region: then GKE
+    chooses. A slice of TPUs has to be in one.
+    """
+    if pool.zones or cluster.zone:
+        return pool.zones or cluster.zones
+    selling = zones_selling(pool.machine.name)
+    if pool.slice_nodes > 1:
+        selling = tpu_zones(pool.machine.name)
+    if not cluster.zones:
+        return tuple(sorted(zone for zone in selling if zone.rpartition("-")[0] == cluster.region))
+    return tuple(zone for zone in cluster.zones if zone in selling) or cluster.zones
+
+
+def zones_without_machine(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
+    """Zones of the pool that did not sell its machine when the table was read; () where it does not know."""
+    selling = zones_selling(pool.machine.name)
+    return tuple(zone for zone in pool_zones(pool, cluster) if selling and zone not in selling)
+
+
+# The managed node groups of a pool of EKS: one for each of its zones, each with a name and a size. Where
+# Karpenter or Auto Mode makes the nodes there are none.
+
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html, read 2026-11-23
+LONGEST_GROUP: Final = 63
+
+
+def group_name(pool: Pool, zone: str, cluster: EksCluster) -> str:
+    """The pool's own name where it has one zone."""
+    return pool.name if len(pool.zones or cluster.zones) == 1 else f"{pool.name}-{zone}"
+
+
+def group_names(pool: Pool, cluster: EksCluster) -> list[str]:
+    """The names of all groups of the pool."""
+    return [group_name(pool, zone, cluster) for zone in sizes(pool, cluster)]
+
+
+def sizes(pool: Pool, cluster: EksCluster) -> dict[str, tuple[int, int]]:
+    """Zone -> least and most nodes there.
+
+    `minNodes` are spread over the zones. Each zone may hold the whole pool, because any of them may be the
+    one that has stock; what all of them hold together is bounded by quota. A pool of fixed size has its nodes
+    where they are put, and no group where there are none.
+    """
+    zones = pool.zones or cluster.zones
+    if not zones or not cluster.answers_requests:
+        return {}
+    whole, rest = divmod(pool.min_nodes, len(zones))
+    least = {zone: whole + (index < rest) for index, zone in enumerate(zones)}
+    if pool.min_nodes == pool.max_nodes:
+        return {zone: (nodes, nodes) for zone, nodes in least.items() if nodes}
+    return {zone: (nodes, pool.max_nodes) for zone, nodes in least.items()}
+
 
 MOST_FLAVOR_LABELS: Final = 8
 """Of one ResourceFlavor (Kueue's definition, spec.nodeLabels)."""

@@ -17,6 +17,7 @@ from muster.model.kueue import PoolOptions
 from muster.model.machines import MACHINES, Machine, chips_of
 from muster.model.nodes import (
     BOOT_DISK_GIB,
+    GpuSharing,
     Image,
     ImagePull,
     LocalDisks,
@@ -25,10 +26,9 @@ from muster.model.nodes import (
     Placement,
     PlacementGroup,
 )
-from muster.model.providers import Provider
 from muster.model.quantities import GIB, Bytes, Gpus, Millicores, Quantity, format_cpu, format_memory
+from muster.model.regions import Provider
 from muster.model.section import Section
-from muster.model.sharing import GpuSharing
 
 __all__ = ["LEGAL_CAPACITY", "MOST_RUN", "PROVISIONING_CLASSES", "Capacity", "Pool", "Reservation"]
 

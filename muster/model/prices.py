@@ -19,7 +19,7 @@ from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster
 from muster.model.machines import MACHINES, similar_machines
 from muster.model.pools import Pool
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.model.violations import Violation, at, suggestion
 
 HOURS_A_MONTH: Final = 730

@@ -9,11 +9,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from muster.model import names
+from muster.model.clusters import Cluster, EksCluster, GkeCluster
 from muster.model.keys import declared
-from muster.model.versions import Version
+
+# The repository of a stack's controller image, one for each cluster.
+
+IMAGE: Final = "gang-admission"
+
+
+def repository_id(cluster: Cluster) -> str:
+    """The cloud's own name of it. Artifact Registry's has several images, ECR's only one."""
+    return f"{cluster.name}-images" if isinstance(cluster, GkeCluster) else f"{cluster.name}/{IMAGE}"
+
+
+def address(cluster: Cluster, *, account: str = "") -> str | None:
+    """`host/path` of the image. `account` is the AWS account, which no stack file contains. None for an
+    existing cluster: its owner names a registry.
+    """
+    if isinstance(cluster, GkeCluster):
+        return f"{cluster.region}-docker.pkg.dev/{cluster.project}/{repository_id(cluster)}/{IMAGE}"
+    if isinstance(cluster, EksCluster):
+        ending = "amazonaws.com.cn" if cluster.region.startswith("cn-") else "amazonaws.com"
+        return f"{account}.dkr.ecr.{cluster.region}.{ending}/{repository_id(cluster)}"
+    return None
+
+
+# Versions as comparable numbers.
+
+_TEXT = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+].*)?")
+
+
+class Version(NamedTuple):
+    """`v1.6.0` is (1, 6, 0); what follows a minus or plus is left out."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> "Version":
+        """ValueError when the text is no version."""
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no version")
+        return cls(int(match[1]), int(match[2]), int(match[3] or 0))
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self))
+
 
 _VERSION: Final = re.compile(r"v?\d+\.\d+(?:\.\d+)?")
 # Where the GPU Operator's chart goes, and where its own documentation puts it.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from muster.model.programs import Version
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
-from muster.model.versions import Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

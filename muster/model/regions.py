@@ -8,11 +8,60 @@ have (validation/regions.py).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
-from muster.model.providers import Provider
+# Who makes a cluster and its nodes.
+
+PROTECT: Final = (
+    "Whether the cluster, and pools that take from a reservation, are kept from being destroyed or replaced."
+)
+"""What the key of every provider says that guards a cluster."""
+
+
+class Provider(StrEnum):
+    """`existing`: Muster installs into a cluster that it does not make."""
+
+    GKE = "gke"
+    EKS = "eks"
+    EXISTING = "existing"
+
+
+class NodeCloud(StrEnum):
+    """Where the nodes of a cluster run, which decides on their drivers. `existing`: not said. `other`: any
+    other cloud, or a data centre.
+    """
+
+    GKE = "gke"
+    EKS = "eks"
+    EXISTING = "existing"
+    AKS = "aks"
+    OCI = "oci"
+    OTHER = "other"
+
+
+# Tables that are read from files when somebody first looks into them, not when a module is imported.
+
+Row = TypeVar("Row")
+
+
+class LazyTable(Mapping[str, Row]):
+    """The mapping that `load` makes."""
+
+    def __init__(self, load: Callable[[], Mapping[str, Row]]) -> None:
+        self._rows = cache(load)
+
+    def __getitem__(self, key: str) -> Row:
+        return self._rows()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())
 
 
 def _numbered(names: Mapping[str, tuple[int, ...]], joint: str) -> frozenset[str]:

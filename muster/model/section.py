@@ -12,8 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
-from muster.model.durations import parse_duration
-from muster.model.quantities import Bytes, Quantity, parse_memory
+from muster.model.quantities import Bytes, Quantity, parse_duration, parse_memory
 from muster.model.violations import Violation, at, suggestion
 
 Word = TypeVar("Word", bound=StrEnum)

@@ -17,13 +17,12 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.kai import KaiSettings
 from muster.model.keys import Seconds, declared
 from muster.model.kueue import KueueOptions
-from muster.model.observability import Observability
+from muster.model.observability import Observability, RecordingSettings
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
 from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
-from muster.model.recording import RecordingSettings
 from muster.model.tenancy import Tenancy, TenancyMode
 from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 

@@ -10,8 +10,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import Final
 
-from muster.model.providers import Provider
-from muster.model.versions import Version
+from muster.model.programs import Version
+from muster.model.regions import Provider
 
 WARNED_BEFORE: Final = timedelta(days=60)
 """How long before the end a stack is warned."""

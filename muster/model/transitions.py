@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from muster.model.minimum_versions import MINIMUM_VERSIONS, out_of_range
-from muster.model.versions import Version
+from muster.model.programs import Version
 
 
 class Verdict(StrEnum):

@@ -13,8 +13,8 @@ from typing import Final
 
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY
 from muster.model.kueue.tree import Holding, Tree, in_pool_unit
-from muster.model.plural import many
 from muster.model.pools import Pool
+from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
@@ -23,7 +23,7 @@ from muster.preview.compare.kai import KaiDiff, QueueChange, format_move, moves_
 from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
-from muster.preview.evictions import new_evictions
+from muster.preview.events import new_evictions
 from muster.preview.figures import format_amount, format_unit
 
 _STOPPED: Final = "The preview failed: the engine stopped, so resources that it did not reach are not listed"

@@ -7,8 +7,8 @@ has to escape, so it cannot become markup.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.live.sanitize import sanitize_line
-from muster.model.plural import many
+from muster.live.fields import sanitize_line
+from muster.model.quantities import many
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,7 +10,6 @@ from typing import Any, Final
 from muster.model.kueue.tree import in_pool_unit
 from muster.model.violations import suggestion
 from muster.preview import figures
-from muster.preview.bars import to_bars
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.settings import owner_of
 from muster.preview.compare.team import Bound, Eviction, PoolView, TeamView, view_team
@@ -28,6 +27,7 @@ from muster.preview.document import (
 )
 from muster.preview.inputs import InputError
 from muster.preview.sections.quotas import mark_of
+from muster.preview.tree_diagram import to_bars
 
 _QUOTA: Final = ("Pool", "Quota", "Change", "May borrow", "May lend", "Could use at most", "Uses now")
 # The columns that apply to both schedulers.

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model.clusters import ReleaseChannel
-from muster.model.plural import many
 from muster.model.pools import Pool
+from muster.model.quantities import many
 from muster.preview import figures
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.compare.spaces import LostVolume
 from muster.preview.document import Span, Text, UntrustedText, join_names
-from muster.preview.evictions import new_evictions
+from muster.preview.events import new_evictions
 
 # Sentences about preemption; the section about preemption has all of them.
 _MAX_SENTENCES: Final = 3

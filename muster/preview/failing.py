@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.live.errors import PreviewError
-from muster.live.sanitize import sanitize_line
-from muster.model.plural import many
+from muster.live.fields import sanitize_line
+from muster.model.quantities import many
 from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
 from muster.preview.compare.diff import GRAVE, StackDiff
@@ -19,7 +19,7 @@ from muster.preview.compare.kai import format_figure, format_move, moves_beside_
 from muster.preview.compare.nodes import lost_nodes
 from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
-from muster.preview.status import to_status
+from muster.preview.report import to_status
 
 
 class FailOn(StrEnum):

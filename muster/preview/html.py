@@ -12,7 +12,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import Final
 
-from muster.preview.chart import format_chart
 from muster.preview.document import (
     Answer,
     Bar,
@@ -32,7 +31,7 @@ from muster.preview.document import (
     TreeNode,
     unchanged,
 )
-from muster.preview.svg import format_bar
+from muster.preview.tree_diagram import format_bar, format_chart
 
 _HERE: Final = Path(__file__).parent
 _BADGES: Final = {Answer.YES: "yes", Answer.LOOK: "look", Answer.REFUSED: "refused", Answer.NOTHING: "quiet"}

@@ -22,7 +22,7 @@ from muster.preview.compare.diff import StackDiff, diff_stack
 from muster.preview.compare.replay import Replay
 from muster.preview.compare.side import LoadedSide
 from muster.preview.plan import Plan, load_plan
-from muster.validation.unowned import unowned_rules
+from muster.validation.tenancy import unowned_rules
 
 Loaded = TypeVar("Loaded")
 

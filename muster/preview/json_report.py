@@ -24,7 +24,7 @@ from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.events import PolicyViolation
 from muster.preview.facts import facts
 from muster.preview.replay_record import replay_record
-from muster.preview.status import to_status
+from muster.preview.report import to_status
 
 Record = dict[str, Any]
 

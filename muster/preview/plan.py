@@ -6,6 +6,7 @@ responsible for the contents of a Bundle (bundles.py).
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +14,135 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.live.errors import PreviewError
-from muster.live.fields import mapping, text
-from muster.live.sanitize import sanitize_line
-from muster.preview.bundles import ObjectChange, compare_manifests
+from muster.live.fields import mapping, sanitize_line, text
+from muster.live.fields import text as text_at
 from muster.preview.events import PolicyViolation, parse_events, parse_violations
 from muster.whole_file import read_at_most
+
+# Compares the Kubernetes objects of a Bundle, field by field.
+
+# At most this many fields of one object are listed.
+_MAX_FIELDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChange:
+    """An object (`ClusterQueue/team-a`) under a key of the Bundle. `places` are the paths of changed
+    fields.
+    """
+
+    key: str
+    name: str
+    verb: str
+    places: tuple[str, ...] = ()
+
+
+def compare_manifests(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[ObjectChange]:
+    """The changes from one Bundle's manifests to another's, by key and name."""
+    for key in sorted({*before, *after}):
+        if before.get(key) == after.get(key):
+            continue
+        old, new = _parse_objects(before.get(key)), _parse_objects(after.get(key))
+        if old is None or new is None:  # a secret, or not JSON
+            yield ObjectChange(key=key, name="", verb="updated")
+            continue
+        for name in sorted({*old, *new}):
+            verb = "created" if name not in old else "deleted" if name not in new else "updated"
+            places = tuple(_changed_fields(old[name], new[name])) if verb == "updated" else ()
+            if verb != "updated" or places:
+                yield ObjectChange(key=key, name=name, verb=verb, places=places[:_MAX_FIELDS])
+
+
+def _parse_objects(text: str | None) -> dict[str, object] | None:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    kind = found.get("kind")
+    if isinstance(kind, str):  # one object instead of several by name
+        return {f"{kind}/{text_at(found, 'metadata', 'name')}": found}
+    return found
+
+
+def _changed_fields(old: object, new: object, at: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _changed_fields(old.get(key), new.get(key), f"{at}.{key}" if at else key)
+    elif isinstance(old, list) and isinstance(new, list) and (names := _by_name(old, new)) is not None:
+        one, two = names
+        for name in sorted({*one, *two}):
+            yield from _changed_fields(one.get(name), two.get(name), f"{at}[{name}]")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one_item, two_item) in enumerate(zip(old, new, strict=True)):
+            yield from _changed_fields(one_item, two_item, f"{at}[{index}]")
+    elif old != new:
+        yield at
+
+
+def _by_name(
+    old: list[object], new: list[object]
+) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]] | None:
+    """Both lists by name, where every item has one: `flavors[l4].resources[cpu]`. None otherwise."""
+    sides = []
+    for items in (old, new):
+        side = {str(each["name"]): each for each in items if isinstance(each, dict) and "name" in each}
+        if len(side) != len(items):
+            return None
+        sides.append(side)
+    return sides[0], sides[1]
+
+
+# Finds actions and images in CI files that are not pinned to a digest.
+
+PLACEHOLDER: Final = "FILL-IN"
+_USES: Final = re.compile(r"^\s*(?:-\s+)?uses:\s*[\"']?(?P<what>[^\s\"'#]+)")
+_IMAGE: Final = re.compile(r"^\s*(?:-\s+)?(?:image|container):\s*[\"']?(?P<what>[^\s\"'#{\[]+)")
+_ACTION: Final = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}\Z", re.ASCII)
+_DIGEST: Final = re.compile(r"[\w.:/-]+@sha256:[0-9a-f]{64}\Z", re.ASCII)
+
+
+class PinError(PreviewError):
+    """A file that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpinnedReference:
+    """A reference that is not pinned. Lines are counted from 1."""
+
+    line: int
+    what: str
+    is_placeholder: bool
+
+    @property
+    def fix(self) -> str:
+        digest = "its 40-digit commit" if "sha256" not in self.what else "its sha256 digest"
+        if self.is_placeholder:
+            return f"fill in {digest}, of a release that you have reviewed."
+        return f"use {digest} instead of a tag, which can be moved."
+
+
+def read_unpinned(path: Path) -> tuple[UnpinnedReference, ...]:
+    """Every unpinned reference in a workflow or pipeline."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise PinError(f"{path}: cannot be read: {why}.", fix="name a workflow or pipeline file.") from None
+    return tuple(_parse_unpinned(text))
+
+
+def _parse_unpinned(text: str) -> Iterator[UnpinnedReference]:
+    for index, line in enumerate(text.splitlines(), start=1):
+        for pattern, pinned in ((_USES, _ACTION), (_IMAGE, _DIGEST)):
+            found = pattern.match(line)
+            if found is None or pinned.match(found["what"]) or found["what"].startswith("./"):
+                continue
+            yield UnpinnedReference(index, found["what"], PLACEHOLDER in found["what"])
+
 
 # A thousand teams are about 30 MB of steps.
 _MAX_BYTES: Final = 512 * 1024 * 1024

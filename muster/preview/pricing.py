@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from muster.live.errors import PreviewError
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.model.prices import BUILT_IN, PriceTable, document, read
 from muster.whole_file import write_whole
 

@@ -4,18 +4,143 @@ Responsible for the mark and the amounts of a node, and for which branches are f
 changes. Not responsible for drawing (markdown.py, html.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from operator import attrgetter
 from typing import Final
 
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.model.kueue.tree import Node, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
+from muster.model.quantities import many
+from muster.model.quotas import is_unlimited
 from muster.preview.compare.changes import Changes
-from muster.preview.compare.quota import QuotaChange
-from muster.preview.document import Mark, TreeDiagram, TreeNode, UntrustedText
-from muster.preview.figures import format_amounts
+from muster.preview.compare.overuse import Used
+from muster.preview.compare.quota import Quota, QuotaChange
+from muster.preview.document import Bar, Chart, Line, Mark, TreeDiagram, TreeNode, UntrustedText
+from muster.preview.figures import format_amount, format_amounts
+
+# The quota of teams as bars: guaranteed, borrowable, and in use where a snapshot shows it.
+
+
+def to_bars(changes: Sequence[QuotaChange], used: Used) -> tuple[Bar, ...]:
+    """One bar for each change."""
+    scales: dict[str, int] = {}
+    for change in changes:
+        amounts = (*_amounts(change), used.get((change.name, change.pool.name), 0))
+        finite = [each for each in amounts if not is_unlimited(change.pool, each)]
+        scales[change.pool.name] = max([scales.get(change.pool.name, 1), *finite])
+    return tuple(_bar(each, used, scales[each.pool.name]) for each in changes)
+
+
+def _bar(change: QuotaChange, used: Used, scale: int) -> Bar:
+    before, after, most, reach = _amounts(change)
+    now = used.get((change.name, change.pool.name))
+    words = [
+        f"guaranteed {format_amounts(change.pool, before, after)}",
+        f"could use {format_amounts(change.pool, most, reach)}",
+        *(() if now is None else (f"uses {format_amount(change.pool, now)} now",)),
+    ]
+    return Bar(before=before, after=after, reach=reach, used=now, scale=scale, label=", ".join(words))
+
+
+def _amounts(change: QuotaChange) -> tuple[int, int, int, int]:
+    """Guaranteed before and after, and the most that could be used before and after."""
+    sides = change.before, change.after
+    before, after = (0 if side is None else in_pool_unit(change.pool, side.own) for side in sides)
+    most, reach = (_most(side) for side in sides)
+    return before, after, most, reach
+
+
+def _most(side: Quota | None) -> int:
+    return 0 if side is None else side.most
+
+
+# Draws a bar as inline SVG.
+
+_SVG_HEIGHT: Final = 20
+_SVG_TOP: Final = 5
+_THICK: Final = 10
+
+
+def format_bar(bar: Bar) -> str:
+    """The element. Screen readers get the bar in words."""
+    shapes = "".join(_shapes(bar))
+    return f'<svg class=bar role=img aria-label="{escape(bar.label)}" height="{_SVG_HEIGHT}">{shapes}</svg>'
+
+
+def _shapes(bar: Bar) -> Iterator[str]:
+    kept = min(bar.before, bar.after)
+    yield _rect(bar, "ground", 0, bar.scale)
+    yield _rect(bar, "reach", 0, bar.reach)
+    yield _rect(bar, "own", 0, kept)
+    yield _rect(bar, "lost" if bar.before > bar.after else "won", kept, max(bar.before, bar.after))
+    if bar.used:
+        at = _percent(bar, bar.used)
+        yield f'<line class=used x1="{at}" x2="{at}" y1="1" y2="{_SVG_HEIGHT - 1}"/>'
+
+
+def _rect(bar: Bar, kind: str, start: int, end: int) -> str:
+    if min(end, bar.scale) <= min(start, bar.scale):
+        return ""
+    left, width = _percent(bar, start), _percent(bar, min(end, bar.scale) - min(start, bar.scale))
+    return f'<rect class={kind} x="{left}" y="{_SVG_TOP}" width="{width}" height="{_THICK}"/>'
+
+
+def _percent(bar: Bar, amount: int) -> str:
+    return f"{100 * min(amount, bar.scale) / bar.scale:.4g}%"
+
+
+# Draws lines over time as inline SVG: the first dashed, the second solid, in the colour of the text, so
+# that they differ without colour and in dark mode.
+
+_WIDTH: Final = 480
+_HEIGHT: Final = 130
+_TOP: Final = 18
+_DASHES: Final = ("6 4", "none")
+
+
+def format_chart(chart: Chart) -> str:
+    """The element. Screen readers get the caption."""
+    label = escape(chart.caption, quote=True)
+    view = f"0 0 {_WIDTH} {_TOP + _HEIGHT + 40}"
+    return "\n".join(
+        [
+            f'<svg role=img class=chart aria-label="{label}" viewBox="{view}" width="100%">',
+            *_frame(chart),
+            *(part for index, line in enumerate(chart.lines) for part in _line(chart, line, index)),
+            "</svg>",
+        ]
+    )
+
+
+def _frame(chart: Chart) -> Iterator[str]:
+    yield f'<g fill="none" stroke="currentColor" opacity=".35"><path d="M0 {_TOP}H{_WIDTH}"/>'
+    yield f'<path d="M0 {_TOP + _HEIGHT}H{_WIDTH}"/></g>'
+    yield _words(0, _TOP - 5, many(chart.top, "GPU"))
+    yield _words(0, _TOP + _HEIGHT + 14, chart.start)
+    yield _words(_WIDTH, _TOP + _HEIGHT + 14, chart.end, anchor="end")
+
+
+def _line(chart: Chart, line: Line, index: int) -> Iterator[str]:
+    """The line and its entry in the legend."""
+    stroke = f'fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray="{_DASHES[index]}"'
+    step = _WIDTH / max(len(line.values), 1)
+    points = " ".join(
+        f"{(at + 0.5) * step:.1f},{_TOP + _HEIGHT * (1 - min(value / max(chart.top, 1), 1)):.1f}"
+        for at, value in enumerate(line.values)
+    )
+    left, height = index * 120, _TOP + _HEIGHT + 32
+    yield f'<polyline {stroke} points="{points}"/>'
+    yield f'<path {stroke} d="M{left} {height - 4}h28"/>'
+    yield _words(left + 34, height, line.label)
+
+
+def _words(x: float, y: float, text: str, *, anchor: str = "start") -> str:
+    place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="13" fill="currentColor">{escape(text)}</text>'
+
 
 # What a mark shows of a node itself, beside its quota.
 _SETTINGS: Final = attrgetter(

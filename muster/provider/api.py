@@ -5,6 +5,7 @@ not up yet, a kind whose CRD was made a moment ago, and one 401 (with fresh cred
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +18,47 @@ from muster.kubernetes.client import APPLY, MERGE
 from muster.kubernetes.credentials import Credentials
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import Access
-from muster.provider.deadline import Deadline
 from muster.provider.manifests import Ref
+
+# How long an operation may still take.
+
+
+class DeadlineError(Exception):
+    """The operation's time is over, or the user cancelled it."""
+
+
+class Deadline:
+    """Counts down from its creation. Setting `cancelled` ends every wait on it at once."""
+
+    def __init__(self, seconds: float, *, cancelled: asyncio.Event | None = None) -> None:
+        self._end = asyncio.get_running_loop().time() + seconds
+        self._cancelled = cancelled or asyncio.Event()
+        self.seconds = seconds
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def remaining(self) -> float:
+        return self._end - asyncio.get_running_loop().time()
+
+    def check(self) -> None:
+        if self.cancelled:
+            raise DeadlineError("cancelled")
+        if self.remaining() <= 0:
+            raise DeadlineError(f"not done after {self.seconds:.0f} s")
+
+    def within(self, seconds: float) -> "Deadline":
+        """A shorter one inside this one."""
+        return Deadline(max(0.0, min(seconds, self.remaining())), cancelled=self._cancelled)
+
+    async def sleep(self, seconds: float) -> None:
+        """Raises DeadlineError instead of sleeping past the end."""
+        self.check()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._cancelled.wait(), min(seconds, max(0.0, self.remaining())))
+        self.check()
+
 
 # What the API server gets at once from one Bundle provider: enough to keep it busy, little enough for its
 # fairness queues (the default `global-default` level has about 20 seats on a small control plane).

@@ -3,9 +3,9 @@
 Nothing here asks a cluster; whether a kind exists and is namespaced is `api.py`'s business.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.manifests import documents
 
@@ -126,3 +126,67 @@ def _fault(body: Mapping[str, Any]) -> str | None:
     if "status" in body:
         return f"{body['kind']} {metadata['name']} carries a status; leave it to the cluster"
     return None
+
+
+# In which waves objects are applied, and in which they go.
+
+_LAST = "everything else"
+
+# Kinds by name alone: the names are unique among the APIs that a Bundle meets, and an unknown kind is
+# harmless.
+_APPLY: tuple[tuple[str, ...], ...] = (
+    ("Namespace",),
+    ("CustomResourceDefinition",),
+    ("ServiceAccount", "Role", "ClusterRole", "PriorityClass", "StorageClass", "RuntimeClass"),
+    ("RoleBinding", "ClusterRoleBinding"),
+    ("ConfigMap", "Secret", "ResourceQuota", "LimitRange", "NetworkPolicy", "PodDisruptionBudget"),
+    ("Topology", "WorkloadPriorityClass", "ProvisioningRequestConfig", "GangPolicy"),
+    ("ResourceFlavor", "AdmissionCheck"),
+    ("Cohort",),
+    ("ClusterQueue",),
+    ("LocalQueue",),
+    (_LAST,),
+    # Rules that judge other requests come last, so that they never block their own bundle.
+    (
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+        "APIService",
+    ),
+)
+_DELETE: tuple[tuple[str, ...], ...] = (
+    _APPLY[-1],
+    (_LAST,),
+    ("LocalQueue",),
+    ("Namespace",),
+    ("ClusterQueue",),
+    ("Cohort",),
+    ("ResourceFlavor", "AdmissionCheck"),
+    ("Topology", "WorkloadPriorityClass", "ProvisioningRequestConfig", "GangPolicy"),
+    *reversed(_APPLY[2:5]),
+    ("CustomResourceDefinition",),
+)
+IN_USE = "kueue.x-k8s.io/resource-in-use"
+# Kueue holds these with a finalizer for as long as a ClusterQueue names them, in whatever bundle that is.
+SHARED = frozenset({"Topology", "ResourceFlavor", "AdmissionCheck", "Cohort"})
+
+_APPLY_RANK = {kind: rank for rank, wave in enumerate(_APPLY) for kind in wave}
+_DELETE_RANK = {kind: rank for rank, wave in enumerate(_DELETE) for kind in wave}
+
+T = TypeVar("T")
+
+
+def apply_waves(things: Iterable[T], ref: Callable[[T], Ref]) -> list[list[T]]:
+    return _waves(things, ref, _APPLY_RANK)
+
+
+def delete_waves(refs: Iterable[Ref]) -> list[list[Ref]]:
+    return _waves(refs, lambda ref: ref, _DELETE_RANK)
+
+
+def _waves(things: Iterable[T], ref: Callable[[T], Ref], ranks: dict[str, int]) -> list[list[T]]:
+    waves: dict[int, list[T]] = {}
+    for thing in things:
+        waves.setdefault(ranks.get(ref(thing).kind, ranks[_LAST]), []).append(thing)
+    return [waves[rank] for rank in sorted(waves)]

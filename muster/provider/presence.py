@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.provider.api import Cluster, UnknownKindError
-from muster.provider.deadline import Deadline, DeadlineError
+from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
 from muster.provider.manifests import Ref
 
 _UNANSWERED = (ApiError, DeadlineError, KubeconfigError, UnreachableError)

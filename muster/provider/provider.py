@@ -8,7 +8,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
@@ -17,15 +17,39 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.provider import VERSION
-from muster.provider.api import Cluster
-from muster.provider.changes import changes, path
-from muster.provider.deadline import Deadline, DeadlineError
+from muster.provider.api import Cluster, Deadline, DeadlineError
 from muster.provider.engine import Engine
-from muster.provider.manifests import ManifestError, Ref, read
+from muster.provider.manifests import ManifestError, Ref, read, same
 from muster.provider.presence import Presence, describe
-from muster.provider.resource import Written, delete, inventory, read_live, write
-from muster.provider.schema import BUNDLE, FIND, SCHEMA
+from muster.provider.resource import BUNDLE, FIND, SCHEMA, Written, delete, inventory, read_live, write
 from muster.provider.wire import from_struct, init_failure, known, to_struct
+
+# What differs between two versions of a Bundle's manifests, key by key. Pure.
+
+Change = Literal["add", "update", "delete"]
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Change]:
+    """Keys whose objects differ.
+
+    The same objects in another spelling are no change; an unknown text is one.
+    """
+    found: dict[str, Change] = {}
+    for key in old.keys() | new.keys():
+        if key not in new:
+            found[key] = "delete"
+        elif key not in old:
+            found[key] = "add"
+        elif not known(new[key]) or not same(old[key], new[key]):
+            found[key] = "update"
+    return dict(sorted(found.items()))
+
+
+def path(key: str, name: str = "manifests") -> str:
+    """The property path of a key, in the engine's notation."""
+    quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}["{quoted}"]'
+
 
 # Overridden by the resource option custom_timeouts. Deleting is shorter, so that a destroy with one hanging
 # finalizer still ends, with its message, within two minutes.

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.kubernetes.errors import ApiError
-from muster.provider.api import Cluster
-from muster.provider.deadline import Deadline, DeadlineError
+from muster.provider.api import Cluster, Deadline, DeadlineError
 from muster.provider.manifests import Item, Ref
 
 # The field manager of everything that this provider applies.

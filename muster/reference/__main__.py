@@ -3,9 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
-from muster.reference.pages import PAGES
+from muster.reference import (
+    admission,
+    command_line,
+    components,
+    crds,
+    machines,
+    metrics,
+    outputs,
+    policy_pack,
+    stack_file,
+    versions,
+)
+
+# The generated pages by file name. A test compares each with the file in docs/reference.
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "admission.md": admission.page,
+        "cli.md": command_line.page,
+        "components.md": components.page,
+        "crds.md": crds.page,
+        "machines.md": machines.page,
+        "metrics.md": metrics.page,
+        "outputs.md": outputs.page,
+        "policies.md": policy_pack.page,
+        "stack.md": stack_file.page,
+        "versions.md": versions.page,
+    }
+)
 
 
 def main(folder: Path) -> None:

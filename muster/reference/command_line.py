@@ -8,9 +8,8 @@ from typing import Final
 
 import click
 
-from muster.cli.command import Command
+from muster.cli.command import Command, load
 from muster.cli.formatter import Context
-from muster.cli.group import load
 from muster.cli.run import PROGRAM
 from muster.cli.table import TABLE, Entry, walk
 from muster.errors import ExitCode

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from muster.model import gangpolicy, queuetree
-from muster.model.durations import DURATION_PATTERN
+from muster.model.quantities import DURATION_PATTERN
 from muster.reference.markdown import WRITTEN, code, table
 
 Schema = Mapping[str, Any]

@@ -9,10 +9,10 @@ from typing import Final
 
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, Machine, clouds, tpus
+from muster.model.machines import MACHINES, Machine, clouds
 from muster.model.prices import BUILT_IN
-from muster.model.providers import Provider
 from muster.model.quantities import GIB
+from muster.model.regions import Provider
 from muster.reference.markdown import WRITTEN, code, table
 
 _HEAD: Final = f"""\
@@ -41,7 +41,7 @@ _TITLES: Final = {
     Provider.EKS: "Machines on EKS",
     Provider.EXISTING: "Machines of the local cluster",
 }
-_MODULES: Final = {Provider.GKE: (tpus,), Provider.EKS: (), Provider.EXISTING: ()}
+_MODULES: Final = {Provider.GKE: (clouds,), Provider.EKS: (), Provider.EXISTING: ()}
 """The tables whose docstrings name sources."""
 _READ, _SOURCE = clouds.zones_read()
 _ZONES: Final = f"""\

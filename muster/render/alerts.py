@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from muster.model.gangpolicy import GangPolicy
+from muster.render.dashboard import ours
 from muster.render.manifest import Manifest
-from muster.render.series import ours
 
 PAGE: Final = "docs/reference/metrics.md"
 _SLACK_SECONDS: Final = 600

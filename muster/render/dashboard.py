@@ -7,7 +7,17 @@ expression over all pods of the controller.
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from muster.render.series import ours
+from muster.model import names
+
+# A metric of Muster in PromQL, restricted to the series of the controller's own pods.
+
+_OURS: Final = f'namespace="{names.SYSTEM_NAMESPACE}"'
+
+
+def ours(metric: str, *matchers: str) -> str:
+    """`metric{namespace="muster-system",state="running"}` of `state="running"`."""
+    return f"{metric}{{{','.join((_OURS, *matchers))}}}"
+
 
 _SOURCE: Final = "datasource"
 _SELECTED: Final = {"name": _SOURCE, "label": "Data source", "type": "datasource", "query": "prometheus"}

@@ -19,8 +19,8 @@ from muster.model.gangpolicy import (
 )
 from muster.model.kueue import Effect, Operator
 from muster.model.node_labels import compared_labels, flavor_labels, zones_of
+from muster.model.nodes import Sharing
 from muster.model.pools import Capacity, Pool
-from muster.model.sharing import Sharing
 from muster.model.stack import Scheduler, Stack
 from muster.render.manifest import Manifest
 

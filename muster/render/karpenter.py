@@ -6,20 +6,171 @@ https://karpenter.sh/docs/concepts/nodepools/ and .../nodeclasses/, the CRDs of 
 https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.model import names
-from muster.model.capacity import Capacity
-from muster.model.clusters import EksCluster
-from muster.model.node_labels import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL, node_labels
-from muster.model.nodes import LocalDisks, Placement
+from muster.model import gpu_operator, names
+from muster.model.capacity import Capacity, Reservation
+from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.node_labels import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABEL, node_labels, pool_zones
+from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
 from muster.render.kueue.flavors import device_taint
 from muster.render.manifest import Manifest, manifest
-from muster.render.user_data import user_data
+
+# Pools of GKE as ComputeClasses, from which GKE makes node pools by itself for pods that wait.
+
+_API: Final = "cloud.google.com/v1"
+# Only a node without pods goes, after the least time that GKE takes. Between its placeholders and its pods a
+# gang's node is empty for a moment (docs/decisions/023-gangs-by-placeholders.md).
+_EMPTY_MINUTES: Final = 1
+
+
+def compute_classes(pools: Sequence[Pool], cluster: GkeCluster, *, service_account: str) -> list[Manifest]:
+    return [compute_class(pool, cluster, service_account=service_account) for pool in pools]
+
+
+def compute_class(pool: Pool, cluster: GkeCluster, *, service_account: str) -> Manifest:
+    """One pool. GKE puts the class into a label and a taint of its nodes by itself, and taints GPU nodes."""
+    labels = {**pool.labels, names.POOL_LABEL: pool.name, **gpu_operator.node_labels(pool, cluster)}
+    return manifest(
+        _API,
+        "ComputeClass",
+        pool.name,
+        spec={
+            "priorities": [_rule(pool, cluster, each) for each in (pool.capacity, *pool.fallback)],
+            # Any other machine would have none of the pool's GPUs.
+            "whenUnsatisfiable": "DoNotScaleUp",
+            "nodePoolAutoCreation": {"enabled": True},
+            "nodePoolConfig": {
+                "imageType": "cos_containerd",
+                "serviceAccount": service_account,
+                "nodeLabels": dict(sorted(labels.items())),
+            },
+            # A move to a better rule would take nodes from what runs.
+            "activeMigration": {"optimizeRulePriority": False},
+            "autoscalingPolicy": {
+                "consolidationDelayMinutes": _EMPTY_MINUTES,
+                "consolidationThreshold": 0,
+                "gpuConsolidationThreshold": 0,
+            },
+        },
+    )
+
+
+def _rule(pool: Pool, cluster: GkeCluster, capacity: Capacity) -> dict[str, Any]:
+    reservation = pool.reservation if capacity.is_reserved else None
+    zones = list(pool_zones(pool, cluster))
+    storage: dict[str, Any] = {"bootDiskSize": pool.boot_disk_gib}
+    if pool.machine.disk:
+        storage["bootDiskType"] = pool.machine.disk
+    if cluster.kms_key:
+        storage["bootDiskKMSKey"] = cluster.kms_key
+    if pool.local_disks is LocalDisks.EPHEMERAL:
+        storage["localSSDCount"] = pool.machine.local_disks
+    rule: dict[str, Any] = {
+        "machineType": pool.machine.name,
+        "spot": capacity is Capacity.SPOT,
+        "storage": storage,
+        "reservations": _reservations(reservation, zones),
+    }
+    if pool.is_gpu:
+        rule["gpu"] = {
+            "type": pool.machine.accelerator,
+            "count": pool.gpus_per_node,
+            "driverVersion": cluster.gpu_driver.value,
+        }
+    # With a reservation its zones are said there, and GKE refuses both.
+    if zones and reservation is None:
+        rule["location"] = {"zones": zones}
+    if pool.max_run is not None:
+        rule["maxRunDurationSeconds"] = pool.max_run
+    return rule
+
+
+def _reservations(reservation: Reservation | None, zones: list[str]) -> dict[str, Any]:
+    """A pool takes from its own reservation alone: without a word GKE would use up any that is open."""
+    if reservation is None:
+        return {"affinity": "None"}
+    project = {"project": reservation.project} if reservation.project else {}
+    return {"affinity": "Specific", "specific": [{"name": reservation.name, **project, "zones": zones}]}
+
+
+# User data of EKS nodes: local NVMe disks as one striped volume under images, logs and containers' files,
+# SOCI as what pulls images, and GPUs that no container takes by a variable.
+
+_BOUNDARY: Final = "MUSTER"
+_BIND: Final = ["apiclient", "ephemeral-storage", "bind", "--dirs"]
+_DIRECTORIES: Final = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
+_SOCI_DIRECTORY: Final = "/var/lib/soci-snapshotter"
+# NVIDIA's runtime starts every container of AL2023's NVIDIA images. By default it gives a container the GPUs
+# that its variable NVIDIA_VISIBLE_DEVICES names: all, in most images of CUDA. The device plugin names them by
+# CDI (model/gpu_operator.py). The runtime reads the file at each start of a container. cloud-init runs this
+# before nodeadm starts the kubelet, without which the node never joins. Bottlerocket has this default.
+# Source: https://github.com/NVIDIA/nvidia-container-toolkit at v1.20.0, internal/config/image/cuda_image.go
+# and cmd/nvidia-ctk/config; https://github.com/awslabs/amazon-eks-ami at 81fec2e8, nodeadm/internal/
+# containerd and templates/al2023/runtime/rootfs/etc/systemd/system/nodeadm-run.service, read 2026-11-27
+_CLOSE_GPUS: Final = """\
+#!/usr/bin/env bash
+nvidia-ctk config --in-place --set accept-nvidia-visible-devices-envvar-when-unprivileged=false ||
+  systemctl mask kubelet"""
+
+
+def user_data(pool: Pool, *, by_karpenter: bool = False) -> str | None:
+    """The text for the image of the pool; None where its nodes boot as they are. Karpenter has a field for
+    the disks.
+    """
+    has_disks = pool.local_disks is LocalDisks.EPHEMERAL and not by_karpenter
+    is_parallel = pool.image_pull is ImagePull.PARALLEL
+    if pool.image is Image.BOTTLEROCKET:
+        return _bottlerocket(has_disks=has_disks, is_parallel=is_parallel)
+    return _al2023(
+        has_disks=has_disks, is_parallel=is_parallel, closes_gpus=pool.is_nvidia and not pool.by_variable
+    )
+
+
+def _al2023(*, has_disks: bool, is_parallel: bool, closes_gpus: bool) -> str | None:
+    """EKS puts its own part beside these, so they have to be parts of a MIME document. JSON is YAML."""
+    spec: dict[str, Any] = {}
+    if has_disks:
+        spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
+    if is_parallel:
+        spec["featureGates"] = {"FastImagePull": True}
+    parts = {"text/x-shellscript": _CLOSE_GPUS} if closes_gpus else {}
+    if spec:
+        config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+        parts["application/node.eks.aws"] = json.dumps(config, sort_keys=True)
+    if not parts:
+        return None
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
+    for kind, part in parts.items():
+        lines += [f"--{_BOUNDARY}", f"Content-Type: {kind}", "", part]
+    return "\n".join((*lines, f"--{_BOUNDARY}--", ""))
+
+
+def _bottlerocket(*, has_disks: bool, is_parallel: bool) -> str | None:
+    lines: list[str] = []
+    if has_disks:
+        directories = [*_DIRECTORIES, *([_SOCI_DIRECTORY] if is_parallel else [])]
+        commands = [["apiclient", "ephemeral-storage", "init"], [*_BIND, *directories]]
+        lines += [
+            "[settings.bootstrap-commands.local-disks]",
+            f"commands = {json.dumps(commands)}",
+            'mode = "always"',
+            "essential = true",
+        ]
+    if is_parallel:
+        lines += [
+            "[settings.container-runtime]",
+            'snapshotter = "soci"',
+            "[settings.container-runtime-plugins.soci-snapshotter]",
+            'pull-mode = "parallel-pull-unpack"',
+        ]
+    return "\n".join((*lines, "")) if lines else None
+
 
 _NODE_POOL: Final = "karpenter.sh/v1"
 _CLASSES: Final = {False: ("karpenter.k8s.aws", "EC2NodeClass"), True: ("eks.amazonaws.com", "NodeClass")}
@@ -263,7 +414,7 @@ def _subnets(zones: Sequence[str], found: Found) -> list[dict[str, str]]:
 
 
 def _interfaces(count: int) -> list[dict[str, Any]]:
-    """As in the launch templates of node groups (components/clusters/eks/launch.py)."""
+    """As in the launch templates of node groups (components/clusters/eks/groups.py)."""
     first = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
     rest = (
         {"networkCardIndex": card, "deviceIndex": 1 if card == 0 else 0, "interfaceType": "efa-only"}

@@ -30,3 +30,16 @@ def manifest(
 def kueue(kind: str, name: str, *, labels: Mapping[str, str] | None = None, **body: object) -> Manifest:
     """A cluster-scoped Kueue object."""
     return manifest(names.KUEUE_API_VERSION, kind, name, namespace=None, labels=labels, **body)
+
+
+# The security context of every container that Muster runs: the Pod Security Standard `restricted`, and no
+# writing to its own image.
+
+
+def restricted_container() -> Manifest:
+    """`securityContext` of a container; that of its pod says as whom it runs."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }

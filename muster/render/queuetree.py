@@ -22,7 +22,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kai
 from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest
-from muster.render.tenancy.namespaces import priorities_of
+from muster.render.tenancy.team import priorities_of
 
 # Every resource begins with it.
 _EVERYTHING: Final = ""

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from muster.model import names
+from muster.model.observability import RecordingSettings
 from muster.model.quantities import MIB, Bytes, format_memory
-from muster.model.recording import RecordingSettings
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
-from muster.render.manifest import Manifest, manifest
-from muster.render.restricted import restricted_container
+from muster.render.manifest import Manifest, manifest, restricted_container
 
 NAME: Final = names.RECORDER
 FILE: Final = "/recordings/recording.jsonl.gz"

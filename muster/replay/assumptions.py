@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.errors import MusterError
-from muster.model.durations import format_duration, parse_duration
+from muster.model.quantities import format_duration, parse_duration
 from muster.replay.durations import Distribution, learn
+from muster.replay.kueue import NodePool, provisioning
 from muster.replay.moment import at_moment, kind_of, seen
-from muster.replay.provisioning import NodePool, provisioning
 from muster.replay.recording import End, Job, Recording, Run
 
 RECORDED: Final = "recorded"

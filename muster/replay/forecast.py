@@ -17,15 +17,13 @@ from muster.live.errors import PreviewError
 from muster.model.stack import Scheduler
 from muster.replay.assumptions import Assumptions, recorded_provisioning
 from muster.replay.durations import Distribution
-from muster.replay.figures import NEVER, Played
+from muster.replay.figures import NEVER, Played, interval, percentile
 from muster.replay.futures import Futures, futures
+from muster.replay.kueue import NodePool, has_waits, provisioning
 from muster.replay.moment import Moment, priority_of
-from muster.replay.percentile import interval, percentile
-from muster.replay.playback import Playback
-from muster.replay.player import PlayerPool
-from muster.replay.provisioning import NodePool, has_waits, provisioning
+from muster.replay.player import Playback, PlayerPool
 from muster.replay.recording import Header, Job
-from muster.replay.subject import Decider, Subject
+from muster.replay.side import Decider, Subject
 
 Player = Callable[[Subject], Playback]
 """Plays a side with the program of its scheduler."""

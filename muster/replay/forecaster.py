@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import ceil, floor
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,18 +30,73 @@ from muster.live.snapshot import Snapshot, kueue
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
+from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Settings, forecast_all
-from muster.replay.forecast_note import next_note, to_note
-from muster.replay.memory import limited_memory
 from muster.replay.moment import Moment, at_moment, is_over, moment_of
-from muster.replay.playback import Playback
-from muster.replay.player import Manifest
+from muster.replay.player import Manifest, Playback
 from muster.replay.queues import of_cluster
 from muster.replay.reader import load_recording
-from muster.replay.side import KueueDecider, Side
-from muster.replay.subject import Subject
+from muster.replay.recording import limited_memory
+from muster.replay.side import KueueDecider, Side, Subject
 from muster.replay.watch import quiet_logs
 from muster.replay.workloads import WORKLOADS
+
+# What is written on a waiting Workload about its start: the words, and when they are worth a write. Pure.
+
+LEAST_SECONDS: Final = 600
+"""Between two writes of a note."""
+
+_STALE_SECONDS: Final = 3600
+_STEP: Final = 600
+_AS_OF: Final = ", as of "
+_NOTE: Final = re.compile(rf"(?P<words>.*){_AS_OF}(?P<at>\S+)", re.DOTALL)
+
+
+def to_note(found: Forecast) -> str:
+    """Times are UTC, the interval's rounded outwards to ten minutes."""
+    return f"{_start(found)}, place {found.place} of {found.waiting}{_AS_OF}{_time(found.at)}"
+
+
+def next_note(before: str | None, after: str | None, *, now: float) -> str | None:
+    """What the Workload is to have. `after` is None where nothing could be said in this round."""
+    if before is None:
+        return after
+    words, at = _parsed(before)
+    age = now - at
+    if after is None:
+        return before if age < _STALE_SECONDS else None
+    is_news = _parsed(after)[0] != words or age >= _STALE_SECONDS
+    # A round may begin a little early.
+    return after if is_news and age >= LEAST_SECONDS - _STEP / 10 else before
+
+
+def _start(found: Forecast) -> str:
+    if found.latest == 0:
+        return "starts at once"
+    if found.earliest == NEVER:
+        return f"starts after {_time(found.at + found.seconds)} (80 %)"
+    earliest = _time(floor((found.at + found.earliest) / _STEP) * _STEP)
+    if found.latest == NEVER:
+        return f"starts {earliest} or later (80 %)"
+    return f"starts {earliest} to {_time(ceil((found.at + found.latest) / _STEP) * _STEP)} (80 %)"
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%MZ}"
+
+
+def _parsed(note: str) -> tuple[str, float]:
+    """The words and the time of a note. One that is not ours is very old."""
+    found = _NOTE.fullmatch(note)
+    try:
+        return (
+            (note, 0.0)
+            if found is None
+            else (found["words"], datetime.fromisoformat(found["at"]).timestamp())
+        )
+    except ValueError:
+        return note, 0.0
+
 
 AGENT: Final = "muster-forecast"
 ROUND_SECONDS: Final = 600.0

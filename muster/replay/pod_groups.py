@@ -19,15 +19,13 @@ from muster.controller.kai.objects import PRIORITY_CLASS, PriorityClass
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.live.snapshot.kueue import parse_pods
-from muster.live.snapshot.pod_groups import least
+from muster.live.snapshot.workloads import least
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay import kai
-from muster.replay.ends import deleted
-from muster.replay.ids import Ids, tie
 from muster.replay.kai import Eviction, Pod
 from muster.replay.pod_sets import to_pod_set
-from muster.replay.recording import Job, Recording
+from muster.replay.recording import Ids, Job, Recording, deleted, tie
 from muster.replay.source import Kind, seconds
 
 _GROUP_ANNOTATION: Final = "pod-group-name"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from muster.replay.errors import RecordingError
-from muster.replay.lines import NO_RECORDING, Line, fold, parse_line
 from muster.replay.recording import Recording
+from muster.replay.stored import NO_RECORDING, Line, fold, parse_line
 
 GZIP: Final = ".gz"
 _MEMBER: Final = 16 + zlib.MAX_WBITS

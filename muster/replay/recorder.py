@@ -15,15 +15,14 @@ from muster.controller.kube.client import Client
 from muster.controller.kube.connection import Connection
 from muster.controller.kube.errors import Forbidden, KubeError, NotFound
 from muster.errors import ExitCode
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
-from muster.replay.ids import Ids
+from muster.replay.moment import Tracker
 from muster.replay.pod_groups import POD_GROUPS, PodGroups
 from muster.replay.reader import load_recording, older_parts
-from muster.replay.recording import Header
+from muster.replay.recording import Header, Ids
 from muster.replay.source import Kind, Source
-from muster.replay.tracker import Tracker
 from muster.replay.watch import AGENT, Recorder, quiet_logs
 from muster.replay.workloads import WORKLOADS, Workloads
 from muster.replay.writer import Writer

@@ -5,14 +5,102 @@ whole seconds. Amounts are whole numbers of base units: `cpu` in millicores, mem
 count.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import hmac
+import resource
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
+from typing import Final, Self
 
 from muster.live.snapshot.workloads import Amounts, Term, Toleration
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.replay.errors import RecordingError
+
+# Lets a program that needs more memory than its container has fail with an error.
+
+
+@contextmanager
+def limited_memory(bytes: int) -> Iterator[None]:
+    """Within the block, an allocation beyond this raises MemoryError. Programs that are started in it have
+    as much, each for itself.
+    """
+    # RLIMIT_AS would count address space as well that is only reserved.
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+# Ids of recorded jobs: keyed hashes, so that a recording does not name objects of the cluster.
+
+_ENDING: Final = ".key"
+_BYTES: Final = 32
+_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def create(cls, recording: Path) -> Self:
+        """A new key, in a file beside the recording that only its owner can read. RecordingError when
+        there is a key already: older parts of the recording can be continued with no other.
+        """
+        file, key = _file(recording), secrets.token_bytes(_BYTES)
+        try:
+            file.touch(mode=0o600, exist_ok=False)
+            file.write_text(key.hex() + "\n", encoding="ascii")
+        except FileExistsError:
+            raise RecordingError(
+                f"{recording}: the file is missing, but its key {file.name} exists.",
+                fix="put the recording back to continue it, remove the key, or record into another file.",
+            ) from None
+        except OSError as error:
+            raise RecordingError(
+                f"{file}: cannot be written: {error.strerror}.", fix="name a file in a folder that exists."
+            ) from None
+        return cls(key)
+
+    @staticmethod
+    def discard(recording: Path) -> None:
+        """Remove the key of a recording that could not be begun."""
+        _file(recording).unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, recording: Path) -> Self:
+        """The key of a recording that is continued; RecordingError without it."""
+        file = _file(recording)
+        try:
+            return cls(bytes.fromhex(file.read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            raise RecordingError(
+                f"{file}: the key of {recording.name} is missing or unreadable.",
+                fix="put the key beside the recording, or record into another file.",
+            ) from None
+
+    def of(self, uid: str) -> str:
+        return hmac.new(self.key, uid.encode(), hashlib.sha256).hexdigest()[:_DIGITS]
+
+
+def tie(uid: str) -> int:
+    """The first 16 bits of a UID: Kueue compares UIDs where jobs were created in the same second."""
+    try:
+        return int(uid[:4], 16)
+    except ValueError:
+        return 0
+
+
+def _file(recording: Path) -> Path:
+    return recording.with_name(recording.name + _ENDING)
 
 
 class End(StrEnum):
@@ -154,3 +242,29 @@ class Recording:
     jobs: tuple[Job, ...]
     gaps: tuple[Gap, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+# How the runs of a job end. Pure.
+
+
+def deleted(job: Job, *, at: float) -> Job:
+    """A job whose object is gone without having finished."""
+    return replace(
+        job, left=max(at, job.created), outcome=End.DELETED, runs=close(job.runs, at=at, end=End.DELETED)
+    )
+
+
+def close(runs: tuple[Run, ...], *, at: float | None, end: End | None, reason: str = "") -> tuple[Run, ...]:
+    """The runs with the last one ended, where it had not."""
+    if not runs or runs[-1].ended is not None or at is None:
+        return runs
+    last = runs[-1]
+    # What the scheduler took away stays taken away: its word is kept.
+    is_taken = last.end is not None
+    ended = replace(
+        last,
+        ended=max(at, last.reserved),
+        end=last.end if is_taken else end,
+        reason=last.reason if is_taken else reason,
+    )
+    return (*runs[:-1], ended)

@@ -23,10 +23,10 @@ from muster.controller.kube.errors import Unauthorized
 from muster.controller.kube.reflector import Reflector
 from muster.controller.kube.resource import Key, Object
 from muster.errors import MusterError
-from muster.model.plural import many
-from muster.replay.lines import Mark
+from muster.model.quantities import many
 from muster.replay.recording import Gap, Job
 from muster.replay.source import Kind, Source
+from muster.replay.stored import Mark
 from muster.replay.writer import Writer
 
 AGENT: Final = "muster-record"

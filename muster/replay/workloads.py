@@ -11,9 +11,9 @@ import msgspec
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.model.stack import Scheduler
 from muster.replay.kueue import refined
+from muster.replay.moment import Tracker
 from muster.replay.recording import Job, Recording
 from muster.replay.source import Kind, metadata
-from muster.replay.tracker import Tracker
 
 
 class Workload(Object, frozen=True):

@@ -17,9 +17,9 @@ from typing import Final, Self
 
 from muster.errors import ExitCode
 from muster.replay.errors import RecordingError
-from muster.replay.lines import Line, Mark, format_line
 from muster.replay.reader import GZIP, next_part, older_parts, pack, read_content
 from muster.replay.recording import Header, Job, Recording
+from muster.replay.stored import Line, Mark, format_line
 
 ROTATE_BYTES: Final = 256 * 1024 * 1024
 

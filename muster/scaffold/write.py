@@ -7,7 +7,7 @@ from pathlib import Path
 from muster.errors import MusterError
 from muster.scaffold.project import Project, examples, files
 from muster.scaffold.record import FILE, Record, digest, format_record
-from muster.validation.identity import is_dns_label
+from muster.validation.identities import is_dns_label
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,28 +18,20 @@ from typing import Final
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
-from muster.validation.charts import chart_rules
 from muster.validation.clusters import cluster_rules
-from muster.validation.compute_classes import compute_class_rules
 from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
-from muster.validation.gangs import gang_word_rules
-from muster.validation.gpudirect import gpudirect_rules
-from muster.validation.identities import cloud_identity_rules
-from muster.validation.identity import identity_rules
+from muster.validation.identities import cloud_identity_rules, identity_rules
 from muster.validation.kai import kai_rules
 from muster.validation.kueue import kueue_rules
-from muster.validation.observability import observability_rules
+from muster.validation.placeholders import gang_word_rules
 from muster.validation.pools import pool_rules
-from muster.validation.priorities import priority_rules
-from muster.validation.programs import program_rules
-from muster.validation.provisioners import provisioner_rules
-from muster.validation.recording import recording_rules
+from muster.validation.programs import chart_rules, observability_rules, program_rules, recording_rules
+from muster.validation.provisioners import compute_class_rules, provisioner_rules
 from muster.validation.scheduler_support import unsupported_fields
-from muster.validation.shared_queues import shared_queue_rules
-from muster.validation.sharing import sharing_rules
-from muster.validation.support import support_rules
-from muster.validation.tenancy import tenancy_rules
-from muster.validation.versions import read_version_rules, version_rules
+from muster.validation.shared_queues import shared_queue_rules, sharing_rules
+from muster.validation.tenancy import priority_rules, tenancy_rules
+from muster.validation.tpus import gpudirect_rules
+from muster.validation.versions import read_version_rules, support_rules, version_rules
 
 __all__ = ["STACK_RULES", "check", "check_incomplete"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.model.clusters import Cluster, EksCluster
-from muster.model.node_groups import sizes
+from muster.model.node_labels import sizes
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.queues import Allowance, Amount, Bound, Share

@@ -15,17 +15,30 @@ from muster.model.clusters import (
     SystemPool,
 )
 from muster.model.clusters.eks import LOG_DAYS, LOG_KINDS
-from muster.model.clusters.gke import NO_CHANNEL_ENDS, NO_CHANNEL_SOURCE
-from muster.model.clusters.maintenance import END_OF_SUPPORT, MaintenanceExclusion, MaintenanceWindow, is_day
+from muster.model.clusters.gke import (
+    END_OF_SUPPORT,
+    NO_CHANNEL_ENDS,
+    NO_CHANNEL_SOURCE,
+    MaintenanceExclusion,
+    MaintenanceWindow,
+    is_day,
+)
 from muster.model.machines import ARM64
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, out_of_range
-from muster.model.plural import many
-from muster.model.promises import NOT_PROMISED
-from muster.model.providers import Provider
+from muster.model.quantities import many
+from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, suggestion
-from muster.validation.addresses import cidr, everywhere, gke_address_rules, vpc_rules
-from muster.validation.regions import region_rules, single_zone_rules, zone_rules
+from muster.model.waiting import NOT_PROMISED
+from muster.validation.regions import (
+    cidr,
+    everywhere,
+    gke_address_rules,
+    region_rules,
+    single_zone_rules,
+    vpc_rules,
+    zone_rules,
+)
 
 _PATH: Final = "muster:cluster"
 # GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters

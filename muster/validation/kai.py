@@ -20,15 +20,15 @@ from muster.model.kai import (
     within,
 )
 from muster.model.kai.partition import Partition, partitions, sharding
-from muster.model.kai.topology import HOSTNAME_LABEL
+from muster.model.kai.shard import HOSTNAME_LABEL
 from muster.model.kai.tree import RESOURCES, Node, nodes, value
+from muster.model.nodes import Sharing
 from muster.model.priorities import HIGHEST
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
 from muster.model.quotas import whole
-from muster.model.sharing import Sharing
 from muster.model.stack import ArtifactSource, Scheduler, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.identity import bad_name, is_dns_label
+from muster.validation.identities import bad_name, is_dns_label
 from muster.validation.paths import department_path, team_path
 
 _SYSTEM_CLASS: Final = "system-"

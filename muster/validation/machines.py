@@ -14,8 +14,8 @@ from typing import Final
 from muster.model.accelerators import ACCELERATORS, accelerators_of
 from muster.model.capacity import LEGAL_CAPACITY, Capacity
 from muster.model.machines import MACHINES, Machine, machines_of, similar_machines
-from muster.model.providers import Provider
 from muster.model.quantities import GIB
+from muster.model.regions import Provider
 from muster.model.violations import Violation, suggestion
 
 # The keys of a pool that choose a machine of a table.

@@ -2,15 +2,153 @@
 that Muster installs would silently do nothing, and so would `install: true` of a program without use.
 """
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
+from muster.model.charts import OCI, ChartOrigin, has_digest, is_digest
 from muster.model.gpu_operator import gpu_stack, required_installation
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
+from muster.model.nodes import Sharing
+from muster.model.observability import Scraping
 from muster.model.programs import PLACEMENTS, Program
-from muster.model.sharing import Sharing
-from muster.model.stack import ArtifactSource, PodsReady, Scheduler, Stack
+from muster.model.regions import Provider
+from muster.model.stack import ArtifactSource, GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
+
+# What `muster:observability` needs of the rest of the stack.
+
+_OBSERVABILITY_PATH: Final = "muster:observability"
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[^?#\s]*)?")
+
+
+def observability_rules(stack: Stack) -> Iterator[Violation]:
+    wanted = stack.observability
+    if wanted.metrics is Scraping.GOOGLE and stack.cluster.provider is not Provider.GKE:
+        yield Violation(
+            f"{_OBSERVABILITY_PATH}.metrics",
+            "is google, whose kinds only GKE has.",
+            "write prometheus-operator, annotations or off.",
+        )
+    if wanted.alerts and not wanted.metrics.has_rules:
+        yield Violation(
+            f"{_OBSERVABILITY_PATH}.alerts",
+            f"needs the Prometheus operator to evaluate alerts, but metrics is {wanted.metrics}.",
+            "write `metrics: prometheus-operator` (or google on GKE), or leave alerts out.",
+        )
+    if wanted.runbooks is not None and not _ADDRESS.fullmatch(wanted.runbooks):
+        yield Violation(
+            f"{_OBSERVABILITY_PATH}.runbooks",
+            f"is {wanted.runbooks!r}, which is no address of a page: an alert adds its own `#name`.",
+            "write one such as https://docs.example.com/muster/reference/metrics.html.",
+        )
+    if stack.gang_admission.mode is not GangMode.MUSTER:
+        yield from _unwatched(stack)
+    if wanted.traces is not None and not _ADDRESS.fullmatch(wanted.traces):
+        yield Violation(
+            f"{_OBSERVABILITY_PATH}.traces",
+            f"is {wanted.traces!r}, which is no OTLP endpoint over HTTP.",
+            "write one such as http://collector.monitoring:4318.",
+        )
+
+
+def _unwatched(stack: Stack) -> Iterator[Violation]:
+    """Metrics may be set explicitly to their default."""
+    wanted, mode = stack.observability, stack.gang_admission.mode
+    said = {"alerts": wanted.alerts, "dashboard": wanted.dashboard, "traces": wanted.traces is not None}
+    for name, is_said in said.items():
+        if is_said:
+            message = f"is about Muster's controller, which `muster:gangAdmission: {mode}` leaves out."
+            yield Violation(
+                f"{_OBSERVABILITY_PATH}.{name}", message, "leave it out, or write another gangAdmission."
+            )
+
+
+# What `muster:recording` needs of the rest of the stack.
+
+_PATH: Final = "muster:recording"
+
+
+def recording_rules(stack: Stack) -> Iterator[Violation]:
+    wanted = stack.recording
+    if wanted.enabled and stack.gang_admission.mode is not GangMode.MUSTER:
+        yield Violation(
+            f"{_PATH}.enabled",
+            "its pod has the image of Muster's controller, which this stack does not install.",
+            "remove it and run `muster record` elsewhere, or write `muster:gangAdmission: {mode: muster}`.",
+        )
+    words = {"ephemeral": wanted.ephemeral, "names": wanted.names, "forecasts": wanted.forecasts}
+    for key, is_set in words.items():
+        if is_set and not wanted.enabled:
+            yield Violation(
+                f"{_PATH}.{key}", "is set, but nothing is recorded.", "write `enabled: true`, or remove it."
+            )
+    if wanted.ephemeral and wanted.storage_class is not None:
+        yield Violation(
+            f"{_PATH}.storageClass",
+            "names the StorageClass of a volume that `ephemeral: true` leaves out.",
+            "remove one of the two.",
+        )
+    if wanted.forecasts:
+        yield from (
+            Violation(
+                f"{_PATH}.forecasts",
+                f"Kueue's scheduler plays what may follow, and it cannot play {what}.",
+                "remove it.",
+            )
+            for what in _unplayable(stack)
+        )
+
+
+def _unplayable(stack: Stack) -> Iterator[str]:
+    if stack.scheduler is not Scheduler.KUEUE:
+        yield f"a stack with {stack.scheduler}"
+    if stack.kueue.usage_sharing is not None:
+        yield "`muster:kueue.admissionFairSharing`"
+    if stack.kueue.topologies:
+        yield "`muster:kueue.topologies`"
+
+
+# Where charts and images come from: sources that can be used, and images that are exactly one image.
+
+
+def chart_rules(stack: Stack) -> list[Violation]:
+    """Every rule about charts and images."""
+    return [*_charts(stack), *_images(stack)]
+
+
+def _charts(stack: Stack) -> Iterator[Violation]:
+    source = stack.charts
+    if source.origin is ChartOrigin.MIRROR and not source.location.startswith(OCI):
+        message = f"{source.location!r} is no OCI registry."
+        yield Violation("muster:charts.mirror", message, f"write it as {OCI}registry.example/charts.")
+    for name, digest in source.digests.items():
+        if not is_digest(digest):
+            yield Violation(
+                f"muster:charts.digests.{name}",
+                f"{digest!r} is no digest.",
+                "write sha256: and 64 hexadecimal digits; `muster image charts` prints it.",
+            )
+
+
+def _images(stack: Stack) -> Iterator[Violation]:
+    ours = stack.images.gang_admission
+    if ours is not None and not has_digest(ours):
+        yield Violation(
+            "muster:image",
+            f"{ours!r} has no digest: a controller with rights over queues has to be exactly one image.",
+            "run `muster image push STACK`, which publishes it and writes name@sha256:... here.",
+        )
+    for name, reference in stack.images.pinned.items():
+        if not has_digest(reference):
+            message = f"{reference!r} names no digest."
+            yield Violation(f"muster:images.{name}", message, "write it as name@sha256:...")
+    if stack.images.mirror is not None and "://" in stack.images.mirror:
+        message = f"{stack.images.mirror!r} has a scheme; images have none."
+        yield Violation(
+            "muster:images.mirror", message, "write the registry and a path: registry.example/path."
+        )
 
 
 def program_rules(stack: Stack) -> list[Violation]:

@@ -11,7 +11,7 @@ from typing import Final
 from muster.model import names
 from muster.model.kai import KaiSettings, QueueSettings
 from muster.model.kai.partition import Partition, partitions
-from muster.model.kai.priorities import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
+from muster.model.kai.shard import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
 from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack

@@ -6,13 +6,106 @@ from typing import Final
 
 from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster
-from muster.model.members import AWS_PRINCIPAL
-from muster.model.providers import Provider
+from muster.model.identities import AWS_PRINCIPAL
+from muster.model.kai import QueueSettings
+from muster.model.pools import Pool
+from muster.model.queues import Allowance, Department, Team
+from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed
+from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode, Volume
 from muster.model.violations import Violation, at, suggestion
 from muster.validation.explicit_fields import explicit_keys
+from muster.validation.identities import bad_object_name
 from muster.validation.paths import team_path
+
+# Pools that no team has quota of, and teams that have none: work that names them waits for ever, in
+# silence.
+
+
+def unowned_rules(stack: Stack) -> list[Violation]:
+    """Every pool without a quota, and every team without any. Quotas in the schedulers' own keys (`kueue:`,
+    `kai:`) are not judged.
+    """
+    owners: list[Team | Department] = [team for _, team in stack.teams()]
+    owners += [department for _, department in stack.walk()]
+    if any(owner.kueue.resource_groups or owner.kai != QueueSettings() for owner in owners):
+        return []
+    return [*_pools(stack), *_teams(stack)]
+
+
+def _pools(stack: Stack) -> Iterator[Violation]:
+    holders = [department.allowance for _, department in stack.walk()]
+    holders += [team.allowance for _, team in stack.teams()]
+    for pool in stack.pools:
+        if holders and pool.is_gpu and not any(pool.name in each.quota for each in holders):
+            message = "no team and no department has quota of it, so no work ever starts there."
+            fix = f"give a team some, `quota: {{{pool.name}: {pool.max_gpus}}}`, or remove the pool."
+            yield Violation(f"muster:pools.{pool.name}", message, fix, level="warning")
+
+
+def _teams(stack: Stack) -> Iterator[Violation]:
+    rest = unnamed(stack)
+    gpus = [pool for pool in stack.pools if pool.is_gpu]
+    for chain, team in stack.owners():
+        fix = "write `quota:` with an amount of a pool: `quota: {POOL: 4}`."
+        if gpus:
+            fix = fix.replace("POOL", gpus[0].name)
+        if all(_quota(rest, team, pool) == NOTHING for pool in stack.pools):
+            idle = any(borrowing(pool, team.allowance, is_team=True) != NOTHING for pool in stack.pools)
+            effect = "its work starts only on what others leave idle" if idle else "none of its work starts"
+            message = f"has no quota of any pool, and the quotas of others leave nothing: {effect}."
+            yield Violation(team_path(chain, team), message, fix, level="warning")
+        elif gpus and _is_empty(team):
+            message = (
+                "has no quota of a pool with GPUs: it gets a share of the CPU pools and runs CPU work alone."
+            )
+            yield Violation(team_path(chain, team), message, fix, level="warning")
+
+
+def _quota(rest: Unnamed, team: Team, pool: Pool) -> Resources:
+    return quota(rest, team.allowance, pool, weight=team.weight) or NOTHING
+
+
+def _is_empty(team: Team) -> bool:
+    """Nothing says that it is meant to have no GPUs."""
+    return team.allowance == Allowance() and not team.priorities
+
+
+# Priorities: those that teams name must exist, and no two may be the same.
+
+
+def priority_rules(stack: Stack) -> list[Violation]:
+    """Every rule about priorities."""
+    return [*_values(stack), *_allowed(stack)]
+
+
+def _values(stack: Stack) -> Iterator[Violation]:
+    seen: dict[int, str] = {}
+    for priority in stack.priorities:
+        path = f"muster:priorities.{priority.name}"
+        yield from bad_object_name(path, priority.name, "priority")
+        if priority.value in seen:
+            message = f"has the value of {seen[priority.value]!r}: neither goes before the other."
+            fix = "give each priority a value of its own."
+            # The classes of a cluster that was taken over are what they are.
+            is_theirs = stack.tenancy.namespaces is Namespaces.EXISTING
+            yield Violation(path, message, fix, level="warning" if is_theirs else "error")
+        seen.setdefault(priority.value, priority.name)
+
+
+def _allowed(stack: Stack) -> Iterator[Violation]:
+    known = [priority.name for priority in stack.priorities]
+    for chain, team in stack.teams():
+        for index, name in enumerate(team.priorities):
+            path = at(team_path(chain, team), "priorities", index)
+            if name not in known:
+                yield Violation(
+                    path, f"priority {name!r} is unknown.", suggestion(name, known, noun="priority")
+                )
+            elif name in team.priorities[:index]:
+                yield Violation(path, f"priority {name!r} is listed twice.", "list it once.")
+
 
 # Classes of disks, which one node mounts at a time.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html;

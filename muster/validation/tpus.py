@@ -5,13 +5,52 @@ https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import Cluster, ExistingCluster, GkeCluster
 from muster.model.machines import MACHINES
-from muster.model.pool_zones import pool_zones
+from muster.model.machines.machine import FURTHER_NETWORKS
+from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
+from muster.model.stack import Stack
+from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, suggestion
+
+# GPUDirect on GKE: a pool's `networks` are refused where no job could use them.
+
+_REMOVE: Final = "remove `networks`: jobs of several nodes then talk over the first network card"
+
+
+def gpudirect_rules(stack: Stack) -> Iterator[Violation]:
+    if not isinstance(stack.cluster, GkeCluster):
+        return
+    for pool in stack.pools:
+        if pool.networks and pool.machine.fabric is not None:
+            yield from _of_pool(stack, pool, f"muster:pools.{pool.name}.networks")
+
+
+def _of_pool(stack: Stack, pool: Pool, path: str) -> Iterator[Violation]:
+    """The pods of GPUDirect mount folders of their node and add capabilities, both of which the Pod Security
+    Standards of teams' namespaces forbid:
+    https://github.com/GoogleCloudPlatform/container-engine-accelerators/tree/master/gpudirect-tcpxo
+    https://kubernetes.io/docs/concepts/security/pod-security-standards/
+    """
+    fabric = pool.machine.fabric
+    if fabric is None:
+        return
+    wanted, given = FURTHER_NETWORKS[fabric], len(pool.networks)
+    if given != wanted:
+        message = f"{fabric} of {pool.machine.name} takes {wanted} further networks, and {given} are named."
+        yield Violation(path, message, f"name {wanted}, in the order of the cards, or {_REMOVE}.")
+    if stack.tenancy.namespaces is not Namespaces.EXISTING:
+        level = stack.tenancy.pod_security
+        message = (
+            f"no pod of a team can use {fabric}: it mounts folders of its node, which the Pod Security "
+            f"Standard {level} of teams' namespaces forbids."
+        )
+        fix = f"{_REMOVE}; or bring namespaces of your own, `muster:tenancy: {{namespaces: existing}}`."
+        yield Violation(path, message, fix)
 
 
 def tpu_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:

@@ -5,16 +5,45 @@ chart and its image.
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import date
 from typing import Final
 
+from muster.model.clusters import EksCluster, GkeCluster, ReleaseChannel
 from muster.model.gpu_operator import FIRST_BY_CDI, installation
 from muster.model.minimum_versions import FIRST_UNKNOWN, out_of_range
 from muster.model.names import is_production
-from muster.model.programs import PLACEMENTS, Program
+from muster.model.programs import PLACEMENTS, Program, Version
 from muster.model.readings import Reading, reading_of
+from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
-from muster.model.versions import Version
+from muster.model.support_calendar import Outlook, Phase, outlook
 from muster.model.violations import Violation, at
+
+# Warns of a Kubernetes version whose support ends, or has ended.
+
+
+def support_rules(stack: Stack, *, today: date) -> Iterator[Violation]:
+    """At most one warning, at the cluster's version."""
+    found = cluster_outlook(stack, today=today)
+    if found is None or found.phase is Phase.SUPPORTED:
+        return
+    new = " A new cluster of it is refused." if found.refuses_new else ""
+    message = f"{found.message}.{new} Source: {found.support.source}."
+    yield Violation("muster:cluster.version", message, found.fix, level="warning")
+
+
+def cluster_outlook(stack: Stack, *, today: date) -> Outlook | None:
+    """None for a cluster that is not ours, or whose version the cloud chooses."""
+    match stack.cluster:
+        case EksCluster(version=version):
+            # Muster's clusters are not enrolled in extended support (components/clusters/eks).
+            return outlook(Provider.EKS, version, today=today)
+        case GkeCluster(version=str(version), release_channel=channel):
+            extended = channel is ReleaseChannel.EXTENDED
+            return outlook(Provider.GKE, version, today=today, extended=extended)
+        case _:
+            return None
+
 
 _PATH: Final = "muster:versions"
 _REQUIRE: Final = at(_PATH, "require")

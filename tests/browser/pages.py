@@ -13,7 +13,7 @@ from muster.preview.events import PolicyViolation
 from muster.preview.html import format_html
 from muster.preview.report import to_report
 from muster.preview.whatif import report as whatif
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
+from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, team
 from tests.unit.preview.banner_world import changed_stacks
 from tests.unit.preview.preview_world import bundle, diff, plan, step

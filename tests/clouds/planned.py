@@ -12,9 +12,9 @@ import pulumi
 
 from muster import config
 from muster.components.clusters.cluster import cluster_of
-from muster.components.deletion_guard import deletion_guard
-from muster.components.identities import Identities, IdentitiesArgs
-from muster.components.image_repository import image_repository
+from muster.components.context import Identities, IdentitiesArgs
+from muster.components.gang_admission import image_repository
+from muster.components.program import deletion_guard
 from tests.clouds.standin.changes import changes, covers
 from tests.clouds.standin.tables import TABLES
 from tests.clouds.standin.values import plain

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components.image_repository import NAME as IMAGES
+from muster.components.gang_admission import NAME as IMAGES
 from muster.model.clusters import EksCluster, GkeCluster, SystemPool
 from muster.model.pools import Pool
 from tests.clouds.planned import Fate, Place, fates, pool_of, registered

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model.clusters import Provider
 from tests.clouds.engine import ROOT, Workspace, workspace
 from tests.clouds.standin.serve import Clouds

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from muster.errors import MusterError
-from muster.replay.memory import limited_memory
+from muster.replay.recording import limited_memory
 from tests.fuzz.importers import Importer
 
 MOST_BYTES: Final = 2 * 1024**3

@@ -15,7 +15,7 @@ from muster.components import gang_authority
 from muster.components.bundle import BundleProvider
 from muster.components.context import PlatformContext
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
-from muster.components.sizing import sizing_of
+from muster.components.gang_pods import sizing_of
 from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import ArtifactSource, Stack

@@ -10,7 +10,7 @@ from typing import Any, Final
 from muster.config import load
 from muster.local.envtest import ControlPlane, path_of
 from muster.model.names import OWN_PRIORITY_CLASS, SYSTEM_NAMESPACE
-from muster.model.recording import RecordingSettings
+from muster.model.observability import RecordingSettings
 from muster.model.stack import Stack
 from muster.render import recorder as deployed
 from muster.replay.reader import load_recording

@@ -3,7 +3,7 @@
 import json
 
 from muster.cloud.doctor.findings import State
-from muster.cloud.doctor.node_pools import check_node_pools
+from muster.cloud.doctor.machines import check_node_pools
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.local.karpenter import NODE_POOLS, node_pool

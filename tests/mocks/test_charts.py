@@ -13,10 +13,10 @@ from muster.artifacts.catalogue import catalogue
 from muster.artifacts.chart_cache import FOLDER
 from muster.artifacts.oci.registry import digest_of
 from muster.components import gang_pods
-from muster.components.charts import release
+from muster.components.gang_pods import sizing_of
+from muster.components.gpu_operator import release
 from muster.components.schedulers import kueue
-from muster.components.sizing import sizing_of
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model import gpu_operator, kuberay, names
 from muster.model.charts import Chart
 from muster.model.clusters import Provider

@@ -12,7 +12,7 @@ import pytest
 
 from muster.artifacts import upstream
 from muster.components.clusters.cluster import cluster_of
-from muster.components.identities import Identities, IdentitiesArgs
+from muster.components.context import Identities, IdentitiesArgs
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.charts import ImageSource

@@ -8,10 +8,10 @@ import yaml
 
 from muster import config
 from muster.artifacts.publish import target
-from muster.components.image_repository import STEP, STEP_VARIABLE, image_repository
-from muster.config.scaffold import template
+from muster.components.gang_admission import STEP, STEP_VARIABLE, image_repository
+from muster.config.edit import template
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
-from muster.model.image_repository import address
+from muster.model.programs import address
 from tests.mocks.recorder import run
 
 GOOGLE = "gcp:artifactregistry/repository:Repository"

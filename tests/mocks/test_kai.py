@@ -10,8 +10,8 @@ import yaml
 
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import Artifacts
+from muster.components.gang_pods import sizing_of
 from muster.components.platform import Platform, PlatformArgs
-from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model.charts import Chart, ImageSource
 from muster.model.clusters import ExistingCluster

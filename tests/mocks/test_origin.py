@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.components.source_hints import path_of, place
+from muster.components.context import path_of, place
 from muster.config import load
 from muster.config.document import Document
 from muster.model.stack import Stack

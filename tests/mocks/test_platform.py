@@ -11,17 +11,17 @@ import pytest
 import yaml
 
 from muster.artifacts.resolved import Artifacts
-from muster.components.clusters.existing import kubeconfig_of
+from muster.components.clusters.cluster import kubeconfig_of
 from muster.components.existing_programs import IncompatibleProgramError
+from muster.components.gang_pods import sizing_of
 from muster.components.platform import Platform, PlatformArgs
-from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model import kuberay
 from muster.model.charts import Chart
+from muster.model.observability import RecordingSettings
 from muster.model.priorities import HIGHEST
 from muster.model.programs import ProgramOptions
-from muster.model.recording import RecordingSettings
 from muster.model.stack import GangMode, Stack
 from muster.policies.pack import RULES
 from muster.policies.registered import Registered as Registry

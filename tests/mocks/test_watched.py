@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from muster.components.gang_authority import MANAGER, WEBHOOKS
-from muster.components.gang_pods import manager, webhooks
+from muster.components.gang_pods import manager, sizing_of, webhooks
 from muster.components.platform import Platform, PlatformArgs
-from muster.components.sizing import sizing_of
 from muster.config import load
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import ArtifactSource, Stack

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.artifacts.publish.licences import UNKNOWN, Part, page, python_licence, python_parts, recognise
+from muster.artifacts.publish.bom import UNKNOWN, Part, page, python_licence, python_parts, recognise
 from muster.local.build.versions import load
 from muster.paths import REQUIREMENTS
 

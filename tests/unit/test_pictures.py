@@ -9,7 +9,7 @@ import pytest
 from muster.controller.gangs.assembly import Step
 from muster.controller.gangs.metrics import GangState
 from muster.model.kueue.tree import to_tree
-from muster.preview.compare.kueue_rules import KueueRules
+from muster.preview.compare.preemption import KueueRules
 from tests.browser.pictures import SHOTS, is_current
 from tests.pictures import quota
 from tests.pictures.__main__ import PICTURES

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
-from muster.cli.extras import missing_extra
+from muster.cli.command import missing_extra
 from muster.distribution import install_command
 from muster.paths import REQUIREMENTS
 
@@ -157,7 +157,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
         ("muster.cli.forecast, muster.preview.replay.alternatives", ["check", "local"]),
         ("muster.cli.recorder, muster.replay.recorder", ["controller"]),
         ("muster.cli.plan, muster.preview.replay.both, muster.cli.replay", ["local"]),
-        ("muster.artifacts.publish.build, muster.artifacts.publish.push", ["program"]),
+        ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),
     ],
     ids=["why", "record", "plan, diff and what-if", "image"],
 )

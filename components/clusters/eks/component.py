@@ -9,10 +9,10 @@ import pulumi_aws as aws
 
 from muster.components.clusters import access
 from muster.components.clusters.cloud import Cloud, Provisioning
-from muster.components.clusters.eks import addons, auto_mode, autoscaler, control_plane, karpenter, roles
+from muster.components.clusters.eks import autoscaler, control_plane, karpenter, roles
 from muster.components.clusters.eks.groups import NodeGroups
+from muster.components.clusters.eks.karpenter import provisioning
 from muster.components.clusters.eks.network import ExistingVpcArgs, Network, network
-from muster.components.clusters.eks.provisioning import provisioning
 from muster.components.component import Component
 from muster.model.clusters import Access, EksCluster, NodeProvisioner
 from muster.model.pools import Pool
@@ -118,7 +118,7 @@ class EksGpuCluster(Component):
     ) -> list[pulumi.Resource]:
         cluster, queue = args.cluster, None
         if cluster.is_auto:
-            role, ready = auto_mode.node_role(cluster, prefix=name, cluster=made, opts=opts)
+            role, ready = karpenter.node_role(cluster, prefix=name, cluster=made, opts=opts)
             late = [*ready, *network.way_out]
         else:
             late = self._groups(args, name=name, made=made, network=network, opts=opts)
@@ -154,7 +154,9 @@ class EksGpuCluster(Component):
         role, grants = roles.service_role(
             f"{name}-nodes", "ec2.amazonaws.com", roles.NODE_POLICIES, tags=cluster.tags, opts=opts
         )
-        early = addons.addons(addons.BEFORE_NODES, prefix=name, cluster=made, described=cluster, opts=opts)
+        early = control_plane.addons(
+            control_plane.BEFORE_NODES, prefix=name, cluster=made, described=cluster, opts=opts
+        )
         groups = NodeGroups(
             cluster,
             prefix=name,
@@ -167,8 +169,8 @@ class EksGpuCluster(Component):
         self.system = groups.system()
         if cluster.answers_requests:
             self.pools = {pool.name: groups.of(pool) for pool in args.pools}
-        *late, _ = addons.addons(
-            (*addons.after_nodes(cluster), addons.MONITOR),
+        *late, _ = control_plane.addons(
+            (*control_plane.after_nodes(cluster), control_plane.MONITOR),
             prefix=name,
             cluster=made,
             described=cluster,

@@ -7,16 +7,122 @@ template (https://karpenter.sh/docs/reference/cloudformation/), and each call is
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
 import pulumi_aws as aws
 
-from muster.components.clusters.eks import roles
+from muster.components.bundle import text
+from muster.components.clusters.cloud import Provisioning
+from muster.components.clusters.eks import groups, roles
+from muster.components.clusters.eks.network import Network
+from muster.errors import MusterError
 from muster.model import names
+from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster
+from muster.model.pools import Pool
+from muster.render import karpenter
+
+# The objects from which Karpenter or Auto Mode launches the nodes of an EKS cluster, with what they refer
+# to in AWS filled in.
+
+
+def provisioning(
+    described: EksCluster,
+    pools: Sequence[Pool],
+    *,
+    prefix: str,
+    control_plane: aws.eks.Cluster,
+    network: Network,
+    role: pulumi.Output[str],
+    queue: pulumi.Output[str] | None,
+    opts: pulumi.ResourceOptions,
+) -> Provisioning:
+    """`role`: the name of the nodes' role."""
+    if queued := [pool.name for pool in pools if pool.capacity is Capacity.QUEUED]:
+        raise MusterError(
+            f"pool {', '.join(queued)}: {described.autoscaler} answers no ProvisioningRequest.",
+            fix="use another capacity, or `autoscaler: cluster-autoscaler`.",
+        )
+    fabric: pulumi.Input[str] = ""
+    if any(pool.efa for pool in pools):
+        fabric = groups.fabric(described, prefix=prefix, control_plane=control_plane, opts=opts).id
+    placement = {
+        pool.name: group
+        for pool in pools
+        if (group := groups.placement_group(pool, described, name=f"{prefix}-{pool.name}", opts=opts))
+    }
+    known = pulumi.Output.all(
+        role=role,
+        subnets=dict(network.subnets),
+        shared=control_plane.vpc_config.apply(lambda config: config.cluster_security_group_id or ""),
+        fabric=fabric,
+        placement=placement,
+    )
+
+    def rendered(values: dict[str, Any]) -> str:
+        return text(karpenter.objects(pools, described, karpenter.Found(**values)))
+
+    return Provisioning(objects=known.apply(rendered), queue=queue)
+
+
+# What EKS Auto Mode has in AWS: further rights of the control plane, which launches the nodes, and the role
+# of those nodes. https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html, .../create-
+# node-class.html
+
+_AWS: Final = "arn:aws:iam::aws:policy"
+CLUSTER_POLICIES: Final = (
+    f"{_AWS}/AmazonEKSBlockStoragePolicy",
+    f"{_AWS}/AmazonEKSComputePolicy",
+    f"{_AWS}/AmazonEKSLoadBalancingPolicy",
+    f"{_AWS}/AmazonEKSNetworkingPolicy",
+)
+_NODES: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy"
+
+
+def settings() -> dict[str, object]:
+    """Of the cluster: EKS takes all three or none, and brings network, names and Pod Identity itself. Its
+    built-in pools are off: the stack's are the only ones.
+    https://registry.terraform.io/providers/hashicorp/aws/latest/docs/resources/eks_cluster
+    """
+    return {
+        "bootstrap_self_managed_addons": False,
+        "compute_config": aws.eks.ClusterComputeConfigArgs(enabled=True),
+        "kubernetes_network_config": aws.eks.ClusterKubernetesNetworkConfigArgs(
+            elastic_load_balancing=aws.eks.ClusterKubernetesNetworkConfigElasticLoadBalancingArgs(
+                enabled=True
+            )
+        ),
+        "storage_config": aws.eks.ClusterStorageConfigArgs(
+            block_storage=aws.eks.ClusterStorageConfigBlockStorageArgs(enabled=True)
+        ),
+    }
+
+
+def node_role(
+    described: EksCluster, *, prefix: str, cluster: aws.eks.Cluster, opts: pulumi.ResourceOptions
+) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+    """The name of the role, and what has to exist before a node joins with it."""
+    name = f"{prefix}-auto-nodes"
+    tags = dict(described.tags) or None
+    role, grants = roles.service_role(
+        name, "ec2.amazonaws.com", roles.NODE_POLICIES, tags=described.tags, opts=opts
+    )
+    entry = aws.eks.AccessEntry(
+        name, cluster_name=cluster.name, principal_arn=role.arn, type="EC2", tags=tags, opts=opts
+    )
+    joins = aws.eks.AccessPolicyAssociation(
+        name,
+        cluster_name=cluster.name,
+        principal_arn=role.arn,
+        policy_arn=_NODES,
+        access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[entry])),
+    )
+    return role.name, [*grants, joins]
+
 
 _LAUNCHED: Final = (
     *("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request"),

@@ -2,22 +2,95 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
+from muster.components.bundle import text
 from muster.components.clusters import access
 from muster.components.clusters.cloud import Cloud, Provisioning
 from muster.components.clusters.gke import pools
-from muster.components.clusters.gke.control_plane import control_plane
-from muster.components.clusters.gke.identity import NodeIdentity
-from muster.components.clusters.gke.network import ExistingNetworkArgs, network
-from muster.components.clusters.gke.provisioning import provisioning
+from muster.components.clusters.gke.control_plane import ExistingNetworkArgs, control_plane, network
 from muster.components.component import Component
+from muster.errors import MusterError
+from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster
+from muster.model.google_names import node_account
 from muster.model.pools import Pool
+from muster.render.karpenter import compute_classes
+
+# Who a GKE node is: a service account with what the node's own agents need, and nothing else.
+
+# Logs, metrics and what kubelet asks for; and images of the project's own registry.
+# https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster#use_least_privilege_sa
+ROLES: Final = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
+
+
+class NodeIdentity:
+    """`email` of the account; `granted`: its roles, to wait for before nodes start. `given`: an account that
+    exists already, which gets no roles here.
+    """
+
+    email: pulumi.Input[str]
+    granted: list[pulumi.Resource]
+
+    def __init__(
+        self,
+        cluster: GkeCluster,
+        *,
+        prefix: str,
+        given: pulumi.Input[str] | None,
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        self.granted = []
+        if given is not None:
+            self.email = given
+            return
+        account = gcp.serviceaccount.Account(
+            f"{prefix}-nodes",
+            account_id=node_account(cluster),
+            project=cluster.project,
+            display_name=f"Nodes of the GKE cluster {cluster.name}",
+            opts=opts,
+        )
+        self.email = account.email
+        for role in ROLES:
+            grant = gcp.projects.IAMMember(
+                f"{prefix}-nodes-{role.rpartition('.')[2].rpartition('/')[2]}",
+                project=cluster.project,
+                role=role,
+                member=account.email.apply(lambda email: f"serviceAccount:{email}"),
+                opts=opts,
+            )
+            self.granted.append(grant)
+
+
+# The ComputeClasses of a GKE cluster, with the nodes' service account and key filled in.
+
+
+def provisioning(
+    pools: Sequence[Pool],
+    cluster: GkeCluster,
+    *,
+    service_account: pulumi.Input[str],
+    kms_key: pulumi.Input[str] | None,
+) -> Provisioning:
+    """`service_account`: email of the nodes' account. `kms_key`: of their disks."""
+    if queued := [pool.name for pool in pools if pool.capacity is Capacity.QUEUED]:
+        raise MusterError(
+            f"pool {', '.join(queued)}: nodes of a ComputeClass answer no ProvisioningRequest.",
+            fix="use another capacity, or `autoscaler: node-pools`.",
+        )
+
+    def rendered(known: Sequence[str]) -> str:
+        account, key = known
+        keyed = replace(cluster, kms_key=key or None)
+        return text(compute_classes(pools, keyed, service_account=account))
+
+    return Provisioning(objects=pulumi.Output.all(service_account, kms_key or "").apply(rendered), queue=None)
+
 
 _PLUGIN: Final = access.Plugin(
     command="gke-gcloud-auth-plugin",

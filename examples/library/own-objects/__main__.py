@@ -6,9 +6,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from muster import config
-from muster.components.clusters.existing import ExistingCluster, ExistingClusterArgs
-from muster.components.priorities import Priorities, PrioritiesArgs
-from muster.components.queues import Queues, QueuesArgs
+from muster.components.clusters.cluster import ExistingCluster, ExistingClusterArgs
+from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs
 
 cluster = ExistingCluster(
     "shared",

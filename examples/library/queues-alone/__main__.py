@@ -6,8 +6,7 @@ import pulumi
 
 from muster import config
 from muster.components.bundle import BundleProvider
-from muster.components.priorities import Priorities, PrioritiesArgs
-from muster.components.queues import Queues, QueuesArgs
+from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs
 
 cluster = pulumi.StackReference(pulumi.Config().require("clusterStack"))
 provider = BundleProvider(

@@ -4,15 +4,144 @@ A team is in a department, so Queues that have neither parent nor children are t
 Queue.
 """
 
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
-from muster.adopt.kai.figures import to_shares
+from muster.adopt.nodes import NodeShape, described, shape_of
 from muster.adopt.titles import NameBook
-from muster.live.circles import circles
-from muster.live.fields import mapping, text
-from muster.model.kai import QueueSpec
+from muster.live.fields import items, mapping, text
+from muster.live.snapshot.queues import circles
+from muster.model import names
+from muster.model.kai import UNLIMITED, QueueSpec, ShardSettings
+from muster.model.kai.partition import DEFAULT_SHARD
+from muster.model.kai.tree import RESOURCES
+from muster.model.quantities import Millicores, format_cpu
+from muster.render.manifest import Manifest
+
+# Pools from live nodes: KAI's Queues name none, so all nodes that are alike are one pool.
+
+
+def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """Name -> pool."""
+    by_shape: dict[NodeShape, list[Manifest]] = {}
+    for each in live.nodes:
+        by_shape.setdefault(shape_of(each), []).append(each)
+    book, found = NameBook({names.SYSTEM_POOL}), {}
+    for shape, nodes in by_shape.items():
+        said = described(shape, nodes)
+        if said is None:
+            reason = f"{len(nodes)} have GPUs that no label names."
+            findings.reworded("Nodes", "", reason, "no pool: the report of a change shows no quotas in it")
+            continue
+        found[book.take(_title(shape), suffix="nodes")] = {**said, "maxNodes": len(nodes)}
+    return found
+
+
+def _title(shape: NodeShape) -> str:
+    return shape.accelerator.removeprefix("nvidia-") or "cpu"
+
+
+# The figures of a KAI Queue as `kai:` of a team or department has them.
+
+_UNLIMITED: Final = -1
+_MOST: Final = 10**15
+
+
+def is_unlimited(figure: float | Fraction) -> bool:
+    """Whether KAI reads the figure as no bound."""
+    return figure == _UNLIMITED
+
+
+def to_shares(queue: Manifest) -> dict[str, Any]:
+    resources = mapping(queue, "spec", "resources")
+    return {key: _share(key, mapping(resources, key)) for key in RESOURCES}
+
+
+def _share(key: str, said: Any) -> dict[str, Any]:
+    figures = {name: _figure(key, _amount(said.get(name))) for name in ("quota", "limit")}
+    return {**figures, "overQuotaWeight": max(0, int(_amount(said.get("overQuotaWeight"))))}
+
+
+def _figure(key: str, amount: Fraction) -> int | float | str:
+    """KAI counts GPUs, thousandths of a CPU and millions of bytes."""
+    if is_unlimited(amount):
+        return UNLIMITED.value
+    amount = max(amount, Fraction(0))
+    if key == "gpu":
+        return int(amount) if amount.denominator == 1 else int(amount * 1000) / 1000
+    whole = int(amount)
+    if key == "memory":
+        return f"{whole}M" if whole else 0
+    return whole // 1000 if whole % 1000 == 0 else format_cpu(Millicores(whole))
+
+
+def _amount(value: object) -> Fraction:
+    """The number as it is written: 0.7 is seven tenths."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST:
+        return Fraction(0)
+    return Fraction(str(value))
+
+
+# KAI's own settings: its shard, its topologies and its priority classes.
+
+_USAGE: Final = "usageDBConfig"
+_CONNECTION: Final = "connectionString"
+
+
+def to_settings(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """The value of `muster:kai`. One shard: then every team has one Queue."""
+    values: dict[str, Any] = {
+        "shard": _shard(live, findings),
+        "topologies": {
+            text(each, "metadata", "name"): {
+                "levels": [dict(level) for level in items(mapping(each, "spec"), "levels")]
+            }
+            for each in live.kai.get("Topology", ())
+        },
+    }
+    return {"install": False, "sharding": "one", **{key: value for key, value in values.items() if value}}
+
+
+def _shard(live: LiveCluster, findings: Findings) -> dict[str, Any]:
+    """The settings of the default shard, which have the same names in a stack."""
+    found: dict[str, Any] = {}
+    is_there = False
+    for each in live.kai.get("SchedulingShard", ()):
+        if text(each, "metadata", "name") == DEFAULT_SHARD:
+            spec, is_there = mapping(each, "spec"), True
+            found = ShardSettings.adopt(spec)
+            if _CONNECTION in mapping(found.get(_USAGE)):
+                reason = "may carry a password, which a stack file may not."
+                findings.lost(
+                    title(each), f"spec.{_USAGE}.{_CONNECTION}", reason, "left out; it stays on the object"
+                )
+                found[_USAGE] = {key: value for key, value in found[_USAGE].items() if key != _CONNECTION}
+        else:
+            reason = f"a stack that takes Queues over has the shard {DEFAULT_SHARD!r} alone."
+            findings.reworded(title(each), "", reason, "left out; the object stays as it is")
+    if not is_there:
+        reason = "does not exist, and every stack with KAI has one."
+        effect = (
+            "the first `pulumi up` creates it: one more scheduler, for nodes and work without a pool's label"
+        )
+        findings.lost(f"SchedulingShard {DEFAULT_SHARD}", "", reason, effect)
+    return found
+
+
+def to_priorities(live: LiveCluster) -> dict[str, Any]:
+    """KAI's own classes with the values of the cluster, the highest first."""
+    classes: tuple[Mapping[str, Any], ...] = live.kai.get("PriorityClass", ())
+    highest = sorted(classes, key=lambda each: -int(each.get("value") or 0))
+    return {text(each, "metadata", "name"): _priority(each) for each in highest}
+
+
+def _priority(found: Mapping[str, Any]) -> Any:
+    value, description = int(found.get("value") or 0), text(found, "description")
+    return {"value": value, "description": description} if description else value
+
 
 _INDEPENDENT: Final = "independent"
 
@@ -83,3 +212,17 @@ class _Builder:
         body = self._queues[name]
         own_name = {} if name == self._names[name] else {"queue": name}
         return own_name | QueueSpec.adopt(mapping(body, "spec")) | to_shares(body)
+
+
+# The keys of the stack file of a cluster that runs KAI.
+
+
+def to_values(live: LiveCluster, findings: Findings, *, with_pools: bool) -> dict[str, Any]:
+    """`with_pools`: whether the nodes are pools of the stack."""
+    return {
+        "pools": to_pools(live, findings) if with_pools else {},
+        "scheduler": "kai",
+        "kai": to_settings(live, findings),
+        "priorities": to_priorities(live),
+        "departments": to_departments(live, findings),
+    }

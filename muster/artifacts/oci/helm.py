@@ -10,8 +10,7 @@ from urllib.parse import urljoin
 
 import yaml
 
-from muster.artifacts.oci.credentials import credentials_for
-from muster.artifacts.oci.registry import Registry, RegistryError, Repository, digest_of
+from muster.artifacts.oci.registry import Registry, RegistryError, Repository, credentials_for, digest_of
 from muster.artifacts.oci.web import Web
 
 OCI: Final = "oci://"

@@ -5,22 +5,42 @@ one. The other one is made by unpacking the same packages, wheels and code witho
 stack whose recorder forecasts gets one more layer: the player, compiled for each processor.
 """
 
+from __future__ import annotations
+
 import platform
 import py_compile
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from muster.artifacts.oci.image import Image, assemble, layer_of_files, layer_of_tar, read_archive
+from muster.artifacts.oci.image import (
+    Image,
+    assemble,
+    attach,
+    index_of,
+    layer_of_files,
+    layer_of_tar,
+    push,
+    read_archive,
+)
+from muster.artifacts.oci.registry import Registry, RegistryError, Repository, credentials_for, digest_of
+from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.local import preflight
-from muster.local.build.buildah import MADE_AT
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
 from muster.local.build.go import GoBuilder, Toolchain, find_toolchain
-from muster.local.build.images import CONTROLLER_PARTS, PLAYER, PLAYER_PLACE, ImageBuilder, copy_source
-from muster.local.build.progress import Board
+from muster.local.build.images import (
+    CONTROLLER_PARTS,
+    MADE_AT,
+    PLAYER,
+    PLAYER_PLACE,
+    ImageBuilder,
+    copy_source,
+)
+from muster.local.build.progress import Board, shown
 from muster.local.build.versions import Program, load
 from muster.paths import PACKAGE
 
@@ -127,3 +147,39 @@ def _compile(tree: Path) -> None:
         py_compile.compile(
             str(source), dfile=place, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
         )
+
+
+# Builds the controller's image and pushes it to a repository.
+
+_PUSH_SECONDS: Final = 20.0
+
+
+def publish(repository: Repository, *, has_player: bool = False) -> str:
+    """Push the image of every processor with its bill of materials; the digest of the whole.
+
+    UnreachableError before the build where the registry does not answer.
+    """
+    registry = Registry(repository, credentials_for(repository.host))
+    _await_answer(registry)
+    board = Board()
+    with shown(board):
+        images = build(board=board, has_player=has_player)
+        board.add("push", _PUSH_SECONDS)
+        with board.task("push"):
+            return _push(images, registry)
+
+
+def _await_answer(registry: Registry) -> None:
+    # A registry may refuse to say whether a repository exists, and take a push to it: only silence counts.
+    with suppress(RegistryError):
+        registry.has_manifest("latest")
+
+
+def _push(images: tuple[Image, ...], registry: Registry) -> str:
+    # The tag is made of the content: pushing the same image again adds no second tag, and a tag never moves.
+    tag = digest_of(index_of(images)).removeprefix("sha256:")[:12]
+    digest = push(images, registry, tag=tag)
+    for image in images:
+        content = bill(image, created=CREATED)
+        attach(registry, subject=image.manifest, content=content, media_type=MEDIA_TYPE)
+    return digest

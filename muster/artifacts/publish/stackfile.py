@@ -5,12 +5,30 @@ included, because a person writes it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from muster.artifacts import upstream
+from muster.artifacts.oci.registry import Registry, Repository, credentials_for, digest_of
+from muster.artifacts.oci.web import Web
 from muster.errors import MusterError
+from muster.model.stack import Stack
 from muster.whole_file import write_whole
+
+# Resolves the images that a stack names by tag to digests.
+
+
+def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
+    """(name, `repository@digest`) of each as it comes. RegistryError or UnreachableError where there is
+    none.
+    """
+    for name, reference in upstream.by_tag(stack).items():
+        place, _, tag = reference.rpartition(":")
+        repository = Repository.of(place)
+        manifest = Registry(repository, credentials_for(repository.host), web).manifest(tag)
+        yield name, f"{place}@{digest_of(manifest)}"
+
 
 KEY: Final = "muster:image"
 _LINE: Final = re.compile(rf"^(?P<indent>[ \t]+){KEY}:[^\n]*$", re.MULTILINE)

@@ -10,10 +10,10 @@ from typing import Final
 
 from muster.errors import MusterError
 from muster.model.clusters import EksCluster
-from muster.model.image_repository import address
+from muster.model.programs import address
 from muster.model.stack import Stack
 
-# Named as in components/image_repository.py, which is not imported for two constants.
+# Named as in components/gang_admission.py, which is not imported for two constants.
 _STEP: Final = {"MUSTER_STEP": "image-repository"}
 _RESOURCE: Final = "**image-repository"
 _SECONDS: Final = 600

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from muster.check import kubectl_yaml, manifests, report
+from muster.check import manifests, report
 from muster.check.admission import Admission
 from muster.cli.command import command
 from muster.cli.options import STACK, existing_stack, json_option
 from muster.cli.output import STDOUT, note, put, put_json
 from muster.config import ConfigError, load
 from muster.errors import ExitCode, MusterError
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Stack
 from muster.paths import stack_name
 from muster.validation.placeholders import placeholder_rules
@@ -55,7 +55,7 @@ def cli(files: tuple[str, ...], *, stack: str, team: str, fix: bool, as_json: bo
     admission = Admission(described, team, beside=bodies)
     if fix:
         bodies = [admission.fixed(body) for body in bodies]
-        put(STDOUT, kubectl_yaml.dump_all(bodies))
+        put(STDOUT, manifests.dump_all(bodies))
     results = [report.result(admission, body) for body in bodies]
     name = stack_name(file)
     if as_json:

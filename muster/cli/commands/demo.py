@@ -13,14 +13,14 @@ from muster.cli.command import command
 from muster.cli.output import STDOUT, is_terminal, put
 from muster.cli.report import for_terminal
 from muster.config.document import parse_text
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.web import Web, WebError
 from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.preview import markdown
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.side import LoadedSide

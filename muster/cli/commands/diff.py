@@ -251,7 +251,7 @@ def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
 
 
 def _player(scheduler: Scheduler) -> Path:
-    from muster.preview.replay.deciders import ensure_player_of
+    from muster.preview.replay.both import ensure_player_of
 
     with progress():
         return ensure_player_of(scheduler)

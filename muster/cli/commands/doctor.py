@@ -25,16 +25,15 @@ from muster.cli.options import (
 from muster.cli.output import note, put, put_json
 from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.history import updates
-from muster.cloud.doctor.prices import check_prices
 from muster.cloud.doctor.record import record
+from muster.cloud.doctor.support import check_prices, updates
 from muster.config.project import load_document
 from muster.config.today import today
 from muster.distribution import version
 from muster.errors import ExitCode, MusterError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
 from muster.model.stack import Stack

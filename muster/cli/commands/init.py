@@ -12,10 +12,9 @@ from muster.cli.options import DIRECTORY
 from muster.cli.output import note
 from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
-from muster.scaffold.project import Project, Target
+from muster.scaffold.project import FOLDER, Project, Target, digest_of, take_along, wheel_of
 from muster.scaffold.record import FILE as RECORD
 from muster.scaffold.update import BESIDE, compare
-from muster.scaffold.wheel import FOLDER, digest_of, take_along, wheel_of
 from muster.scaffold.write import write_project
 
 _EXAMPLES = """

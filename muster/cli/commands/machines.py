@@ -16,8 +16,8 @@ from muster.model.accelerators import ACCELERATORS
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, Machine, similar_machines
 from muster.model.prices import BUILT_IN, Price
-from muster.model.providers import Provider
 from muster.model.quantities import GIB
+from muster.model.regions import Provider
 from muster.model.violations import suggestion
 
 _EXAMPLES = """

@@ -10,7 +10,7 @@ import click
 from muster import paths
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY, from_here
-from muster.config.scaffold import write_stack
+from muster.config.edit import write_stack
 from muster.scaffold.project import SCHEMA, Target, lenient_policies, schema_text, stack_text, with_schema
 from muster.scaffold.record import FILE as RECORD
 from muster.scaffold.write import write_file

@@ -13,7 +13,7 @@ from muster.cli.command import command
 from muster.cli.options import FILE, existing_stack, json_option, stack_argument
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
-from muster.model.durations import parse_duration
+from muster.model.quantities import parse_duration
 
 _EXAMPLES = """
 muster plan gke-prod --recording last-month.jsonl.gz --goal "p95(prod) < 15m"

@@ -18,13 +18,13 @@ from muster.errors import ExitCode
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
-from muster.model.durations import parse_duration
+from muster.model.quantities import parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.paths import stack_name
 from muster.preview import markdown
 from muster.preview.html import format_html
 from muster.preview.inputs import NONE, InputError, parse_stack_option
-from muster.preview.whatif.synthetic import synthetic_snapshot
+from muster.preview.whatif.scenario import synthetic_snapshot
 
 _EXAMPLES = """
 muster what-if gke-prod --kubeconfig ~/.kube/config

@@ -3,12 +3,83 @@
 from collections.abc import Iterator
 from typing import Final
 
-from muster.cloud.doctor.findings import Finding, failed, passed
+from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.live.cluster.api import Api
-from muster.live.fields import Json, mapping, text
+from muster.live.fields import Json, items, mapping, text
 from muster.live.web import WebError
-from muster.live.why.queue_state import inactive_reason, is_active
-from muster.model import names
+from muster.live.why.job_status import inactive_reason, is_active
+from muster.model import gpu_operator, names
+from muster.model.clusters import EksCluster
+from muster.model.stack import Stack
+
+# Whether a pod on a GPU node gets the GPUs that it requests, or those that its environment names.
+
+_VISIBLE_DEVICES_CHECK: Final = "GPU isolation"
+_VISIBLE_DEVICES_PATH: Final = "/apis/apps/v1/daemonsets"
+_PAGE: Final = "docs/existing-clusters.md#gpus-by-a-variable"
+# Of NVIDIA's own manifests, its chart and the GPU Operator.
+_PLUGIN: Final = "nvidia-device-plugin"
+_TOOLKIT: Final = "nvidia-container-toolkit"
+_STRATEGY: Final = "DEVICE_LIST_STRATEGY"
+_BY_VARIABLE: Final = "envvar"
+
+
+def check_visible_devices(stack: Stack, api: Api) -> Iterator[Finding]:
+    """One finding for each DaemonSet by which containers choose their GPUs, or one that there is none."""
+    if not any(pool.is_nvidia for pool in stack.pools):
+        return
+    found: list[Json] = api.list_all(_VISIBLE_DEVICES_PATH, mapping)
+    plugins, toolkits = _containers(found, _PLUGIN), _containers(found, _TOOLKIT)
+    by_variable = [name for name, each in plugins.items() if _BY_VARIABLE in _strategies(each)]
+    variable = gpu_operator.OBEYS_VARIABLE
+    obeying = [name for name, each in toolkits.items() if _value(each, variable) != "false"]
+    for name in by_variable:
+        message = f"DaemonSet {name} names GPUs by a variable, so its nodes give any container those it names"
+        yield failed(_VISIBLE_DEVICES_CHECK, message, f"set {_STRATEGY}=cdi-cri, and see {_PAGE}")
+    for name in obeying:
+        message = f"nodes with the runtime of DaemonSet {name} give any container the GPUs that it names"
+        yield failed(_VISIBLE_DEVICES_CHECK, message, f"set {variable}=false in its env, and see {_PAGE}")
+    if by_variable or obeying:
+        return
+    if toolkits or isinstance(stack.cluster, EksCluster):
+        yield passed(
+            _VISIBLE_DEVICES_CHECK,
+            "a container gets the GPUs that it requests, on nodes made since Muster says so",
+        )
+    elif plugins:
+        message = "the runtime comes with the nodes' image, whose settings the API does not show"
+        yield Finding(_VISIBLE_DEVICES_CHECK, State.UNKNOWN, message, f"run the pod of {_PAGE} on a GPU node")
+
+
+def _containers(found: list[Json], prefix: str) -> dict[str, Json]:
+    """The first container of that name in each DaemonSet, by `namespace/name`."""
+    listed: dict[str, Json] = {}
+    for each in found:
+        name = f"{text(each, 'metadata', 'namespace')}/{text(each, 'metadata', 'name')}"
+        for container in items(each, "spec", "template", "spec", "containers"):
+            if text(container, "name").startswith(prefix):
+                listed.setdefault(name, container)
+    return listed
+
+
+def _strategies(container: Json) -> list[str]:
+    """How the plugin names GPUs to the runtime: by the variable, where nothing else is written."""
+    option = f"--{_STRATEGY.lower().replace('_', '-')}="
+    written = [str(each) for part in ("command", "args") for each in _list(container, part)]
+    value = next((each.removeprefix(option) for each in written if each.startswith(option)), "")
+    return (value or _value(container, _STRATEGY) or _BY_VARIABLE).split(",")
+
+
+def _list(container: Json, part: str) -> list[object]:
+    found = container.get(part)
+    return found if isinstance(found, list) else []
+
+
+def _value(container: Json, variable: str) -> str:
+    return next(
+        (text(each, "value") for each in items(container, "env") if text(each, "name") == variable), ""
+    )
+
 
 _CHECK: Final = "admission checks"
 _PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/admissionchecks"

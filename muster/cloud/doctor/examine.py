@@ -1,34 +1,186 @@
 """Which checks a stack needs, in the order in which `up` would fail."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from muster.artifacts.oci.web import Web
+from muster.artifacts import upstream
+from muster.artifacts.oci.registry import Registry, RegistryError, Repository, credentials_for
+from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.resolved import ArtifactError
 from muster.cloud import amazon as aws
-from muster.cloud.doctor import (
-    admission,
-    amazon,
-    google,
-    machines,
-    network_policies,
-    node_pools,
-    programs,
-    sources,
-    state,
-    support,
-    visible_devices,
-)
-from muster.cloud.doctor.findings import Check, Finding, State, run_checks
+from muster.cloud.amazon import AmazonError, answered
+from muster.cloud.doctor import admission, google, machines, network_policies, state, support
+from muster.cloud.doctor.findings import Check, Finding, State, failed, passed, run_checks, zones_finding
 from muster.cloud.google import Google
 from muster.config.today import today
 from muster.errors import MusterError
 from muster.live.cluster.api import Api
 from muster.live.web import WebError
+from muster.model.charts import OCI, Chart
 from muster.model.clusters import EksCluster, GkeCluster
-from muster.model.stack import Stack
+from muster.model.pools import Capacity, Pool
+from muster.model.stack import ArtifactSource, GangMode, Stack
+
+# AWS: credentials, the region's vCPU quotas for GPU instances, and the zones that sell each machine.
+
+# EC2's quotas count vCPUs, by instance family and purchase option:
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+_G: Final = ("L-DB2E81BA", "L-3819A6DF")
+_QUOTAS: Final = {
+    "g": _G,
+    "gr": _G,
+    "p": ("L-417A185B", "L-7212CCBC"),
+    "p5": ("L-417A185B", "L-C4BD4855"),
+    "inf": ("L-1945791B", "L-B5D1601B"),
+    "trn": ("L-2C3B7624", "L-6B0D517C"),
+}
+"""Family -> the quota on demand, and that of Spot."""
+_FAMILY: Final = re.compile(r"(?P<letter>[a-z]+?)(?P<number>\d+)")
+LOGIN: Final = "run `aws sso login`, or give the job a role"
+
+
+def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
+    """The identity that AWS sees."""
+    try:
+        who = answered(sts.get_caller_identity)
+    except AmazonError as error:
+        yield failed("credentials", str(error), LOGIN)
+    else:
+        yield passed("credentials", f"{who['Arn']} in account {who['Account']}, region {cluster.region}")
+
+
+def check_gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -> Iterator[Finding]:
+    """Compare each quota with what the pools can request. A new account has a quota of 0."""
+    for code, wanted in wanted_vcpus(pools).items():
+        yield _compare_quota(code, wanted, quotas, cluster.region)
+
+
+def check_zones(cluster: EksCluster, pools: tuple[Pool, ...], ec2: Any) -> Iterator[Finding]:
+    """Whether every zone of a pool sells its machine."""
+    names = sorted({pool.machine.name for pool in pools})
+    offers = answered(
+        lambda: ec2.describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": names}]
+        )
+    )["InstanceTypeOfferings"]
+    for pool in pools:
+        sold = {each["Location"] for each in offers if each["InstanceType"] == pool.machine.name}
+        yield zones_finding(pool, zones=pool.zones or cluster.zones, of_region=(), sold=sold)
+
+
+def wanted_vcpus(pools: tuple[Pool, ...]) -> dict[str, int]:
+    """Quota code -> vCPUs that all of its pools can use at the same time."""
+    found: dict[str, int] = {}
+    for pool in pools:
+        code = _code(pool)
+        if code is not None:
+            found[code] = found.get(code, 0) + pool.max_nodes * pool.machine.cpu // 1000
+    return dict(sorted(found.items()))
+
+
+def _code(pool: Pool) -> str | None:
+    family = _FAMILY.match(pool.machine.name)
+    if not pool.is_gpu or family is None or pool.capacity is Capacity.CAPACITY_BLOCK:
+        return None
+    quotas = _QUOTAS.get(family["letter"] + family["number"]) or _QUOTAS.get(family["letter"])
+    return quotas[pool.capacity is Capacity.SPOT] if quotas else None
+
+
+def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
+    fix = (
+        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
+        f"--desired-value {wanted} --region {region}"
+    )
+    try:
+        quota = answered(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code))["Quota"]
+    except AmazonError as error:
+        return Finding(
+            "GPU quota", State.UNKNOWN, f"{code}: {error}", "get the permission servicequotas:GetServiceQuota"
+        )
+    name, limit = quota.get("QuotaName", code), int(quota["Value"])
+    if limit < wanted:
+        message = f"{name} ({code}) is {limit} vCPUs in {region}; the pools can request {wanted}"
+        return failed("GPU quota", message, fix)
+    return passed("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")
+
+
+# Whether the controller's image and the charts exist where the stack says.
+
+
+def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+    """The image of the gang-admission controller."""
+    if stack.artifacts is ArtifactSource.LOCAL or stack.gang_admission.mode is not GangMode.MUSTER:
+        return
+    push = upstream.push_command(stack, name=name)
+    reference = stack.images.gang_admission
+    if reference is None:
+        yield failed("image", "the stack has no digest of the controller's image", push)
+        return
+    place, _, digest = reference.partition("@")
+    repository = Repository.of(place)
+    try:
+        there = Registry(repository, credentials_for(repository.host), web).has_manifest(digest)
+    except (RegistryError, UnreachableError) as error:
+        yield failed("image", error.message, "log in to the registry, or push again: " + push)
+        return
+    yield passed("image", reference) if there else failed("image", f"{reference} does not exist", push)
+
+
+def check_charts(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:
+    """Every chart that the stack installs."""
+    fix = "set a mirror (`muster:charts.mirror`) or download the charts (`muster image charts --to charts`)"
+    for chart in (upstream.published(stack, name=name).charts[each] for each in upstream.installed(stack)):
+        try:
+            problem = _find_problem(chart, web)
+        except (RegistryError, UnreachableError, ArtifactError) as error:
+            problem = error.message
+        yield (
+            failed("charts", f"{chart.name}: {problem}", fix)
+            if problem
+            else passed("charts", _format_chart(chart))
+        )
+
+
+def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
+    """Third-party images that are named by tag, and charts without a digest. Their content can change."""
+    if stack.artifacts is ArtifactSource.LOCAL:
+        return
+    images, charts = sorted(upstream.by_tag(stack)), sorted(upstream.without_digest(stack))
+    fix = f"muster image pin {name}, and commit it"
+    if images:
+        listed = ", ".join(images)
+        message = f"images named by a tag, which can be moved (policy images-by-digest): {listed}"
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if charts:
+        message = f"charts without a digest, whose download cannot be verified: {', '.join(charts)}"
+        yield Finding("digests", State.UNKNOWN, message, fix)
+    if not images and not charts:
+        yield passed("digests", "every image and chart of the stack has a digest")
+
+
+def _find_problem(chart: Chart, web: Web) -> str:
+    """What is wrong with the chart; empty when it exists."""
+    if chart.reference.startswith(OCI):
+        repository = Repository.of(chart.reference)
+        registry = Registry(repository, credentials_for(repository.host), web)
+        return "" if registry.has_manifest(chart.version or "") else f"{repository} has no {chart.version}"
+    if chart.repository is None:
+        return "" if Path(chart.reference).is_file() else f"{chart.reference} does not exist"
+    url = f"{chart.repository.rstrip('/')}/index.yaml"
+    answer = web.call("GET", url)
+    if answer.status != 200:
+        return f"{url} answers {answer.status}"
+    listed = f"{chart.reference}-{chart.version}.tgz".encode() in answer.body
+    return "" if listed else f"{chart.repository} lists no {chart.reference} {chart.version}"
+
+
+def _format_chart(chart: Chart) -> str:
+    return " ".join(part for part in (chart.reference, chart.version, chart.repository) if part)
+
 
 Reach = Callable[[], Api]
 """Connects to the stack's cluster."""
@@ -56,9 +208,9 @@ def checks(
         ("backend", partial(state.check_backend, where, stack.cluster)),
         ("lock", partial(state.check_lock, where)),
         ("secrets", partial(state.check_secrets, where, stack.cluster)),
-        ("image", partial(sources.check_image, stack, name=name, web=web)),
-        ("digests", partial(sources.check_digests, stack, name=name)),
-        ("charts", partial(sources.check_charts, stack, name=name, web=web)),
+        ("image", partial(check_image, stack, name=name, web=web)),
+        ("digests", partial(check_digests, stack, name=name)),
+        ("charts", partial(check_charts, stack, name=name, web=web)),
         *([("cluster", partial(_check_cluster, stack, cluster, probes=probes))] if cluster else ()),
     ]
 
@@ -78,9 +230,9 @@ def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Fi
     """What only the cluster knows. One that cannot be reached is reported once, with what it leaves out."""
     wanted: list[tuple[str, Callable[[Api], Iterable[Finding]]]] = [
         ("admission checks", admission.check_admission),
-        ("empty nodes", partial(node_pools.check_node_pools, stack)),
-        ("versions", partial(programs.check_versions, stack)),
-        ("GPU isolation", partial(visible_devices.check_visible_devices, stack)),
+        ("empty nodes", partial(machines.check_node_pools, stack)),
+        ("versions", partial(support.check_versions, stack)),
+        ("GPU isolation", partial(admission.check_visible_devices, stack)),
     ]
     if probes:
         wanted.append((network_policies.CHECK, partial(network_policies.check_network_policies, stack)))
@@ -127,13 +279,13 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
             ),
             (
                 "GPU quota",
-                lambda: amazon.check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
+                lambda: check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
             ),
-            ("zones", lambda: amazon.check_zones(cluster, pools, aws.client("ec2", region))),
+            ("zones", lambda: check_zones(cluster, pools, aws.client("ec2", region))),
             ("machines", lambda: machines.check_ec2(pools, aws.client("ec2", region))),
         ]
         sts = partial(aws.client, "sts", region)
-        return [("cloud", lambda: _signed_in(amazon.check_credentials(cluster, sts()), amazon.LOGIN, others))]
+        return [("cloud", lambda: _signed_in(check_credentials(cluster, sts()), LOGIN, others))]
     return []
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
 from muster.cloud.google import Google, GoogleError, answered
 from muster.model.clusters import GkeCluster
-from muster.model.pool_zones import pool_zones
+from muster.model.node_labels import pool_zones
 from muster.model.pools import Capacity, Pool
 
 # What the components call, and what GKE itself does for them.

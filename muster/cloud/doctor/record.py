@@ -4,14 +4,84 @@ Responsible for what is in it. Figures and words of the stack language are taken
 a check found) goes through Anonymizer. Not responsible for running `pulumi` (history.py).
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from muster.cloud.doctor.anonymous import Anonymizer
 from muster.cloud.doctor.findings import Finding
+from muster.config.schema import stack_schema
+from muster.model.accelerators import ACCELERATORS
 from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.machines import MACHINES
 from muster.model.pools import Pool
 from muster.model.stack import Stack
+
+# Takes the user's names out of text that he may publish.
+
+_SHORTEST: Final = 2
+_PARTS: Final = re.compile(r"[/:@]+")
+_FORMS: Final = {
+    "URL": r"\b[a-z][a-z0-9+]*://\S+",
+    "ARN": r"\barn:[\w:/*.@-]+",
+    "EMAIL": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "ID": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\b\d{10,}\b|\b[a-z]+-[0-9a-f]{8,17}\b",
+    "ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?\b|\b(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F:]*",
+    "HOST": r"\b(?![\w.-]*\.googleapis\.com)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.[a-z]{2,}\b",
+    "ACCOUNT": r"\b[\w.-]+@[\w.-]+",
+    "PATH": r"(?<![\w.])(?:~|/[\w.-]+)(?:/[\w.-]+)+",
+}
+_FORM: Final = re.compile("|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items()))
+
+
+class Anonymizer:
+    """The same name becomes the same token everywhere."""
+
+    def __init__(self, document: Mapping[str, object], *more: str) -> None:
+        words = _words(stack_schema()) | set(MACHINES) | set(ACCELERATORS)
+        known = {each.lower() for each in words}
+        named = {each.lower() for text in (*_texts(document), *more) for each in _names(text)}
+        found = {each for each in named if len(each) >= _SHORTEST and not each.isdigit()} - known
+        # The longest first: a name may contain another.
+        ordered = sorted(found, key=lambda each: (-len(each), each))
+        self._tokens = {name: f"NAME-{number}" for number, name in enumerate(ordered, start=1)}
+        names = "|".join(re.escape(each) for each in ordered)
+        form = rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])"
+        self._name = re.compile(form, re.IGNORECASE) if names else None
+
+    def __call__(self, text: str) -> str:
+        text = _FORM.sub(lambda match: str(match.lastgroup), text)
+        return self._name.sub(lambda match: self._tokens[match[0].lower()], text) if self._name else text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """A text, and where it is no sentence, what it is put together from: a path, an image, an account."""
+    return (text,) if " " in text else (text, *_PARTS.split(text))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every key and every text below a value."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield str(key).removeprefix("muster:")
+            yield from _texts(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _texts(below)
+    elif isinstance(value, str):
+        yield value
+
+
+def _words(value: object) -> set[str]:
+    """The property names and allowed values of a JSON Schema."""
+    if isinstance(value, list):
+        return set().union(*map(_words, value))
+    if not isinstance(value, Mapping):
+        return set()
+    own = {str(key).removeprefix("muster:") for key in value.get("properties", {})}
+    own |= {each for each in value.get("enum", []) if isinstance(each, str)}
+    own |= {each for each in [value.get("const")] if isinstance(each, str)}
+    return own.union(*(_words(each) for each in value.values()))
+
 
 FORMAT: Final = "muster.first-run/1"
 

@@ -12,7 +12,6 @@ The schema is stricter than the readers in one point: a text, number or list nee
 `shares:` without a value as absent; an editor should show it as unfinished.
 """
 
-from muster.config.schema.document import stack_schema
-from muster.config.schema.part import part_schema
+from muster.config.schema.document import part_schema, stack_schema
 
 __all__ = ["part_schema", "stack_schema"]

@@ -1,9 +1,9 @@
 """The schema of `muster:cluster`: one for each provider, chosen by `provider`."""
 
-from muster.config.clusters import CLASSES
 from muster.config.schema.kinds import Schema, choice, defined, key
 from muster.config.schema.writer import schema
-from muster.model.providers import Provider
+from muster.config.stack import CLASSES
+from muster.model.regions import Provider
 
 
 def cluster() -> Schema:

@@ -18,8 +18,7 @@ from muster.config.schema.document import stack_schema
 from muster.config.schema.kinds import MOST_INTEGER, Schema, split_description
 from muster.model.clusters import Provider
 from muster.model.definitions import DURATION
-from muster.model.durations import DURATION_PATTERN
-from muster.model.quantities import QUANTITY_PATTERN
+from muster.model.quantities import DURATION_PATTERN, QUANTITY_PATTERN
 
 ITEM: Final = "[]"
 """Stands in a path for the entries of a list."""

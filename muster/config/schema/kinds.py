@@ -5,8 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from muster.model.durations import DURATION_PATTERN, format_duration
-from muster.model.quantities import QUANTITY_PATTERN
+from muster.model.quantities import DURATION_PATTERN, QUANTITY_PATTERN, format_duration
 
 Schema = dict[str, Any]
 

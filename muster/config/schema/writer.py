@@ -9,8 +9,8 @@ from typing import Any, Final, get_args, get_origin
 from muster.config.schema import kinds
 from muster.config.schema.kinds import Schema
 from muster.model.keys import Key, Parameter, SchemaWriter, Seconds, is_named, is_spec, keys
+from muster.model.programs import Version
 from muster.model.quantities import Bytes, Quantity, format_memory
-from muster.model.versions import Version
 
 
 class _Writer(SchemaWriter):

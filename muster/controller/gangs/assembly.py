@@ -55,8 +55,8 @@ from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.vacated_leases import TakenLease, can_be_taken
 from muster.controller.gangs.verify import Placement, verify
-from muster.model.durations import format_duration
 from muster.model.gangpolicy import GangPolicy
+from muster.model.quantities import format_duration
 
 TURN_RECHECK: Final = timedelta(minutes=1)
 """How often a gang that waits for its turn is reconciled in any case. The line does it when that comes."""

@@ -15,8 +15,8 @@ from muster.controller.gangs.identity import digest
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.names import DEVICE_RESOURCES, JOB_PARAMETER_PREFIX, TPU_RESOURCE
-from muster.model.plural import many
 from muster.model.pods import Amounts, describe, figure
+from muster.model.quantities import many
 from muster.model.tenancy import MOST_OBJECTS
 
 LONGEST_PARAMETER: Final = 255

@@ -14,7 +14,7 @@ from muster.controller.kube.resource import Key, Resource
 from muster.controller.runtime.controller import Result
 from muster.controller.runtime.informer import Informer
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, OnStaggered, from_spec, unknown_fields
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.violations import Violation
 
 ACCEPTED: Final = "Accepted"

@@ -13,8 +13,7 @@ from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import Gang, RequestSpec
 from muster.controller.gangs.verify import Placement
 from muster.model import waiting
-from muster.model.durations import format_duration
-from muster.model.plural import many
+from muster.model.quantities import format_duration, many
 from muster.model.waiting import clock
 
 _FAR: Final = timedelta(hours=12)

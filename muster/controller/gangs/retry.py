@@ -13,7 +13,6 @@ from typing import Final
 
 from muster.controller.gangs.lease import format_time, parse_time
 from muster.controller.kube.resource import Object
-from muster.model.durations import format_duration
 from muster.model.gangpolicy import RetryPolicy
 from muster.model.names import (
     AVOID_ANNOTATION,
@@ -29,7 +28,7 @@ from muster.model.names import (
     TRIES_ANNOTATION,
     UNCLAIMED_ANNOTATION,
 )
-from muster.model.quantities import read_count
+from muster.model.quantities import format_duration, read_count
 
 RETRY_AT: Final = RETRY_AT_ANNOTATION
 """On an inactive Workload: this controller deactivated it, and until when. Without this annotation another

@@ -18,7 +18,7 @@ from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.groups import hosts, needed, suspended
 from muster.controller.kai.labels import HEAD_GROUP, group_of, is_gated
 from muster.controller.kai.objects import GatedPod, RayCluster
-from muster.model.plural import many
+from muster.model.quantities import many
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 

@@ -86,10 +86,9 @@ from muster.controller.kai.progress import (
 )
 from muster.controller.kai.queue_capacity import Shortfall
 from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
-from muster.model.durations import format_duration
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
-from muster.model.plural import many
+from muster.model.quantities import format_duration, many
 
 SETTLED_AFTER: Final = timedelta(seconds=10)
 """A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has

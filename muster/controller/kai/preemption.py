@@ -22,9 +22,9 @@ from muster.controller.kai.ledger import Ledger
 from muster.controller.kai.objects import GatedPod, QueueSpec
 from muster.controller.kai.queue_capacity import QueueDemand, Turn
 from muster.controller.kube.resource import Key
-from muster.model.durations import parse_duration
 from muster.model.gangpolicy import OverQuota
 from muster.model.pods import Amounts
+from muster.model.quantities import parse_duration
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -27,8 +27,8 @@ from muster.controller.kueue.release import release_and_retry
 from muster.controller.kueue.scale_up import RECHECK_INTERVAL as START_RECHECK
 from muster.controller.kueue.scale_up import is_claimed, remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.model.durations import format_duration
 from muster.model.gangpolicy import GangPolicy
+from muster.model.quantities import format_duration
 from muster.model.waiting import clock, rounded
 
 RECHECK_INTERVAL: Final = timedelta(minutes=1)

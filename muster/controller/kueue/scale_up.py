@@ -35,9 +35,9 @@ from muster.controller.kueue.check_state import set_pending
 from muster.controller.kueue.clusters import WHOLE_RAY_CLUSTER
 from muster.controller.kueue.slices import replaces
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.model.durations import format_duration
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import ELASTIC_JOB
+from muster.model.quantities import format_duration
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
 """Until the cluster of an elastic gang is started: no watch of ours shows it."""

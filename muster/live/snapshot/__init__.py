@@ -10,17 +10,26 @@ A snapshot only holds what decisions about queues depend on: no environment, com
 annotation of a pod, and no message of a condition. What is not read cannot leak.
 """
 
-from muster.live.snapshot.fetch import fetch_snapshot
-from muster.live.snapshot.pod_groups import GroupPod, Node, PodGroup, SubGroup, Taint
+from muster.live.snapshot.fetch import (
+    Snapshot,
+    SnapshotError,
+    fetch_snapshot,
+    format_snapshot,
+    load_snapshot,
+    parse_snapshot,
+)
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
-from muster.live.snapshot.record import SnapshotError, format_snapshot, load_snapshot, parse_snapshot
-from muster.live.snapshot.snapshot import Snapshot
 from muster.live.snapshot.workloads import (
     Condition,
     Expression,
+    GroupPod,
     Job,
+    Node,
+    PodGroup,
     PodSet,
     State,
+    SubGroup,
+    Taint,
     Term,
     Toleration,
     Workload,

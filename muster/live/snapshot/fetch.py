@@ -1,15 +1,93 @@
 """Reads a snapshot from a cluster: three lists with Kueue, five with KAI. Nothing is written."""
 
+import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from muster.live.cluster.api import Api
+from muster.live.dataclass_json import MisfitError, from_json, to_json
+from muster.live.errors import PreviewError
+from muster.live.fields import sanitize_line
 from muster.live.snapshot import kai, kueue
-from muster.live.snapshot.pod_groups import Node, PodGroup
-from muster.live.snapshot.snapshot import Snapshot
+from muster.live.snapshot.queues import LocalQueue, Queue
+from muster.live.snapshot.workloads import Node, PodGroup, Workload
 from muster.live.web import WebError
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.whole_file import read_at_most
+
+# The queues of one cluster, and their work, at one point in time.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything is sorted by name. KAI has neither LocalQueues nor Workloads.
+
+    `pod_groups` and `nodes`: of KAI; None where the reader had no right to list them.
+    """
+
+    taken: datetime
+    scheduler: Scheduler
+    queues: tuple[Queue, ...]
+    local_queues: tuple[LocalQueue, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    pod_groups: tuple[PodGroup, ...] | None = None
+    nodes: tuple[Node, ...] | None = None
+
+    def used(self, queue: str, flavor: str, resource: str) -> int:
+        """The usage of a queue; 0 where the queue does not exist."""
+        found = next((each for each in self.queues if each.name == queue), None)
+        usage = () if found is None else found.usage
+        return sum(each.amount for each in usage if (each.flavor, each.resource) == (flavor, resource))
+
+
+# A snapshot as JSON, as `muster snapshot` writes it.
+
+_VERSION: Final = 1
+# Of 10,000 jobs it is about 30 MB.
+_MAX_BYTES: Final = 512 * 1024 * 1024
+_HOW: Final = "record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
+
+
+class SnapshotError(PreviewError):
+    """A file that is not a snapshot."""
+
+
+def format_snapshot(snapshot: Snapshot) -> str:
+    """The text of the file. Equal snapshots give equal bytes."""
+    return json.dumps({"version": _VERSION, **to_json(snapshot)}, indent=1) + "\n"
+
+
+def load_snapshot(path: Path) -> Snapshot:
+    """The snapshot in a file; SnapshotError when it is not one."""
+    try:
+        if (content := read_at_most(path, _MAX_BYTES)) is None:
+            raise SnapshotError(f"{path}: larger than {_MAX_BYTES // 2**20} MiB.", fix=_HOW)
+        text = content.decode()
+    except OSError as error:
+        raise SnapshotError(f"{path}: cannot be read: {error.strerror}.", fix=_HOW) from None
+    except UnicodeDecodeError:
+        raise SnapshotError(f"{path}: not UTF-8 text.", fix=_HOW) from None
+    return parse_snapshot(text, source=str(path))
+
+
+def parse_snapshot(text: str, *, source: str) -> Snapshot:
+    """The snapshot in a text; SnapshotError when it is not one."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise SnapshotError(f"{source}: not JSON, or incomplete.", fix=_HOW) from None
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        raise SnapshotError(f"{source}: not a snapshot of version {_VERSION}.", fix=_HOW)
+    try:
+        return from_json(
+            Snapshot, {key: value for key, value in found.items() if key != "version"}, "snapshot"
+        )
+    except MisfitError as error:
+        raise SnapshotError(f"{source}: {sanitize_line(str(error))}", fix=_HOW) from None
+
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _KAI: Final = "/apis/scheduling.run.ai/v2"

@@ -9,8 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from muster.live.conditions import is_true
-from muster.live.fields import items, mapping, moment, number, text, texts
+from muster.live.fields import is_true, items, mapping, moment, number, text, texts
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.workloads import (
     Condition,

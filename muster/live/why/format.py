@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.model.waiting import clock, how_to_stop, rounded

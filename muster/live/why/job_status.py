@@ -5,27 +5,100 @@ ProvisioningRequests and its latest Events. A job without a Workload is distingu
 exist.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
 from muster.live.cluster.api import Api
-from muster.live.fields import Json, items, mapping, moment, number, text, texts
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import Json, items, mapping, moment, number, sanitize_line, text, texts
 from muster.live.snapshot import State, Workload, kueue
 from muster.live.web import WebError
-from muster.live.why.queue_order import queued_before
-from muster.live.why.queue_state import fetch_inactivity
 from muster.model import names, waiting
 from muster.model.work import QUEUED
 
+# Why a ClusterQueue starts no job at all: it is inactive, or one of its AdmissionChecks is.
+
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
+_MAX_MESSAGE: Final = 1000
+
+
+def fetch_inactivity(api: Api, cluster_queue: str) -> tuple[str, ...]:
+    """One line for the queue and one for each of its checks that is inactive."""
+    queue = _find(api, "clusterqueues", cluster_queue) if cluster_queue else None
+    if queue is None:
+        return ()
+    checks = [
+        text(check, "name") for check in items(queue, "spec", "admissionChecksStrategy", "admissionChecks")
+    ]
+    found = [("ClusterQueue", cluster_queue, queue)]
+    found += [
+        ("AdmissionCheck", name, each) for name in checks if (each := _find(api, "admissionchecks", name))
+    ]
+    return tuple(
+        sanitize_line(f"{kind} {name} is inactive: {reason}", longest=_MAX_MESSAGE)
+        for kind, name, each in found
+        if (reason := inactive_reason(each)) is not None
+    )
+
+
+def is_active(found: Json) -> bool:
+    return any(
+        text(condition, "type") == "Active" and text(condition, "status") == "True"
+        for condition in items(found, "status", "conditions")
+    )
+
+
+def inactive_reason(found: Json) -> str | None:
+    """The message of a false Active condition."""
+    for condition in items(found, "status", "conditions"):
+        if text(condition, "type") == "Active" and text(condition, "status") == "False":
+            return text(condition, "message")
+    return None
+
+
+def _find(api: Api, plural: str, name: str) -> Json | None:
+    try:
+        found = api.find(f"{_KUEUE}/{plural}/{quote(name, safe='')}")
+    except WebError as error:
+        if error.status != 403:
+            raise
+        return None
+    return None if found is None else mapping(found)
+
+
+# The Workloads that are ahead of a Workload in its queue.
+
+_REQUEUED: Final = ("PodsReadyTimeout", "AdmissionCheck")
+_RECLAIMED: Final = "InCohortReclaimWhileBorrowing"
+
+
+def queued_before(mine: Workload, others: Iterable[Workload]) -> tuple[Workload, ...]:
+    """The pending ones of `others` that Kueue tries first, in their order."""
+    place = _order_key(mine)
+    pending = (each for each in others if each.state is State.PENDING)
+    return tuple(sorted((each for each in pending if _order_key(each) < place), key=_order_key))
+
+
+def _order_key(workload: Workload) -> tuple[int, datetime, str, str]:
+    return (-workload.priority, _waits_since(workload), workload.namespace, workload.name)
+
+
+def _waits_since(workload: Workload) -> datetime:
+    for each in workload.conditions:
+        if each.status != "True" or each.since is None:
+            continue
+        if each.type == "Evicted" and each.reason in _REQUEUED:
+            return each.since
+        if each.type == "Preempted" and each.reason == _RECLAIMED:
+            return each.since + timedelta(milliseconds=1)
+    return workload.created
+
+
 _VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 _PROVISIONING: Final = f"/apis/{names.PROVISIONING_API_VERSION}"
 _MAX_EVENTS: Final = 5
-_MAX_MESSAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

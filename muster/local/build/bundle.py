@@ -28,7 +28,7 @@ from typing import IO, Any, Final
 
 from muster.errors import ExitCode
 from muster.local.build.cache import SUMS, Cache, Entry, file_sha256
-from muster.local.build.origins import RECORD, How
+from muster.local.build.versions import RECORD, How
 from muster.local.errors import LocalClusterError
 
 FORMAT: Final = 1

@@ -20,17 +20,14 @@ from typing import Any, Final
 
 from muster.errors import ExitCode
 from muster.local.build.accept import accepted
-from muster.local.build.artifacts import Artifacts, link_programs
-from muster.local.build.assets import ensure_asset
 from muster.local.build.cache import Cache
 from muster.local.build.children import BuildStoppedError, Children
 from muster.local.build.go import GoBuilder, Toolchain, architecture, find_toolchain
 from muster.local.build.images import BINARY_IMAGES, PLAYER, RECORDER, Image, ImageBuilder
-from muster.local.build.origins import origin_of
 from muster.local.build.progress import Board, shown
 from muster.local.build.releases import DownloadError, Releases
-from muster.local.build.store import ensure_store
-from muster.local.build.versions import Asset, Program, Versions, load
+from muster.local.build.store import Artifacts, ensure_asset, ensure_store, link_programs
+from muster.local.build.versions import Asset, Program, Versions, load, origin_of
 from muster.local.errors import LocalClusterError
 
 # Seconds that each step besides the Go programs took on two cores, for the progress display.

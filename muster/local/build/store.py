@@ -6,19 +6,139 @@ and blobs never change and are linked; the two databases are copied. So cache an
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from muster.local.build.cache import Cache, Entry, census, key_of
 from muster.local.build.children import Children
+from muster.local.build.go import GoBuilder
 from muster.local.build.images import Image
+from muster.local.build.versions import Asset, Origin
 from muster.local.errors import LocalClusterError
+
+# Charts and manifests that are copied out of Go modules.
+
+
+def asset_entry(cache: Cache, asset: Asset) -> Entry:
+    described = json.dumps([asset.module, asset.version, asset.path, asset.keep])
+    return cache.entry("assets", f"{asset.name}-{asset.version}", key_of(described))
+
+
+def ensure_asset(cache: Cache, builder: GoBuilder, asset: Asset) -> Path:
+    """The directory of the copy, made when it is missing or no longer what it was."""
+    entry = asset_entry(cache, asset)
+    with cache.lock(f"asset-{asset.name}"):
+        if entry.exists and entry.fault() is None:
+            cache.touch(entry)
+            return entry.path
+        tree = builder.module_directory(asset.directory, asset.module, asset.version) / asset.path
+        with cache.scratch(asset.name) as scratch:
+            copy = scratch / "tree"
+            copy.mkdir()
+            for source in _chosen(asset, tree):
+                _copy(source, copy / source.name)
+            cache.publish(entry, copy)
+    return entry.path
+
+
+def _chosen(asset: Asset, tree: Path) -> list[Path]:
+    if not asset.keep:
+        return sorted(tree.iterdir())
+    missing = [name for name in asset.keep if not (tree / name).exists()]
+    if missing:
+        raise LocalClusterError(
+            f"asset {asset.name}",
+            f"{asset.module}@{asset.version} has no {asset.path}/{missing[0]}",
+            fix="correct `keep` in muster/artifacts/data/versions.toml",
+        )
+    return [tree / name for name in asset.keep]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Directories stay writable, so that the cache can be removed; files do not."""
+    if source.is_file():
+        shutil.copyfile(source, target)
+        target.chmod(0o444)
+        return
+    target.mkdir()
+    for child in sorted(source.iterdir()):
+        _copy(child, target / child.name)
+
+
+# The result of a build: paths of charts, manifests and programs, and images by digest.
+
+# Scripts that the engine or the program starts by name, and that come with it.
+_COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "pulumi-language-python": ("pulumi-language-python-exec", "pulumi-analyzer-policy-python"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """Everything that a local cluster needs.
+
+    `assets` maps an asset's name to its directory, `stores` a kind of node to
+    the containerd root that `store.seed` copies from. `path` holds the Pulumi
+    programs and kubectl, chosen to fit each other: put it first on PATH.
+    """
+
+    programs: Mapping[str, Path]
+    assets: Mapping[str, Path]
+    images: Mapping[str, Image]
+    stores: Mapping[str, Path]
+    path: Path
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        crd = self.assets["provisioningrequest-crd"]
+        return {
+            "charts": {"kueue": str(self.assets["kueue-chart"])},
+            "kustomize": {"kuberay": str(self.assets["kuberay-config"] / "default")},
+            "crds": {"provisioningrequests": str(next(crd.glob("*.yaml")))},
+            "stages": {"kwok": str(self.assets["kwok-stages"])},
+            "images": {name: image.reference for name, image in sorted(self.images.items())},
+            "programs": {name: str(path) for name, path in sorted(self.programs.items())},
+            "origins": {name: origin.record() for name, origin in sorted(self.origins.items())},
+            "path": str(self.path),
+        }
+
+    def write(self, target: Path) -> None:
+        """Replace the file in one step: a reader sees the old or the new one."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
+        fresh.replace(target)
+
+
+def link_programs(cache: Cache, programs: Mapping[str, Path]) -> Path:
+    """A directory with links to exactly these programs, and to the scripts that come with them."""
+    wanted = dict(sorted(programs.items()))
+    for path in list(wanted.values()):
+        for name in _COMPANIONS.get(path.name, ()):
+            if (companion := path.parent / name).exists():
+                wanted[name] = companion
+    described = json.dumps({name: str(path) for name, path in wanted.items()}, sort_keys=True)
+    entry = cache.entry("path", "programs", key_of(described))
+    with cache.lock("path-programs"):
+        if not entry.exists:
+            with cache.scratch("path") as scratch:
+                tree = scratch / "tree"
+                tree.mkdir()
+                for name, path in wanted.items():
+                    (tree / name).symlink_to(path)
+                cache.publish(entry, tree)
+    cache.touch(entry)
+    return entry.path
+
 
 _NAMESPACE: Final = "k8s.io"  # where the kubelet's containerd keeps everything
 _START_SECONDS: Final = 30.0

@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from muster.local.build import bundle
-from muster.local.build.artifacts import Artifacts
-from muster.local.build.assets import asset_entry
 from muster.local.build.base_image import base_entry
 from muster.local.build.bundle import Part
 from muster.local.build.cache import Cache, Entry, key_of, seal
 from muster.local.build.everything import PACKAGES, Programs, Run
 from muster.local.build.go import architecture, imported_entry
-from muster.local.build.origins import Origin
 from muster.local.build.python_packages import packages_entry
-from muster.local.build.versions import Program, Versions, load
+from muster.local.build.store import Artifacts, asset_entry
+from muster.local.build.versions import Origin, Program, Versions, load
 from muster.paths import REQUIREMENTS
 
 

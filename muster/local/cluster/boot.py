@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local.autoscalers import Autoscaler
-from muster.local.build.artifacts import Artifacts
 from muster.local.build.cache import cache_root
+from muster.local.build.store import Artifacts
 from muster.local.cluster import (
     certificates,
     control,
@@ -26,13 +25,12 @@ from muster.local.cluster import (
     karpenter,
     network,
     network_policies,
+    node,
     readiness_gates,
-    sandbox,
     teardown,
     units,
 )
 from muster.local.cluster.certificates import Authority
-from muster.local.cluster.kubectl import Kubectl
 from muster.local.cluster.local_cluster import (
     API_PORT,
     LocalCluster,
@@ -42,11 +40,13 @@ from muster.local.cluster.local_cluster import (
     free_index,
     named,
 )
+from muster.local.cluster.network import Kubectl
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
 from muster.local.errors import LocalClusterError
 from muster.local.karpenter import PROGRAM as KARPENTER
+from muster.local.karpenter import Autoscaler
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
 
@@ -156,7 +156,7 @@ def _start(cluster: LocalCluster, supervised: list[Unit], artifacts: Artifacts) 
         f"--plane={cluster.name}",
         f"--index={cluster.index}",
     ]
-    waiter = sandbox.spawn(cluster, argv, log=cluster.logs / "supervisor.log")
+    waiter = node.spawn(cluster, argv, log=cluster.logs / "supervisor.log")
     init_pid = _init_of(waiter.pid)
     start_time = teardown.started(init_pid)
     if start_time is None:

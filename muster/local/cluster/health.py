@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from muster.local.cluster import control, network_policies, readiness_gates, teardown
-from muster.local.cluster.kubectl import Kubectl
 from muster.local.cluster.local_cluster import LocalCluster, existing
+from muster.local.cluster.network import Kubectl
 from muster.local.errors import LocalClusterError
 
 

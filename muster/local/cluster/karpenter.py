@@ -8,9 +8,9 @@ from typing import Final
 import yaml
 
 from muster.local import karpenter
-from muster.local.build.artifacts import Artifacts
-from muster.local.cluster.kubectl import Kubectl
+from muster.local.build.store import Artifacts
 from muster.local.cluster.local_cluster import LocalCluster
+from muster.local.cluster.network import Kubectl
 from muster.local.cluster.units import ReadinessGate, Unit
 from muster.local.simulated_cloud import karpenter as cloud
 from muster.local.simulated_cloud import names, offering

@@ -20,7 +20,7 @@ from typing import Final
 
 from muster.local.build import store
 from muster.local.build.everything import RAY_STORE, SYSTEM_STORE
-from muster.local.cluster import certificates, control_groups, network, node
+from muster.local.cluster import certificates, control, network, node
 from muster.local.cluster.local_cluster import API_PORT, LocalCluster
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
@@ -55,14 +55,14 @@ def units(cluster: LocalCluster, settings: Settings, spec: NodeSpec) -> list[Uni
 def remove(cluster: LocalCluster, name: str, number: int) -> None:
     """End what still runs on the node, then take its mounts, bridge and disk away."""
     place = node.files(cluster, name)
-    containers = control_groups.containers(place.tasks)
+    containers = control.containers(place.tasks)
     inodes = _kill_containers(place.tasks)
     _kill_shims(str(place.containerd_socket))
     for mount in _mounts_below(place.run, place.state):
         subprocess.run(["umount", "--lazy", str(mount)], capture_output=True, timeout=10, check=False)
     _forget_network_namespaces(inodes)
     network.delete_bridge(node.bridge(number))
-    control_groups.remove(containers)
+    control.remove(containers)
     shutil.rmtree(place.state, ignore_errors=True)
     shutil.rmtree(place.run, ignore_errors=True)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.local.build.cache import cache_root
-from muster.local.cluster import network, network_policies, node_lifecycle, readiness_gates, sandbox
+from muster.local.cluster import network, network_policies, node, node_lifecycle, readiness_gates
 from muster.local.cluster.local_cluster import LocalCluster, named
 from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
@@ -270,7 +270,7 @@ def main() -> None:
     )
     cluster = named(arguments.plane, index=arguments.index)
     settings = Settings.read(cluster)
-    sandbox.hide_host_state(cluster, (cache_root(), *sandbox.host_python_paths()))
+    node.hide_host_state(cluster, (cache_root(), *node.host_python_paths()))
     while not network.is_plugged_in():
         time.sleep(0.02)
     network.configure_inside(cluster)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from muster.local.cluster import control_groups, network
+from muster.local.cluster import control, network
 from muster.local.cluster.local_cluster import LocalCluster, Record
 from muster.local.errors import LocalClusterError
 
@@ -23,13 +23,13 @@ _PATIENCE: Final = 20.0
 
 def down(cluster: LocalCluster, record: Record | None) -> None:
     tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
-    containers = [container for directory in tasks for container in control_groups.containers(directory)]
+    containers = [container for directory in tasks for container in control.containers(directory)]
     if record is not None and is_alive(record):
         with contextlib.suppress(ProcessLookupError):
             os.kill(record.init_pid, signal.SIGKILL)
         _await_end(record)
     network.unplug(cluster)
-    control_groups.remove(containers)
+    control.remove(containers)
     shutil.rmtree(cluster.state, ignore_errors=True)
     shutil.rmtree(cluster.run, ignore_errors=True)
     for directory in (cluster.run.parent, cluster.state.parent):

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from muster.kubernetes.client import APPLY, JSON, MERGE, Client
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
-from muster.local.envtest.paths import collection
+from muster.local.envtest.control_plane import collection
 
 Object = dict[str, Any]
 

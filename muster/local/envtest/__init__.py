@@ -11,12 +11,11 @@ Needs no root and no container. Everything listens on loopback at free ports, is
 with the block, or with the caller if that is killed.
 """
 
-from muster.local.envtest.control_plane import ControlPlane, control_plane
+from muster.local.envtest.control_plane import ControlPlane, control_plane, path_of
 from muster.local.envtest.controllers import controllers, scheduler
 from muster.local.envtest.karpenter import karpenter
 from muster.local.envtest.kueue import kueue
 from muster.local.envtest.kwok import kwok
-from muster.local.envtest.paths import path_of
 from muster.local.envtest.programs import Programs, ensure, found, missing, program
 
 __all__ = [

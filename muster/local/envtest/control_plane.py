@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import urllib.error
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -27,6 +27,33 @@ from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import Programs
 from muster.whole_file import write_whole
+
+# API paths of objects, for the kinds that are written without asking a server how it spells the plural.
+
+_PLURALS: Final = {
+    "PriorityClass": "priorityclasses",
+    "WorkloadPriorityClass": "workloadpriorityclasses",
+    "Topology": "topologies",
+    "GangPolicy": "gangpolicies",
+    "NetworkPolicy": "networkpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "Rules": "rules",
+    "KWOKNodeClass": "kwoknodeclasses",
+}
+
+
+def path_of(item: Mapping[str, Any]) -> str:
+    """The path of the object itself."""
+    meta = item["metadata"]
+    return f"{collection(item['apiVersion'], item['kind'], meta.get('namespace'))}/{meta['name']}"
+
+
+def collection(api: str, kind: str, namespace: str | None = None) -> str:
+    """The path of the objects of a kind, in a namespace or everywhere."""
+    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    space = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}"
+
 
 _BOOT_SECONDS: Final = 90.0
 # A busy machine needs time; a caller that gives up would only ask again.

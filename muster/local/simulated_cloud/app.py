@@ -13,10 +13,19 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from muster.local.autoscalers import Autoscaler
-from muster.local.karpenter import CLOUD
-from muster.local.simulated_cloud import conditions, faults, karpenter, names, offering
-from muster.local.simulated_cloud.actions import Action
+from muster.local.karpenter import CLOUD, Autoscaler
+from muster.local.simulated_cloud import (
+    attempts,
+    conditions,
+    faults,
+    karpenter,
+    names,
+    offering,
+    ondemand,
+    queued,
+    reclaim,
+)
+from muster.local.simulated_cloud.actions import Action, RecordHit
 from muster.local.simulated_cloud.api import (
     MERGE,
     NODES,
@@ -29,12 +38,12 @@ from muster.local.simulated_cloud.api import (
     Raw,
     Resource,
 )
+from muster.local.simulated_cloud.attempts import Ledger
 from muster.local.simulated_cloud.cache import Cache
-from muster.local.simulated_cloud.decide import decide
 from muster.local.simulated_cloud.execute import FAILURES, Executor
+from muster.local.simulated_cloud.faults import FaultBook
 from muster.local.simulated_cloud.fit import PodShape, pod_shape
-from muster.local.simulated_cloud.ledger import Ledger
-from muster.local.simulated_cloud.machines import MachineError, Machines
+from muster.local.simulated_cloud.inventory import Inventory, MachineError, Machines
 from muster.local.simulated_cloud.objects import (
     Node,
     Pod,
@@ -44,6 +53,52 @@ from muster.local.simulated_cloud.objects import (
     parse_pod,
     parse_request,
 )
+from muster.local.simulated_cloud.offering import Offering
+
+# The autoscaler's decision: from what exists, the next actions. Pure: no clock, no network, no state.
+
+
+def decide(
+    offering: Offering,
+    *,
+    requests: Iterable[Request],
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    faults: FaultBook,
+    now: float,
+) -> list[Action]:
+    """Actions in the order in which to try them; the hits of faults first, so that none is forgotten."""
+    inventory = Inventory(offering, requests=requests, nodes=nodes, pods=pods, faults=faults, now=now)
+    ordered = sorted(inventory.requests.values(), key=_place_in_queue)
+    tried = False
+    for request in ordered:
+        if not _ours(request) or ondemand.clean_up(inventory, request) or request.ended:
+            continue
+        if request.provisioning_class == names.QUEUED:
+            queued.serve(inventory, request)
+        elif not tried and attempts.due(inventory, request):
+            attempts.attempt(inventory, request)
+            tried = True  # cluster-autoscaler looks at one request a loop
+        else:
+            attempts.serve(inventory, request)
+    ondemand.serve(inventory)
+    for node in list(inventory.nodes.values()):
+        if node.vm is not None:
+            reclaim.serve(inventory, node)
+    return [*(RecordHit(fault, uid) for fault, uid in inventory.faults.new_hits), *inventory.actions]
+
+
+def _place_in_queue(request: Request) -> tuple[float, float, str]:
+    accepted = request.since(conditions.ACCEPTED)
+    return (accepted if accepted is not None else float("inf"), request.created, request.key)
+
+
+def _ours(request: Request) -> bool:
+    """Other classes are other autoscalers' business, as is check-capacity for another instance."""
+    if request.provisioning_class == names.CHECK_CAPACITY:
+        return not request.parameters.get(names.PROCESSOR_INSTANCE)
+    return request.provisioning_class in names.CLASSES
+
 
 log = logging.getLogger("autoscaler")
 

@@ -6,17 +6,92 @@ requests never get the same machine.
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from muster.local.simulated_cloud import conditions, names
 from muster.local.simulated_cloud.actions import Action, CreateNode, SetStatus
 from muster.local.simulated_cloud.conditions import ConditionUpdate, written
 from muster.local.simulated_cloud.faults import FaultBook
-from muster.local.simulated_cloud.fit import PodShape, nodes_needed
+from muster.local.simulated_cloud.fit import PodShape, nodes_needed, room, take
 from muster.local.simulated_cloud.objects import Node, Pod, Request
 from muster.local.simulated_cloud.offering import Offering, Pool
+from muster.local.simulated_cloud.rendering import node_labels
+
+# Starts and stops the machines of real pools through the supervisor: one JSON line out, one back.
+
+# Starting a node copies images to its disk; stopping one waits for its processes.
+_TIMEOUT: Final = 120.0
+_LONGEST_ANSWER: Final = 1 << 20
+# Of kubernetes.io, what a kubelet may label itself with.
+_OF_A_KUBELET: Final = ("node.kubernetes.io/", "topology.kubernetes.io/")
+
+
+class MachineError(Exception):
+    """The supervisor did not answer, or refused."""
+
+
+class Machines:
+    """The control socket of a local cluster."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    async def up(self, name: str, pool: Pool, *, lease: str) -> None:
+        """Return once the machine's processes run; a machine that runs already is fine."""
+        labels = node_labels(CreateNode(name, pool.name, lease=lease), pool)
+        own = {
+            key: value
+            for key, value in labels.items()
+            if "kubernetes.io/" not in key or key.startswith(_OF_A_KUBELET)
+        }
+        await self._ask(
+            {
+                "op": "node-up",
+                "name": name,
+                "pool": pool.name,
+                "labels": own,  # a kubelet refuses to label itself with most of kubernetes.io
+                "taints": [str(taint) for taint in pool.taints],
+                "gpus": pool.gpus,
+                "cpu": pool.cpu,
+                "memory": pool.memory,
+            }
+        )
+
+    async def down(self, name: str) -> None:
+        """Return once nothing of the machine is left; a machine that does not exist is fine."""
+        await self._ask({"op": "node-down", "name": name})
+
+    async def running(self) -> dict[str, str]:
+        """Pool by name of every machine that the supervisor runs."""
+        nodes = (await self._ask({"op": "status"})).get("nodes")
+        if not isinstance(nodes, dict):
+            return {}
+        return {str(name): str(entry.get("pool")) for name, entry in nodes.items() if isinstance(entry, dict)}
+
+    async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        what = f"control socket {self._socket}: {question['op']} {question.get('name', '')}".rstrip()
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                reader, writer = await asyncio.open_unix_connection(str(self._socket), limit=_LONGEST_ANSWER)
+                try:
+                    writer.write(json.dumps(question).encode() + b"\n")
+                    await writer.drain()
+                    answer = json.loads(await reader.readline() or b"{}")
+                finally:
+                    writer.close()
+        except TimeoutError as error:
+            raise MachineError(f"{what}: no answer in {_TIMEOUT:.0f} s") from error
+        except (OSError, ValueError) as error:
+            raise MachineError(f"{what}: {error}") from error
+        if not isinstance(answer, dict) or answer.get("ok") is not True:
+            raise MachineError(f"{what}: {answer.get('error') if isinstance(answer, dict) else answer}")
+        return answer
+
 
 # Labels that every kubelet sets; the local cluster builds for one architecture.
 _KUBELET_LABELS: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -189,3 +264,62 @@ class Inventory:
     def needed(self, pool: Pool, demand: Sequence[tuple[PodShape, int]]) -> int | None:
         """Fresh nodes for the demand; None if the pool may never be that large."""
         return nodes_needed(demand, pool.allocatable, most=pool.max_nodes)
+
+
+# Free capacity of existing nodes, without running pods and booked capacity.
+
+Free = dict[str, dict[str, int]]
+
+
+def free_capacity(inventory: Inventory, *, beside: Request | None = None) -> Free:
+    """Free amounts by node name, on nodes where a pod could start now."""
+    free = {
+        node.name: _unused(inventory, node)
+        for node in inventory.nodes.values()
+        if node.ready and not node.unschedulable and not node.leaving
+    }
+    for request in inventory.requests.values():
+        if beside is None or request.uid != beside.uid:
+            _book(inventory, free, request)
+    return free
+
+
+def place(inventory: Inventory, free: Free, shape: PodShape, count: int) -> int:
+    """Put up to `count` pods where they fit, node by node; returns how many found a place."""
+    return _place(inventory, free, shape, count, list(free))
+
+
+def _place(inventory: Inventory, free: Free, shape: PodShape, count: int, where: list[str]) -> int:
+    placed = 0
+    for name in where:
+        if placed == count:
+            break
+        node = inventory.nodes[name]
+        if shape.obstacle(node.labels, node.taints, name) is None:
+            here = room(shape, free[name], most=count - placed)
+            take(shape, free[name], here)
+            placed += here
+    return placed
+
+
+def _unused(inventory: Inventory, node: Node) -> dict[str, int]:
+    free = dict(node.allocatable)
+    for pod in inventory.pods_on.get(node.name, ()):
+        take(pod.shape, free, 1)
+    return free
+
+
+def _book(inventory: Inventory, free: Free, request: Request) -> None:
+    """Take off what a request has booked and its pods have not consumed yet."""
+    if (
+        request.ended
+        or request.is_true(conditions.BOOKING_EXPIRED)
+        or not request.is_true(conditions.PROVISIONED)
+    ):
+        return
+    own = [node.name for node in inventory.owned(request) if node.name in free]
+    consumed = inventory.consuming(request)
+    for shape, count in request.demand:
+        left = max(0, count - consumed)
+        consumed = max(0, consumed - count)
+        _place(inventory, free, shape, left, own or list(free))

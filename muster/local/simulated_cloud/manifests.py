@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from muster.local.autoscalers import Autoscaler
-from muster.local.karpenter import CLOUD
+from muster.local.karpenter import CLOUD, Autoscaler
 from muster.local.simulated_cloud import karpenter, names, offering
 from muster.paths import LOCAL_POOLS
 

@@ -11,7 +11,7 @@ import hashlib
 from typing import Final
 
 from muster.local.quantities import rfc3339, rfc3339_micro
-from muster.local.simulated_cloud import bookings, conditions, names
+from muster.local.simulated_cloud import conditions, names, ondemand
 from muster.local.simulated_cloud.conditions import ConditionUpdate
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.inventory import Inventory
@@ -36,7 +36,7 @@ def serve(inventory: Inventory, request: Request) -> None:
     if _silent(inventory, request):
         return
     if request.is_true(conditions.PROVISIONED):
-        bookings.after_provisioned(inventory, request)
+        ondemand.after_provisioned(inventory, request)
     elif request.is_true(conditions.ACCEPTED):
         _wait_or_deliver(inventory, request)
     elif request.condition(conditions.ACCEPTED) is None:
@@ -263,5 +263,5 @@ def _deliver(inventory: Inventory, request: Request, pool: Pool) -> None:
         request,
         missing,
         lease=request.details.get(names.RESIZE_REQUEST, ""),
-        expires=inventory.now + bookings.run_duration(request, inventory.times),
+        expires=inventory.now + ondemand.run_duration(request, inventory.times),
     )

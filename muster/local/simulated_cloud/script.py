@@ -19,7 +19,7 @@ import aiohttp
 import yaml
 
 from muster.errors import ExitCode, MusterError
-from muster.local.autoscalers import Autoscaler
+from muster.local.karpenter import Autoscaler
 from muster.local.quantities import rfc3339_micro
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.api import MERGE, Access, Api, ApiError

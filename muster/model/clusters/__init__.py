@@ -19,17 +19,20 @@ from muster.model.clusters.eks import (
 )
 from muster.model.clusters.existing import Autoscaler, ExistingCluster
 from muster.model.clusters.gke import (
+    Day,
     ExistingNetwork,
     GkeAddon,
     GkeCluster,
     GkeNetwork,
     GkeProvisioner,
     GpuDriver,
+    MaintenanceExclusion,
+    MaintenanceWindow,
     ReleaseChannel,
+    UpgradeScope,
 )
-from muster.model.clusters.maintenance import Day, MaintenanceExclusion, MaintenanceWindow, UpgradeScope
 from muster.model.clusters.system import SystemPool
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 
 Cluster = GkeCluster | EksCluster | ExistingCluster
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from muster.model.clusters.system import SystemPool, declared_system_pool
 from muster.model.keys import declared, read
-from muster.model.providers import PROTECT, Provider
+from muster.model.regions import PROTECT, Provider
 from muster.model.section import Section
 
 

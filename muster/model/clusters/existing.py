@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.model.keys import declared
-from muster.model.providers import NodeCloud, Provider
+from muster.model.regions import NodeCloud, Provider
 from muster.model.section import Section
 
 

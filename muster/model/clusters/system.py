@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.model.keys import Schema, SchemaWriter, declared, read
 from muster.model.machines import MACHINES, Machine, machines_of, similar_machines
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.model.section import Section
 from muster.model.violations import suggestion
 

@@ -18,9 +18,7 @@ manifests (render/kai) nor for legal values (validation/kai.py).
 from muster.model.kai.excluded import EXCLUDED
 from muster.model.kai.figures import UNLIMITED, Figure, MilliGpus, Unlimited, added, within
 from muster.model.kai.queue import DEFAULT_QUEUE_PRIORITY, QueueSettings, QueueSpec, Share, Shares
-from muster.model.kai.settings import KaiSettings, Sharding
-from muster.model.kai.shard import ShardSettings
-from muster.model.kai.topology import Level, Topology, TopologySpec
+from muster.model.kai.shard import KaiSettings, Level, Sharding, ShardSettings, Topology, TopologySpec
 
 __all__ = [
     "DEFAULT_QUEUE_PRIORITY",

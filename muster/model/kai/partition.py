@@ -9,7 +9,7 @@ docs/decisions/008-kai-queues.md compares the alternatives.
 from dataclasses import dataclass
 from typing import Final
 
-from muster.model.kai.settings import Sharding
+from muster.model.kai.shard import Sharding
 from muster.model.pools import Pool
 from muster.model.stack import Stack
 

@@ -7,8 +7,18 @@ manifests (render/kueue).
 """
 
 from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning, RequestConfig
-from muster.model.kueue.cohort import CohortOptions
-from muster.model.kueue.flavor import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
+from muster.model.kueue.flavor import (
+    Effect,
+    Expression,
+    Flavor,
+    Operator,
+    PoolOptions,
+    Selector,
+    SelectorOperator,
+    Taint,
+    Toleration,
+    Topology,
+)
 from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
 from muster.model.kueue.manager import UNCOUNTED, KueueOptions, Strategy, UsageSharing
 from muster.model.kueue.queue import (
@@ -16,6 +26,7 @@ from muster.model.kueue.queue import (
     BorrowPreemption,
     BorrowWithinCohort,
     CheckUse,
+    CohortOptions,
     ConcurrentAdmission,
     Fungibility,
     LocalQueue,
@@ -25,7 +36,6 @@ from muster.model.kueue.queue import (
     Search,
     StopPolicy,
 )
-from muster.model.kueue.selector import Expression, Selector, SelectorOperator
 
 __all__ = [
     "POOL_RESOURCES",

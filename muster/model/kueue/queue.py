@@ -4,14 +4,77 @@ Meanings and defaults are those of apis/kueue/v1beta2/clusterqueue_types.go of K
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from muster.model.keys import ANY_INTEGER, Parent, declared
+from muster.model.kueue.flavor import Selector
 from muster.model.kueue.groups import Group
-from muster.model.kueue.selector import Selector
 from muster.model.section import Section, describe_value
+
+# Fields and kinds of Kueue's API that a stack cannot set, each with its reason.
+
+_ONE_CLUSTER: Final = "a stack is one cluster: Muster sends no work to others"
+
+# A path excludes everything below it.
+EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "MultiKueueCluster.spec": _ONE_CLUSTER,
+        "MultiKueueConfig.spec": _ONE_CLUSTER,
+        "Workload.spec": "Kueue makes Workloads from jobs; tenants do not write them",
+        "ResourceFlavor.spec.nodeTaints[].timeAdded": "the kubelet writes it; on a flavor it means nothing",
+    }
+)
+
+
+# The defaults that the CRDs of Kueue 0.19.2 fill into rendered manifests.
+
+# Kind -> path of the field -> value. A path below a field that is not there fills nothing in.
+DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
+    {
+        "ClusterQueue": MappingProxyType(
+            {
+                "spec.flavorFungibility.whenCanBorrow": "MayStopSearch",
+                "spec.flavorFungibility.whenCanPreempt": "TryNextFlavor",
+                "spec.preemption.borrowWithinCohort.policy": "Never",
+                "spec.stopPolicy": "None",
+            }
+        ),
+        "LocalQueue": MappingProxyType({"spec.stopPolicy": "None"}),
+    }
+)
+
+
+# Cohort: the `kueue:` section of a department.
+
+_NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortOptions:
+    """A department's `kueue:` section. `name` is the Cohort's, the department's when None.
+
+    With `exists=False` (`cohort: none`) there is no Cohort, and the teams share nothing: their ClusterQueues
+    have no cohort.
+    """
+
+    name: str | None = declared(
+        "The name of the Cohort; `none` for teams that share nothing.",
+        None,
+        key="cohort",
+        default_text="the department's name",
+        example="all",
+    )
+    exists: bool = field(default=True, metadata={"key": "cohort"})
+    resource_groups: tuple[Group, ...] = declared("", (), definition="resourceGroups")
+
+    @staticmethod
+    def complete(_section: Section, values: dict[str, Any]) -> dict[str, Any]:
+        exists = values["name"] != _NONE
+        return {**values, "name": values["name"] if exists else None, "exists": exists}
+
 
 _ALL: Final = "all"
 

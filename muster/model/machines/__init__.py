@@ -14,14 +14,18 @@ uses it (pools.py, validation/machines.py).
 from collections.abc import Mapping
 from typing import Final
 
-from muster.model.lazy_table import LazyTable
-from muster.model.machines.clouds import eks_machines, gke_machines
-from muster.model.machines.local import local_machines
-from muster.model.machines.machine import AMD64, ARM64, Machine
-from muster.model.machines.own import MOST_GPUS, cloud_machine, own_machine
-from muster.model.machines.tpus import chips_of, tpu_machines
+from muster.model.machines.clouds import chips_of, eks_machines, gke_machines, tpu_machines
+from muster.model.machines.machine import (
+    AMD64,
+    ARM64,
+    MOST_GPUS,
+    Machine,
+    cloud_machine,
+    local_machines,
+    own_machine,
+)
 from muster.model.nearest import meant
-from muster.model.providers import Provider
+from muster.model.regions import LazyTable, Provider
 
 __all__ = [
     "AMD64",

@@ -9,14 +9,113 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
+from math import prod
 from typing import Any, Final
 
 from muster.model.capacity import Capacity
-from muster.model.lazy_table import LazyTable
-from muster.model.machines.fabric import Fabric
-from muster.model.machines.machine import Machine
-from muster.model.providers import Provider
+from muster.model.machines.machine import Fabric, Machine
 from muster.model.quantities import GIB, MIB, Bytes, Millicores
+from muster.model.regions import LazyTable, Provider
+
+# GKE's machines with TPUs, and the slices that they are made in.
+
+_FLEX: Final = frozenset({Capacity.QUEUED, Capacity.FLEX_START})
+_SOLD: Final = _FLEX | {Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION}
+_2D: Final = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_3D: Final = (
+    *("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8"),
+    *("8x8x8", "8x8x16", "8x16x16", "16x16x16", "16x16x24"),
+)
+
+# vCPU, memory in GiB, chips, topologies.
+_Row = tuple[int, int, int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TpusSeries:
+    accelerator: str
+    rows: dict[str, _Row]
+    zones: frozenset[str]
+    disk: str = "pd-balanced"
+    unsourced: frozenset[Capacity] = frozenset()
+    workload_policy: bool = False
+
+
+_V5E: Final = _TpusSeries(
+    accelerator="tpu-v5-lite-podslice",
+    zones=frozenset({"us-central1-a", "us-south1-a", "us-west1-c", "us-west4-a"}),
+    unsourced=_FLEX,
+    rows={
+        "ct5lp-hightpu-1t": (24, 48, 1, ("1x1",)),
+        "ct5lp-hightpu-4t": (112, 192, 4, _2D),
+        "ct5lp-hightpu-8t": (224, 384, 8, ("2x4",)),
+    },
+)
+_V5P: Final = _TpusSeries(
+    accelerator="tpu-v5p-slice",
+    zones=frozenset({"us-central1-a", "us-east5-a"}),
+    unsourced=_FLEX,
+    rows={"ct5p-hightpu-4t": (208, 448, 4, _3D)},
+)
+_V6E: Final = _TpusSeries(
+    accelerator="tpu-v6e-slice",
+    zones=frozenset({"us-central1-b", "us-east1-d", "us-east5-a", "us-east5-b", "europe-west4-a"}),
+    # Flex-start alone: dws-flex-start/gke-tpu-v6e of cluster-toolkit's examples/gke-consumption-options. With
+    # a queue as well: its dws-flex-start-queued-provisioning/gke-tpu-v6e shows it, and so does Google's
+    # https://cloud.google.com/kubernetes-engine/docs/tutorials/ray-kueue-dws; to xpk the API said "Flex start
+    # node pools don't support TPUs with queued provisioning" (github.com/AI-Hypercomputer/xpk pull request
+    # 900), and xpk queues GPUs alone since. Source: cluster-toolkit at 1.95.0 and xpk, read 2026-11-27
+    unsourced=frozenset({Capacity.QUEUED}),
+    disk="hyperdisk-balanced",
+    rows={
+        "ct6e-standard-1t": (44, 176, 1, ("1x1",)),
+        "ct6e-standard-4t": (180, 720, 4, _2D),
+        "ct6e-standard-8t": (360, 1440, 8, ("2x4",)),
+    },
+)
+_V7X: Final = _TpusSeries(
+    accelerator="tpu7x",
+    # Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/tpu-ironwood, read 2026-11-27.
+    workload_policy=True,
+    zones=frozenset({"us-central1-c"}),
+    # github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-tpu-7x
+    disk="hyperdisk-balanced",
+    # Its blueprint with queued provisioning and xpk, pull request 900, contradict each other.
+    unsourced=frozenset({Capacity.QUEUED}),
+    rows={"tpu7x-standard-1t": (56, 240, 1, ("1x1x1",)), "tpu7x-standard-4t": (224, 960, 4, _3D)},
+)
+
+
+_ALL: Final = (_V5E, _V5P, _V6E, _V7X)
+
+
+def tpu_zones(machine: str) -> frozenset[str]:
+    """Zones that sell the machine; there may be more. Empty where it has no TPUs."""
+    return next((series.zones for series in _ALL if machine in series.rows), frozenset())
+
+
+def tpu_machines() -> Iterator[Machine]:
+    for series in _ALL:
+        for name, (cpu, gib, chips, topologies) in series.rows.items():
+            yield Machine(
+                name=name,
+                provider=Provider.GKE,
+                cpu=Millicores(cpu * 1000),
+                memory=Bytes(gib * GIB),
+                accelerator=series.accelerator,
+                gpu_counts=(chips,),
+                bought=_SOLD,
+                unsourced=series.unsourced,
+                disk=series.disk,
+                topologies=topologies,
+                workload_policy=series.workload_policy,
+            )
+
+
+def chips_of(topology: str) -> int:
+    """The chips of a slice: those of 4x4 are 16."""
+    return prod(int(size) for size in topology.split("x"))
+
 
 _FOR_CPUS: Final = (Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION)
 _FOR_ACCELERATORS: Final = (*_FOR_CPUS, Capacity.QUEUED)

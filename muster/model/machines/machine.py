@@ -1,16 +1,104 @@
 """One machine type: what it is made of, what a pod may use of it, and in which ways it can be bought."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from muster.model.accelerators import Accelerator
-from muster.model.capacity import Capacity
-from muster.model.machines.fabric import Fabric
-from muster.model.machines.reserved import left_of_cpu, left_of_memory, most_of_memory
-from muster.model.providers import Provider
-from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
+from muster.model.capacity import LEGAL_CAPACITY, Capacity
+from muster.model.quantities import GIB, MIB, Bytes, Millicores, format_cpu, format_memory
+from muster.model.regions import Provider
+
+# What a node reserves for itself, by provider, and what remains for pods.
+
+# Both clouds keep 100 MiB back for the kubelet's hard eviction threshold.
+_EVICTION: Final = 100 * MIB
+# Of an m6i.large or g4dn.xlarge, the smallest in the table (amazon-eks-ami, eni-max-pods.txt).
+_FEWEST_PODS: Final = 29
+
+
+def left_of_cpu(provider: Provider, cpu: Millicores) -> Millicores:
+    """Nothing is kept on the local cluster: it sets a node's allocatable to the figures of the table."""
+    return cpu if provider is Provider.EXISTING else Millicores(cpu - _reserved_cpu(cpu))
+
+
+def left_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Bytes:
+    if provider is Provider.EXISTING:
+        return memory
+    reserved = _gke_memory(memory) if provider is Provider.GKE else _eks_memory(cpu)
+    return Bytes(max(memory - reserved - _EVICTION, 0))
+
+
+def most_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Bytes:
+    """An upper bound of what is left for pods: more than `left_of_memory` where that is an estimate."""
+    if provider is not Provider.EKS:
+        return left_of_memory(provider, cpu=cpu, memory=memory)
+    return Bytes(max(memory - _eks_reserved(_FEWEST_PODS) - _EVICTION, 0))
+
+
+def _reserved_cpu(cpu: Millicores) -> int:
+    """6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest, in millicores.
+
+    https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes; EKS's nodeadm computes the
+    same (github.com/awslabs/amazon-eks-ami, nodeadm/internal/kubelet/config.go).
+    """
+    bands = ((1000, 600), (1000, 100), (2000, 50), (cpu, 25))  # width in millicores, share in parts of 10,000
+    return _banded(cpu, bands)
+
+
+def _gke_memory(memory: Bytes) -> int:
+    """25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the
+    rest.
+
+    https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+    """
+    bands = ((4 * GIB, 2500), (4 * GIB, 2000), (8 * GIB, 1000), (112 * GIB, 600), (memory, 200))
+    return _banded(memory, bands)
+
+
+def _eks_memory(cpu: Millicores) -> int:
+    """255 MiB and 11 MiB for each pod that the node may hold.
+
+    The formula is nodeadm's. The pod count comes from the instance's network interfaces; EKS recommends at
+    most 110 pods under 30 vCPU and 250 above, which is used here for every type: it reserves rather too
+    much than too little.
+    """
+    return _eks_reserved(110 if cpu < 30_000 else 250)
+
+
+def _eks_reserved(max_pods: int) -> int:
+    return (255 + 11 * max_pods) * MIB
+
+
+def _banded(total: int, bands: tuple[tuple[int, int], ...]) -> int:
+    reserved, left = 0, total
+    for width, share in bands:
+        taken = min(left, width)
+        reserved, left = reserved + taken * share // 10_000, left - taken
+    return reserved
+
+
+# Networks between the GPUs of several machines, which a job uses only with further network cards and with a
+# plugin for NCCL. Without them it talks over the machine's first card.
+
+
+class Fabric(StrEnum):
+    """Google's names."""
+
+    TCPX = "GPUDirect-TCPX"
+    TCPXO = "GPUDirect-TCPXO"
+    RDMA = "GPUDirect RDMA"
+
+
+# Network cards besides the first one, each in a network of its own. With RDMA the first of them is no GPU's.
+FURTHER_NETWORKS: Final = MappingProxyType({Fabric.TCPX: 4, Fabric.TCPXO: 8, Fabric.RDMA: 9})
+# What a cluster has to have for them.
+_TCPX_PAGE: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx"
+_RDMA_PAGE: Final = "https://cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
+PAGES: Final = MappingProxyType({Fabric.TCPX: _TCPX_PAGE, Fabric.TCPXO: _TCPX_PAGE, Fabric.RDMA: _RDMA_PAGE})
+
 
 AMD64: Final = "amd64"
 ARM64: Final = "arm64"
@@ -88,3 +176,86 @@ class Machine:
     def efa_by_default(self) -> bool:
         """A machine with several network cards needs EFA for most of its bandwidth."""
         return self.efa > 1
+
+
+# Machines that a stack describes: nodes of a data centre, or a cloud's machine that no table has.
+
+MOST_GPUS: Final = 64
+
+
+def cloud_machine(
+    name: str,
+    provider: Provider,
+    *,
+    cpu: Millicores,
+    memory: Bytes,
+    gpus: int,
+    gpu: Accelerator | None,
+    local_disks: int,
+    efa: int,
+    architecture: str,
+) -> Machine:
+    """A machine type of a cloud with the figures that the stack gives. `cpu` and `memory` are the machine's:
+    what its node keeps for itself comes off them as for a machine of the table. How it is sold is not judged.
+    """
+    return Machine(
+        name=name,
+        provider=provider,
+        cpu=cpu,
+        memory=memory,
+        accelerator=gpu.name if gpu else None,
+        gpu_counts=(gpus,) if gpu else (),
+        bought=frozenset(LEGAL_CAPACITY[provider]),
+        local_disks=local_disks,
+        efa=efa,
+        compact=True,
+        architecture=architecture,
+        is_own=True,
+        gpu=gpu,
+    )
+
+
+def own_machine(
+    *, cpu: Millicores, memory: Bytes, gpus: int, gpu: Accelerator | None, labels: Mapping[str, str]
+) -> Machine:
+    """A node of an existing cluster. `cpu` and `memory` are what pods can request on it. `gpu` is set exactly
+    where `gpus` is not 0.
+
+    Its name is the description that reports show in place of a machine type.
+    """
+    size = f"{format_cpu(cpu)} CPU, {format_memory(memory)}"
+    return Machine(
+        name=f"{gpus} {gpu.name}, {size}" if gpu else size,
+        provider=Provider.EXISTING,
+        cpu=cpu,
+        memory=memory,
+        accelerator=gpu.name if gpu else None,
+        gpu_counts=(gpus,) if gpu else (),
+        bought=frozenset(LEGAL_CAPACITY[Provider.EXISTING]),
+        is_own=True,
+        gpu=gpu,
+        labels=labels,
+    )
+
+
+# The local cluster's nodes. Their sizes are chosen so that everything's requests fit 2 cores and 8 GiB.
+
+# name, vCPU, memory in GiB, accelerator.
+_ROWS: Final = (
+    ("local-cpu", 2, 3, None),
+    ("local-l4", 1, 2, "nvidia-l4"),
+    ("local-h100", 1, 2, "nvidia-h100-80gb"),
+)
+
+
+def local_machines() -> Iterator[Machine]:
+    for name, cpu, gib, accelerator in _ROWS:
+        yield Machine(
+            name=name,
+            provider=Provider.EXISTING,
+            cpu=Millicores(cpu * 1000),
+            memory=Bytes(gib * GIB),
+            accelerator=accelerator,
+            gpu_counts=(1,) if accelerator else (),
+            bought=frozenset(LEGAL_CAPACITY[Provider.EXISTING]),
+        )

@@ -7,9 +7,6 @@ namespace may use what. The Pulumi program writes this object, and the webhook s
     manifest.py  data -> object            reader.py    object -> data
 """
 
-from muster.model.queuetree.crd import crd
-from muster.model.queuetree.manifest import to_manifest
-from muster.model.queuetree.reader import from_spec
-from muster.model.queuetree.tree import ANY_POOL, Limits, Queue, QueueTree, Space
+from muster.model.queuetree.tree import ANY_POOL, Limits, Queue, QueueTree, Space, crd, from_spec, to_manifest
 
 __all__ = ["ANY_POOL", "Limits", "Queue", "QueueTree", "Space", "crd", "from_spec", "to_manifest"]

@@ -3,15 +3,113 @@
 Not responsible for the format of the object (manifest.py) nor for checks (muster.controller).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from muster.model.names import GPU_RESOURCE
+from muster.model.names import (
+    API_VERSION,
+    GPU_RESOURCE,
+    GROUP,
+    QUEUE_TREE,
+    QUEUE_TREE_KIND,
+    QUEUE_TREE_PLURAL,
+    VERSION,
+)
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
+
+# The custom resource definition of QueueTree.
+
+Schema = dict[str, Any]
+
+
+def crd() -> Schema:
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {
+                "type": "object",
+                "description": "What each team's namespace may name as its queue and priority.",
+                "required": ["spec"],
+                "properties": {"spec": _spec()},
+            }
+        },
+    }
+    kinds = {
+        "kind": QUEUE_TREE_KIND,
+        "listKind": f"{QUEUE_TREE_KIND}List",
+        "plural": QUEUE_TREE_PLURAL,
+        "singular": QUEUE_TREE_KIND.lower(),
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{QUEUE_TREE_PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Cluster", "names": kinds, "versions": [version]},
+    }
+
+
+def _spec() -> Schema:
+    flags = {
+        "kai": "KAI schedules, not Kueue.",
+        "gated": "GPU pods wait behind a gate.",
+        "guarded": "Ray clusters need a token.",
+    }
+    switches = {name: {"type": "boolean", "description": text} for name, text in flags.items()}
+    prefix = {"type": "string", "maxLength": 317}
+    return {
+        "type": "object",
+        "description": "Written by the program, from the departments and the pools.",
+        "properties": {
+            **switches,
+            "uncounted": _atomic(prefix, "Prefixes of resources that no queue counts."),
+            "namespaces": _atomic(_crd_space(), "The namespaces of teams."),
+        },
+    }
+
+
+def _crd_space() -> Schema:
+    name = {"type": "string", "minLength": 1, "maxLength": 253}
+    amounts = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 40}}
+    limits = {"type": "object", "additionalProperties": amounts}
+    fields = {
+        "name": {**name, "description": "The name that work uses."},
+        "most": {
+            "type": "object",
+            "additionalProperties": {"type": "integer", "minimum": 0},
+            "description": "Most GPUs that its work can hold at a time, by pool; `*`: over all pools.",
+        },
+        "limits": _atomic(limits, "The same for other resources: one entry a resource group, by pool."),
+        "pool": {**name, "description": "Its one pool; absent where it may use any."},
+        "gpus": {"type": "integer", "minimum": 0, "description": "GPUs of one node of its pool."},
+    }
+    queue = {"type": "object", "required": ["name"], "properties": fields}
+    return {
+        "type": "object",
+        "required": ["namespace", "team", "queues"],
+        "properties": {
+            "namespace": {**name, "description": "Name of the namespace."},
+            "team": {**name, "description": "The team that owns it."},
+            "queues": _atomic(queue, "The queues that its work may name."),
+            "priorities": _atomic(name, "The priorities that its work may name, the highest first."),
+            "defaultPriority": {**name, "description": "The priority of work that names none."},
+        },
+    }
+
+
+def _atomic(items: Schema, description: str) -> Schema:
+    return {
+        "type": "array",
+        "description": description,
+        "items": items,
+        "x-kubernetes-list-type": "atomic",
+    }
+
 
 Limits = Mapping[str, Mapping[str, str]]
 
@@ -77,3 +175,98 @@ class QueueTree:
     guarded: bool = False
     uncounted: tuple[str, ...] = ()
     spaces: Mapping[str, Space] = field(default_factory=lambda: MappingProxyType({}))
+
+
+# Reads the queue tree from an object's spec.
+
+
+def from_spec(spec: Mapping[str, object]) -> QueueTree:
+    spaces = {str(each.get("namespace", "")): _tree_space(each) for each in _mappings(spec.get("namespaces"))}
+    return QueueTree(
+        kai=spec.get("kai") is True,
+        gated=spec.get("gated") is True,
+        guarded=spec.get("guarded") is True,
+        uncounted=tuple(str(each) for each in _list(spec.get("uncounted"))),
+        spaces=MappingProxyType(spaces),
+    )
+
+
+def _tree_space(spec: Mapping[str, object]) -> Space:
+    priority = spec.get("defaultPriority")
+    return Space(
+        team=str(spec.get("team", "")),
+        queues=tuple(_tree_queue(each) for each in _mappings(spec.get("queues"))),
+        priorities=tuple(str(each) for each in _list(spec.get("priorities"))),
+        default_priority=priority if isinstance(priority, str) and priority else None,
+    )
+
+
+def _tree_queue(spec: Mapping[str, object]) -> Queue:
+    most = spec.get("most")
+    counts = most.items() if isinstance(most, Mapping) else ()
+    known = {str(pool): count for pool, count in counts if isinstance(count, int)}
+    gpus = spec.get("gpus")
+    return Queue(
+        name=str(spec.get("name", "")),
+        pool=str(spec.get("pool", "")),
+        gpus=gpus if isinstance(gpus, int) else 0,
+        most=MappingProxyType(known),
+        limits=tuple(_limits(each) for each in _mappings(spec.get("limits"))),
+    )
+
+
+def _limits(group: Mapping[str, object]) -> Limits:
+    return {
+        pool: {str(name): str(amount) for name, amount in amounts.items()}
+        for pool, amounts in group.items()
+        if isinstance(amounts, Mapping)
+    }
+
+
+def _mappings(value: object) -> Iterator[Mapping[str, object]]:
+    for each in _list(value):
+        if isinstance(each, Mapping):
+            yield each
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+# The queue tree as an object of the cluster.
+
+Manifest = dict[str, Any]
+
+
+def to_manifest(tree: QueueTree) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": QUEUE_TREE_KIND,
+        "metadata": {"name": QUEUE_TREE},
+        "spec": {
+            "kai": tree.kai,
+            "gated": tree.gated,
+            "guarded": tree.guarded,
+            "uncounted": list(tree.uncounted),
+            "namespaces": [_space(name, space) for name, space in sorted(tree.spaces.items())],
+        },
+    }
+
+
+def _space(namespace: str, space: Space) -> Manifest:
+    found: Manifest = {
+        "namespace": namespace,
+        "team": space.team,
+        "queues": [_queue(queue) for queue in space.queues],
+        "priorities": list(space.priorities),
+    }
+    if space.default_priority is not None:
+        found["defaultPriority"] = space.default_priority
+    return found
+
+
+def _queue(queue: Queue) -> Manifest:
+    found: Manifest = {"name": queue.name, "most": dict(sorted(queue.most.items()))}
+    if queue.limits:
+        found["limits"] = [{pool: dict(each) for pool, each in group.items()} for group in queue.limits]
+    return {**found, "pool": queue.pool, "gpus": queue.gpus} if queue.pool else found

@@ -12,19 +12,20 @@ from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.transitions import Judgement
-from muster.preview.compare.pools import PoolChange, PoolOrder, pool_changes, pool_order
-from muster.preview.compare.preemption import PreemptionChange, preemption_changes, rules_of
-from muster.preview.compare.preemption_rules import PreemptionRules
-from muster.preview.compare.priorities import (
+from muster.preview.compare.pools import PoolChange, PoolOrder, pool_changes, pool_order, version_changes
+from muster.preview.compare.preemption import (
     AccessChange,
+    PreemptionChange,
     PriorityChange,
     access_changes,
+    preemption_changes,
     priority_changes,
+    rules_of,
 )
+from muster.preview.compare.preemption_rules import PreemptionRules
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
 from muster.preview.compare.settings import SettingChange, setting_changes
 from muster.preview.compare.spaces import LostNamespace, LostVolume, lost_namespaces, lost_volumes
-from muster.preview.compare.versions import version_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,245 @@ Responsible for grouping: teams with equal rights before and equal rights after 
 responsible for the rules, which each side's scheduler brings along (kueue_rules.py, kai_rules.py).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 from typing import Final
 
-from muster.model.kueue.tree import Tree
+from muster.model.kueue.tree import Node, Reach, Tree, is_closed
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.kai_rules import KaiRules
-from muster.preview.compare.kueue_rules import KueueRules
-from muster.preview.compare.preemption_rules import PreemptionRules, Right
+from muster.preview.compare.kai import KaiRules
+from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
+
+# Who may preempt whom with Kueue.
+
+_LOWER = ("LowerPriority", "LowerOrNewerEqualPriority")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node of a profile's chain, for one pool. `has`: it or a node below it has quota."""
+
+    has: bool
+    lends: bool
+    borrows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Everything of a team that preemption depends on: teams with equal profiles have equal rights.
+
+    `above` are the departments from the team's own to the top. `steps`, by pool, go from the team to the top.
+    """
+
+    above: tuple[str, ...]
+    steps: tuple[tuple[str, tuple[Step, ...]], ...]
+    borrowing: frozenset[str]
+    within: str
+    reclaim: str
+    highest: int
+    lowest: int
+    is_weighted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KueueRules:
+    """Kueue's PreemptionRules, by team."""
+
+    profiles: Mapping[str, Profile]
+
+    @classmethod
+    def of(cls, tree: Tree) -> "KueueRules":
+        """The rules for the teams of a queue tree."""
+        reaches = {pool: tree.reach(pool) for pool in tree.pools}
+        return cls({team.name: _profile(tree, tree.chain(team.name), reaches) for team in tree.teams()})
+
+    @property
+    def teams(self) -> Collection[str]:
+        return self.profiles.keys()
+
+    def profile(self, team: str) -> Profile:
+        return self.profiles[team]
+
+    def rights(self, preemptor: str, victim: str) -> dict[str, Right]:
+        one, two = self.profiles.get(preemptor), self.profiles.get(victim)
+        return {} if one is None or two is None else _rights(one, two)
+
+    def can_preempt_within(self, team: str) -> bool:
+        found = self.profiles.get(team)
+        if found is None:
+            return False
+        if found.within == "LowerOrNewerEqualPriority":
+            return True
+        return found.within == "LowerPriority" and found.highest > found.lowest
+
+
+def _rights(preemptor: Profile, victim: Profile) -> dict[str, Right]:
+    if not (preemptor.above and victim.above) or preemptor.above[-1] != victim.above[-1]:
+        return {}
+    if not _outranks(preemptor, victim):
+        return {}
+    theirs, found = dict(victim.steps), {}
+    p_depth, v_depth = below_common_parent(preemptor.above, victim.above)
+    for pool, steps in preemptor.steps:
+        if pool not in victim.borrowing or pool not in theirs:
+            continue
+        right = _right(steps[:p_depth], theirs[pool][:v_depth])
+        if right is Right.FAIR and not (preemptor.is_weighted and pool in preemptor.borrowing):
+            right = None
+        if right is not None:
+            found[pool] = right
+    return found
+
+
+def _right(ours: Sequence[Step], theirs: Sequence[Step]) -> Right | None:
+    """The right by which the first team may preempt the second, on one pool.
+
+    `ours` and `theirs` go from each team to the last node below the first common department. A victim below a
+    department that cannot borrow has borrowed inside that department. What it gives back is only available
+    outside if that department and every one above it lend.
+    """
+    closed = next((index for index, step in enumerate(theirs) if not step.borrows), None)
+    if closed is None and _owns(ours):
+        return Right.RECLAIM
+    if not all(step.borrows for step in ours):
+        return None
+    return Right.FAIR if closed is None or all(step.lends for step in theirs[closed:]) else None
+
+
+def _owns(ours: Sequence[Step]) -> bool:
+    """Whether the preemptor owns quota below the common department that another queue may be using.
+
+    The quota is the team's own, or that of a department above it from which the team may borrow.
+    """
+    for index, step in enumerate(ours):
+        if step.has and all(above.lends for above in ours[index:]):
+            return True
+        if not step.borrows:
+            return False
+    return False
+
+
+def _outranks(preemptor: Profile, victim: Profile) -> bool:
+    if preemptor.reclaim == "Any":
+        return True
+    return preemptor.reclaim in _LOWER and preemptor.highest > victim.lowest
+
+
+def _profile(tree: Tree, chain: tuple[Node, ...], reaches: Mapping[str, Mapping[str, Reach]]) -> Profile:
+    team = chain[0]
+    pools = [pool for pool in tree.pools if pool in team.holdings]
+    borrowing = {pool for pool in pools if reaches[pool][team.name].most > reaches[pool][team.name].subtree}
+    return Profile(
+        above=tuple(node.name for node in chain[1:]),
+        steps=tuple((pool, _steps(tree, chain, pool, reaches[pool])) for pool in pools),
+        borrowing=frozenset(borrowing),
+        within=team.within,
+        reclaim=team.reclaim,
+        highest=team.highest,
+        lowest=team.lowest,
+        is_weighted=tree.is_weighted,
+    )
+
+
+def _steps(tree: Tree, chain: tuple[Node, ...], pool: str, reach: Mapping[str, Reach]) -> tuple[Step, ...]:
+    steps = []
+    for node in chain:
+        holding, here = node.holdings.get(pool), reach[node.name]
+        borrow, lend = (None, None) if holding is None else (holding.borrow, holding.lend)
+        steps.append(
+            Step(
+                has=here.subtree > 0,
+                lends=not is_closed(tree.pools[pool], lend),
+                borrows=not is_closed(tree.pools[pool], borrow),
+            )
+        )
+    return tuple(steps)
+
+
+# Compares the priorities of two stacks, and which teams may use them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityChange:
+    """A priority with its value on each side; None where the side does not have it.
+
+    `teams` may use it: in head, or in base where head does not have it. `is_reordered`: another priority of
+    both sides is now on its other side.
+    """
+
+    name: str
+    before: int | None
+    after: int | None
+    teams: tuple[str, ...]
+    is_reordered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessChange:
+    """A team of both sides, and which priorities of both sides it may use now, or no longer."""
+
+    team: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+def priority_changes(base: Stack | None, head: Stack | None) -> tuple[PriorityChange, ...]:
+    """New and changed priorities from the highest, then the removed. Nothing where a side has no stack."""
+    if base is None or head is None:
+        return ()
+    old, new = _values(base), _values(head)
+    names = sorted({*old, *new}, key=lambda name: (name not in new, -new.get(name, old.get(name, 0)), name))
+    return tuple(
+        PriorityChange(
+            name=name,
+            before=old.get(name),
+            after=new.get(name),
+            teams=_users(head if name in new else base, name),
+            is_reordered=_is_reordered(name, old, new),
+        )
+        for name in names
+        if old.get(name) != new.get(name)
+    )
+
+
+def access_changes(base: Stack | None, head: Stack | None) -> tuple[AccessChange, ...]:
+    """The teams whose list of priorities lets them use others than before."""
+    return () if base is None or head is None else tuple(_access_changes(base, head))
+
+
+def _access_changes(base: Stack, head: Stack) -> Iterator[AccessChange]:
+    common = _values(base).keys() & _values(head).keys()
+    old, new = _lists(base), _lists(head)
+    for team in sorted(old.keys() & new.keys()):
+        if old[team] == new[team]:
+            continue
+        before, after = (set(listed or common) & common for listed in (old[team], new[team]))
+        if before != after:
+            yield AccessChange(
+                team=team, gained=tuple(sorted(after - before)), lost=tuple(sorted(before - after))
+            )
+
+
+def _values(stack: Stack) -> dict[str, int]:
+    return {priority.name: priority.value for priority in stack.priorities}
+
+
+def _lists(stack: Stack) -> dict[str, tuple[str, ...]]:
+    return {team.name: team.priorities for _, team in stack.teams()}
+
+
+def _users(stack: Stack, priority: str) -> tuple[str, ...]:
+    return tuple(sorted(name for name, listed in _lists(stack).items() if not listed or priority in listed))
+
+
+def _is_reordered(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+    if name not in old or name not in new:
+        return False
+    others = (old.keys() & new.keys()) - {name}
+    return any((old[name] > old[each]) is not (new[name] > new[each]) for each in others)
+
 
 # Pairs of groups that are compared. A change of one team among 10,000 different ones is 20,000 pairs. Beyond
 # this bound the result would be too long to read.

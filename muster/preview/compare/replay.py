@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Stack
 from muster.preview.document import Span, Text, UntrustedText, join_names
 from muster.replay.figures import NEVER, Figures, Preemption, Waits

@@ -6,13 +6,35 @@ creation is lost, the comment is looked up before the next attempt. Not responsi
 """
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from muster.live.fields import Json
 from muster.live.web import Response, Web, WebError
+
+# Writes the report where it can be read without the right to comment, which a fork's job does not have.
+
+ARTIFACT: Final = "muster-preview.md"
+
+
+def write_summary(body: str, environment: Mapping[str, str]) -> str:
+    """Write the report, and return where it is."""
+    page = environment.get("GITHUB_STEP_SUMMARY", "")
+    if page:
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(f"{body}\n")
+        return "the job's summary"
+    if environment.get("GITLAB_CI"):
+        Path(ARTIFACT).write_text(body, encoding="utf-8")
+        sys.stderr.write(body)
+        return f"{ARTIFACT} and this log"
+    sys.stderr.write(body)
+    return "standard error"
+
 
 _MAX_CREATIONS: Final = 3
 # With 100 comments a page, these are 10,000 comments.

@@ -9,7 +9,7 @@ https://docs.gitlab.com/ci/variables/predefined_variables/
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,11 +17,66 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from muster.live.errors import PreviewError
-from muster.live.fields import number
-from muster.preview.forge import github, gitlab
-from muster.preview.forge.github import GitHub
+from muster.live.fields import Json, number, text
+from muster.live.web import Web, WebError
+from muster.preview.forge import gitlab
 from muster.preview.forge.gitlab import GitLab
-from muster.preview.forge.notes import Forge
+from muster.preview.forge.notes import Forge, Note, list_pages
+
+# Comments on a pull request of GitHub.
+
+_VERSION: Final = "2022-11-28"
+
+
+def connect(api: str, token: str) -> Web:
+    return Web(
+        base=api,
+        headers={
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {token}",
+            "User-Agent": "muster-preview",
+            "X-GitHub-Api-Version": _VERSION,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """`repository` is `OWNER/NAME`."""
+
+    web: Web
+    repository: str
+    pull_request: int
+
+    def notes(self) -> Iterator[Note]:
+        login = self._login()
+        path = f"/repos/{self.repository}/issues/{self.pull_request}/comments?per_page=100"
+        for found in list_pages(self.web, path, "the comments of the pull request"):
+            author = text(found, "user", "login") if login else text(found, "user", "type")
+            yield self._note(found, is_ours=author == (login or "Bot"))
+
+    def create(self, body: str) -> Note:
+        path = f"/repos/{self.repository}/issues/{self.pull_request}/comments"
+        return self._note(self.web.call("POST", path, {"body": body}).json("the new comment"))
+
+    def update(self, note: Note, body: str) -> Note:
+        path = f"/repos/{self.repository}/issues/comments/{note.number}"
+        return self._note(self.web.call("PATCH", path, {"body": body}).json("the comment"))
+
+    def _login(self) -> str:
+        """The login of the token; "" for a workflow's own token, which belongs to an app and comments as a
+        bot.
+        """
+        try:
+            return text(self.web.call("GET", "/user").json("the user"), "login")
+        except WebError as error:
+            if error.status in (403, 404):
+                return ""
+            raise
+
+    def _note(self, found: Json | object, *, is_ours: bool = True) -> Note:
+        return Note(number(found, "id") or 0, text(found, "body"), text(found, "html_url"), is_ours)
+
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -72,7 +127,7 @@ def _github(environment: Mapping[str, str]) -> CommentTarget:
             f"GITHUB_REPOSITORY is {repository!r}, not OWNER/NAME.", fix="set it to the repository."
         )
     api = _check_api_url(environment.get("GITHUB_API_URL") or "https://api.github.com")
-    return CommentTarget(kind=Kind.GITHUB, forge=GitHub(github.connect(api, token), repository, pull_request))
+    return CommentTarget(kind=Kind.GITHUB, forge=GitHub(connect(api, token), repository, pull_request))
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:

@@ -17,7 +17,7 @@ from typing import Final
 from muster.config.edit import EditError, StackText
 from muster.config.project import parse_document
 from muster.config.stack import examine
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Stack
 from muster.preview.proposal.goals import Goal, Sample
 from muster.preview.proposal.knobs import Knob, Values, to_space
@@ -25,8 +25,7 @@ from muster.preview.proposal.search import Score, StoppedError
 from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import Assumptions
 from muster.replay.figures import Played, run_gpus, wait_of
-from muster.replay.playback import Playback
-from muster.replay.player import PlayerError, PlayerPool, Players, play
+from muster.replay.player import Playback, PlayerError, PlayerPool, Players, play
 from muster.replay.recording import Recording
 from muster.replay.side import Side, to_side
 

@@ -15,11 +15,10 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from muster.live.errors import PreviewError
-from muster.model.durations import parse_duration
+from muster.model.quantities import parse_duration
 from muster.model.stack import Stack
 from muster.preview.compare.replay import format_seconds
-from muster.replay.figures import NEVER, Played
-from muster.replay.percentile import percentile
+from muster.replay.figures import NEVER, Played, percentile
 
 Value = TypeVar("Value", int, float)
 

@@ -1,25 +1,181 @@
 """Puts a proposal together: what is wanted, the change that was found, its diff and its replay."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 from muster.live.errors import PreviewError
-from muster.model.stack import Scheduler
+from muster.model.pools import Pool
+from muster.model.quantities import many
+from muster.model.stack import Scheduler, Stack
 from muster.model.violations import at
 from muster.preview.compare.diff import StackDiff, diff_stack
 from muster.preview.compare.side import LoadedSide
 from muster.preview.proposal.evaluate import Budget, Evaluation, Evaluator, OnEvaluation, Subject
-from muster.preview.proposal.goals import Goal, GoalError, check_goals
-from muster.preview.proposal.knobs import Key, Space, Values
-from muster.preview.proposal.limits import limits
-from muster.preview.proposal.moves import to_tiers
-from muster.preview.proposal.need import to_need
+from muster.preview.proposal.goals import Goal, GoalError, Kind, check_goals
+from muster.preview.proposal.knobs import Key, Need, Space, Values, to_tiers
 from muster.preview.proposal.search import Cost, cost, search
 from muster.preview.replay.both import compare
 from muster.preview.replay.queues import queues_of
+from muster.replay.figures import NEVER, Played, devices, run_gpus
+from muster.replay.player import PlayedRun
+from muster.replay.recording import Header
 from muster.replay.side import to_side
+
+# Why no change of quotas and limits reaches a goal: a full pool, or something that is no amount. Pure.
+
+# Moments of a wait that are looked at.
+_MOMENTS: Final = 48
+# From this share of its waiting time on, a lack of GPUs is what a job waits for.
+_MOSTLY: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """GPUs in use: `levels` from `times` on, which ascend."""
+
+    times: Sequence[float]
+    levels: Sequence[int]
+
+    def at(self, second: float) -> int:
+        index = bisect_right(self.times, second)
+        return self.levels[index - 1] if index else 0
+
+
+def limits(evaluation: Evaluation, goal: Goal) -> Iterator[str]:
+    """Sentences on what the late jobs of a goal wait for, by pool."""
+    if goal.kind is not Kind.WAIT:
+        return
+    pools = {pool.flavor: pool for pool in evaluation.stack.pools if pool.is_gpu}
+    usage = _usage(evaluation.playback.runs, pools)
+    waited: dict[str, float] = defaultdict(float)
+    full: dict[str, float] = defaultdict(float)
+    unstarted = 0
+    for job, wait in zip(evaluation.sample.jobs, evaluation.sample.waits, strict=True):
+        if not goal.concerns(job) or not goal.is_late(wait):
+            continue
+        runs = evaluation.playback.runs[job.label]
+        if wait == NEVER or not runs:
+            unstarted += 1
+            continue
+        for flavor, amounts in runs[0].usage.items():
+            if flavor in pools and (gpus := devices(amounts)):
+                seconds = runs[0].start - job.arrival
+                waited[flavor] += seconds
+                full[flavor] += seconds * _share_full(usage[flavor], pools[flavor], job, gpus, seconds)
+    for flavor in sorted(waited, key=lambda each: -waited[each]):
+        yield _sentence(pools[flavor], full[flavor] / max(waited[flavor], 1.0))
+    if unstarted:
+        yield f"{many(unstarted, 'job')} would never start: no quota, limit or pool is large enough for them."
+
+
+def _sentence(pool: Pool, share: float) -> str:
+    lacked = f"fewer GPUs of {pool.name} were free than the late jobs need"
+    if share >= _MOSTLY:
+        return (
+            f"For {share:.0%} of their wait, {lacked}: the pool is full. More nodes than its "
+            f"{pool.max_nodes} help, or shorter or fewer jobs."
+        )
+    return (
+        f"For only {share:.0%} of their wait, {lacked}. Something else than the pool's size holds them back: "
+        "a word such as `none` in the stack file, the order of the queue, or preemption that is not allowed."
+    )
+
+
+def _share_full(usage: _Usage, pool: Pool, job: Played, gpus: int, seconds: float) -> float:
+    """The share of its wait in which the pool had fewer free GPUs than it needs."""
+    step = seconds / _MOMENTS
+    moments = [job.arrival + step * (index + 0.5) for index in range(_MOMENTS)]
+    return sum(pool.max_gpus - usage.at(each) < gpus for each in moments) / _MOMENTS
+
+
+def _usage(runs: Mapping[str, Sequence[PlayedRun]], pools: Mapping[str, Pool]) -> dict[str, _Usage]:
+    changes: dict[str, list[tuple[float, int]]] = {flavor: [] for flavor in pools}
+    for found in runs.values():
+        for run in found:
+            for flavor, amounts in run.usage.items():
+                if flavor in pools:
+                    changes[flavor].append((run.start, devices(amounts)))
+                    if run.end is not None:
+                        changes[flavor].append((run.end, -devices(amounts)))
+    usage = {}
+    for flavor, each in changes.items():
+        each.sort()
+        usage[flavor] = _Usage([at for at, _ in each], list(accumulate(change for _, change in each)))
+    return usage
+
+
+# What jobs lacked in a replay: in which pool they waited too long, and whose quota was idle there. Pure.
+
+
+def to_need(evaluation: Evaluation, goals: Sequence[Goal], space: Space, header: Header) -> Need:
+    late: dict[tuple[str, str], float] = defaultdict(float)
+    length = header.end - header.start
+    owners = _owners(evaluation.stack)
+    pools = _pools(evaluation.stack)
+    sample = evaluation.sample
+    for job, waited in zip(sample.jobs, sample.waits, strict=True):
+        runs = evaluation.playback.runs[job.label]
+        seconds = sum(_lacked(goal, job, waited, runs, length) for goal in goals if goal.concerns(job))
+        if seconds:
+            for pool in _wanted(runs, pools):
+                late[owners[job.team], pool] += seconds * max(job.gpus, 1)
+    return Need(late=late, idle=_idle(evaluation, space, header, owners, pools))
+
+
+def _lacked(goal: Goal, job: Played, waited: float, runs: Sequence[PlayedRun], length: float) -> float:
+    """Seconds that more quota might have saved it."""
+    if goal.kind is Kind.PREEMPTIONS:
+        return float(sum((run.end or run.start) - run.start for run in runs if run.is_evicted))
+    if goal.kind is Kind.WAIT and not goal.is_late(waited):
+        return 0.0
+    return length if waited == NEVER else waited
+
+
+def _wanted(runs: Sequence[PlayedRun], pools: Mapping[str, str]) -> Iterator[str]:
+    """The pools that its first run was given; any where it never ran."""
+    if not runs:
+        yield from pools.values()
+        return
+    for flavor, amounts in runs[0].usage.items():
+        if flavor in pools and devices(amounts):
+            yield pools[flavor]
+
+
+def _idle(
+    evaluation: Evaluation, space: Space, header: Header, owners: Mapping[str, str], pools: Mapping[str, str]
+) -> dict[tuple[str, str], float]:
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    length = max(header.end - header.start, 1.0)
+    for job in evaluation.sample.jobs:
+        for run in evaluation.playback.runs[job.label]:
+            end = header.end if run.end is None else min(run.end, header.end)
+            for flavor in run.usage.keys() & pools.keys():
+                used[owners[job.team], pools[flavor]] += run_gpus(run) * max(end - run.start, 0.0) / length
+    departments = {name for names in space.departments.values() for name in names}
+    return {
+        (knob.owner, knob.pool): 0.0
+        # Its teams use a department's quota by borrowing it.
+        if knob.owner in departments
+        else max(value - used[knob.owner, knob.pool], 0.0)
+        for knob, value in space.values.items()
+        if knob.key is Key.QUOTA and value
+    }
+
+
+def _owners(stack: Stack) -> dict[str, str]:
+    """Team -> the team whose queue it uses."""
+    return {team.name: team.queue or team.name for _, team in stack.teams()}
+
+
+def _pools(stack: Stack) -> dict[str, str]:
+    """Flavor -> pool, of those with GPUs."""
+    return {pool.flavor: pool.name for pool in stack.pools if pool.is_gpu}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

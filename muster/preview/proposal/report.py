@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.preview import markdown
 from muster.preview.json_report import to_json as diff_to_json
 from muster.preview.proposal.knobs import Key

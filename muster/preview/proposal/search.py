@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from muster.preview.proposal.knobs import Key, Knob, Space, Values
-from muster.preview.proposal.moves import Move, Tiers
+from muster.preview.proposal.knobs import Key, Knob, Move, Space, Tiers, Values
 
 
 @dataclass(frozen=True, slots=True)

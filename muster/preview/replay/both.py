@@ -5,16 +5,29 @@ from functools import partial
 from pathlib import Path
 
 from muster.live.errors import PreviewError
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
-from muster.preview.replay.deciders import decider_of
+from muster.preview.replay.kai_side import KaiDecider
+from muster.preview.replay.queues import queues_of
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
-from muster.replay.playback import Playback
-from muster.replay.player import PlayerPool
+from muster.replay.kai_player import ensure_kai_player
+from muster.replay.player import Playback, PlayerPool, ensure_player
 from muster.replay.recording import Recording
-from muster.replay.subject import Subject
+from muster.replay.side import Decider, KueueDecider, Subject
+
+# The scheduler that plays a stack's jobs, and its program.
+
+
+def decider_of(stack: Stack) -> Decider:
+    return KaiDecider(stack) if stack.scheduler is Scheduler.KAI else KueueDecider(queues_of(stack))
+
+
+def ensure_player_of(scheduler: Scheduler) -> Path:
+    """The program that plays it; it is built the first time."""
+    return ensure_kai_player() if scheduler is Scheduler.KAI else ensure_player()
+
 
 Programs = Callable[[Scheduler], Path]
 """The player of a scheduler; it is built the first time."""

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Scheduler
 from muster.preview.compare.replay import format_seconds
 from muster.preview.replay.alternatives import Alternatives, Prediction

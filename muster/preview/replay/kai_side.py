@@ -1,7 +1,7 @@
 """Brings a KAI stack and a recording together: queues, schedulers and nodes, and the jobs as PodGroups.
 
 Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
-format (muster/replay/kai_course.py), for what a job is when a play begins (kai_start.py), nor for the objects
+format (muster/replay/kai_player.py), for what a job is when a play begins (kai_start.py), nor for the objects
 of a stack (muster/preview/whatif/kai).
 """
 
@@ -17,14 +17,12 @@ from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
 from muster.model.kai import Unlimited
 from muster.model.kai.partition import sharding
-from muster.model.kai.priorities import DEFAULT_PRIORITY
-from muster.model.kai.settings import Sharding
+from muster.model.kai.shard import DEFAULT_PRIORITY, Sharding
 from muster.model.kai.tree import nodes
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.replay.kai_start import KaiStart
 from muster.preview.replay.queues import teams_by_namespace
 from muster.preview.whatif.kai.nodes import all_nodes, flavors_of, to_manifest
 from muster.preview.whatif.kai.queues import is_bounded, protections, refuse_roots, to_queues
@@ -34,14 +32,41 @@ from muster.render import kai
 from muster.render.manifest import manifest
 from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions, Times
 from muster.replay.figures import Played
-from muster.replay.kai_course import KaiCourse, KaiEntry, play_course
-from muster.replay.kai_player import VERSION
-from muster.replay.moment import Moment
-from muster.replay.playback import Playback
-from muster.replay.player import Manifest
+from muster.replay.kai_player import VERSION, KaiCourse, KaiEntry, play_course
+from muster.replay.moment import Moment, Running
+from muster.replay.player import Manifest, Playback
 from muster.replay.pods import has_pool, to_pods
 from muster.replay.recording import Job, Recording
-from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
+from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
+
+# What a job is to KAI's player when the play begins: it runs, it waits, or it arrives later.
+
+
+@dataclass(frozen=True)
+class KaiStart:
+    moment: Moment
+
+    def place(self, entry: KaiEntry, job: Job) -> KaiEntry:
+        """The job in its place at the start. `entry` is the job as it would be submitted then."""
+        at, group = int(self.moment.at), self.moment.groups.get(job.key)
+        if group is not None:
+            entry = _as_it_is(entry, group)
+        running = self._running.get(job.key)
+        if running is None:
+            return replace(entry, at=max(at, int(job.arrival)))
+        at = at if group is not None else at - 1
+        return replace(entry, at=at, ran=max(at - int(running.since), 1), delays={})
+
+    @cached_property
+    def _running(self) -> Mapping[str, Running]:
+        return {each.job.key: each for each in self.moment.running}
+
+
+def _as_it_is(entry: KaiEntry, group: PodGroup) -> KaiEntry:
+    """With the PodGroup and the pods of the cluster, and the nodes of those that have one."""
+    pods = [(1, pod_manifest(group, pod)) for pod in group.pods if not pod.is_ending]
+    return replace(entry, label=group.label, group=group_manifest(group), pods=pods)
+
 
 NO_KAI_QUEUE: Final = "whose queue is unknown: the team has a queue for each pool, and they name no pool"
 # More than any pool has: the GPUs of a queue without a bound.

@@ -2,7 +2,7 @@
 
 from muster.model.queues import Team
 from muster.model.stack import Stack
-from muster.preview.whatif import fixtures
+from muster.preview.whatif import trees
 from muster.render import kueue
 from muster.replay.queues import Queues
 
@@ -10,7 +10,7 @@ from muster.replay.queues import Queues
 def queues_of(stack: Stack) -> Queues:
     """Of a stack with Kueue."""
     return Queues(
-        objects=[manifest for batch in fixtures.manifest_batches(stack) for _, manifest in batch],
+        objects=[manifest for batch in trees.manifest_batches(stack) for _, manifest in batch],
         config=kueue.deciding_config(stack),
         teams=teams_by_namespace(stack),
         priorities={each.name: each.value for each in stack.priorities},

@@ -15,7 +15,7 @@ from muster.check.demands import Change, Demand, demands, priority_name, queue_n
 from muster.check.manifests import Json
 from muster.errors import MusterError
 from muster.model import names
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Stack
 from muster.replay.recording import Job, PodSet
 

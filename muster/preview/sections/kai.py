@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from muster.model.kai.priorities import NON_PREEMPTIBLE
+from muster.model.kai.shard import NON_PREEMPTIBLE
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.kai import KaiDiff, QueueChange, format_figure
 from muster.preview.document import Items, Section, Table, Text, UntrustedText

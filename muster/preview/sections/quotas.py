@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.preview import figures
-from muster.preview.bars import to_bars
 from muster.preview.compare.changes import Changes
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Items, Mark, Section, Table, Text, UntrustedText, join_names
-from muster.preview.evictions import new_evictions
-from muster.preview.tree_diagram import to_diagram
+from muster.preview.events import new_evictions
+from muster.preview.tree_diagram import to_bars, to_diagram
 
 # A larger diagram is not readable, and GitHub does not draw a graph with more than 500 edges.
 _MAX_NODES: Final = 60

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import ReplayDiff, format_seconds

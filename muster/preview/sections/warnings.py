@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.violations import Violation
 from muster.preview.compare.diff import StackDiff
 from muster.preview.document import Section, Table, UntrustedText

@@ -13,9 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from muster.live.snapshot import Workload
 from muster.model.stack import Stack
-from muster.preview.whatif import fixtures, trees
-from muster.preview.whatif.outcome import Outcome, Progress
-from muster.preview.whatif.scenario import Scenario
+from muster.preview.whatif import trees
+from muster.preview.whatif.scenario import Outcome, Progress, Scenario
 from muster.render import kueue
 
 Found = TypeVar("Found")
@@ -29,7 +28,7 @@ class Rerun:
     `shared` is the number of trees that do not.
     """
 
-    batches: Sequence[fixtures.ManifestBatch]
+    batches: Sequence[trees.ManifestBatch]
     config: Mapping[str, Any]
     workloads: Sequence[Workload]
     shared: int
@@ -47,7 +46,7 @@ class Engine(Protocol):
 
     def simulate(
         self,
-        batches: Sequence[fixtures.ManifestBatch],
+        batches: Sequence[trees.ManifestBatch],
         config: Mapping[str, Any],
         scenario: Scenario,
         *,
@@ -59,7 +58,7 @@ def simulate_both(
     base: Stack, head: Stack, scenario: Scenario, engine: Engine, on_progress: OnProgress
 ) -> tuple[Outcome, Outcome]:
     """The outcomes of base and of head."""
-    batches, config = [*fixtures.manifest_batches(base)], kueue.deciding_config(base)
+    batches, config = [*trees.manifest_batches(base)], kueue.deciding_config(base)
     rerun = queues_to_rerun(base, head, scenario.snapshot.workloads)
     if rerun.shared:
         on_progress("head", f"{rerun.shared} cohort trees are equal in base and are simulated there")
@@ -81,8 +80,8 @@ def simulate_both(
 
 def queues_to_rerun(base: Stack, head: Stack, workloads: Sequence[Workload]) -> Rerun:
     """The queues and Workloads that head has to simulate: all of them where Kueue's configuration differs."""
-    batches, config = [*fixtures.manifest_batches(head)], kueue.deciding_config(head)
-    before, after = trees.to_trees(fixtures.manifest_batches(base)), trees.to_trees(batches)
+    batches, config = [*trees.manifest_batches(head)], kueue.deciding_config(head)
+    before, after = trees.to_trees(trees.manifest_batches(base)), trees.to_trees(batches)
     if config != kueue.deciding_config(base):
         return Rerun(batches=batches, config=config, workloads=workloads, shared=0)
     touched = trees.changed_trees(before, after, workloads)
@@ -109,7 +108,7 @@ def merge_outcomes(base: Outcome, head: Outcome, simulated: Sequence[Workload]) 
     )
 
 
-def _has_cluster_queue(batch: fixtures.ManifestBatch) -> bool:
+def _has_cluster_queue(batch: trees.ManifestBatch) -> bool:
     return any(manifest["kind"] == "ClusterQueue" for _, manifest in batch)
 
 

@@ -16,14 +16,12 @@ from typing import Any, Final
 
 import aiohttp
 
-from muster.live.conditions import find_condition, is_true, parse_preemptor
-from muster.live.fields import mapping, text
+from muster.live.fields import find_condition, is_true, mapping, parse_preemptor, text
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.preview.whatif import probe
-from muster.preview.whatif.outcome import Progress
 from muster.preview.whatif.probe import Probes
-from muster.preview.whatif.scenario import Clock
+from muster.preview.whatif.scenario import Clock, Progress
 
 _WORKLOADS: Final = f"/apis/{names.KUEUE_API_VERSION}/workloads"
 _PAGE: Final = 500

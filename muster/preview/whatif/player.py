@@ -14,14 +14,12 @@ from typing import Any, Final
 from muster.live.fields import text
 from muster.live.snapshot import State, Workload
 from muster.model import names
-from muster.model.plural import many
-from muster.preview.whatif import fixtures
-from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState
-from muster.preview.whatif.scenario import Scenario
+from muster.model.quantities import many
+from muster.preview.whatif import trees
+from muster.preview.whatif.scenario import Decision, Outcome, Progress, Scenario, WorkloadState
 from muster.render.manifest import Manifest
 from muster.replay import stored
-from muster.replay.playback import Playback, PlayedRun
-from muster.replay.player import Entry, PlayerPool, UnplayableError, World, play
+from muster.replay.player import Entry, Playback, PlayedRun, PlayerPool, UnplayableError, World, play
 
 # With 1,000 queues and 10,000 Workloads, 128 MiB mean three times the CPU time.
 _MEMORY: Final = 512
@@ -42,7 +40,7 @@ class Player:
 
     def simulate(
         self,
-        batches: Sequence[fixtures.ManifestBatch],
+        batches: Sequence[trees.ManifestBatch],
         config: Mapping[str, Any],
         scenario: Scenario,
         *,

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.live.conditions import is_true
-from muster.live.fields import text
+from muster.live.fields import is_true, text
 from muster.model import names
-from muster.preview.whatif.fixtures import ManifestBatch, with_path
+from muster.preview.whatif.trees import ManifestBatch, with_path
 
 _NAME: Final = "muster-what-if"
 _RESOURCE: Final = "muster.dev/probe"

@@ -20,7 +20,7 @@ from muster.preview.document import (
     UntrustedText,
     join_names,
 )
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
+from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 
 _MAX_LISTED: Final = 20
 # A gang of KAI may lose only the pods above its minimum.

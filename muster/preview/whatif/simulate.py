@@ -1,35 +1,223 @@
 """Simulates one side on a control plane of its own: from an empty etcd to Kueue's decisions."""
 
 import asyncio
+import base64
 import ssl
 import tempfile
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from muster.live.conditions import find_condition, is_true
-from muster.live.fields import items, text, texts
+from muster.live.fields import find_condition, is_true, items, number, text, texts
 from muster.live.snapshot import State, Workload
 from muster.live.snapshot.kueue import parse_amount
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.model.plural import many
-from muster.preview.whatif import etcd, fixtures, probe, rights
+from muster.model.names import KUEUE_API_VERSION
+from muster.model.quantities import many
+from muster.preview.whatif import probe, trees
 from muster.preview.whatif.job_simulator import JobSimulator, has_reason
-from muster.preview.whatif.outcome import Decision, Outcome, Progress, WorkloadState, to_state
-from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
-from muster.preview.whatif.scenario import Scenario, WhatIfError
+from muster.preview.whatif.scenario import (
+    Decision,
+    Outcome,
+    Progress,
+    Scenario,
+    WhatIfError,
+    WorkloadState,
+    to_state,
+)
+from muster.preview.whatif.trees import ManifestBatch
 from muster.render.manifest import Manifest
 from muster.replay import stored
 
-_AT_ONCE: Final = 32
+# What Kueue may write on the temporary control plane: only what its decisions depend on.
+
+USER: Final = "kueue"
+_GROUP: Final = names.KUEUE_API_VERSION.partition("/")[0]
+_COUNTING: Final = "kueue-counts"
+_AT: Final = "/apis/rbac.authorization.k8s.io/v1"
+_EVERY: Final = ["*"]
+
+
+def grant(plane: ControlPlane, *, usage_counts: bool) -> None:
+    """Grant Kueue's rights, before it starts. `usage_counts`: Kueue decides by the usage over time that it
+    keeps in the status of LocalQueues (admission fair sharing).
+    """
+    kept = [f"{kind}/status" for kind in (("localqueues",) if usage_counts else ())]
+    _role(
+        plane,
+        USER,
+        {"apiGroups": _EVERY, "resources": _EVERY, "verbs": ["get", "list", "watch"]},
+        _write(_GROUP, "workloads", "workloads/status", "clusterqueues", "resourceflavors", *kept),
+        _write("apiextensions.k8s.io", "customresourcedefinitions"),
+        _write("admissionregistration.k8s.io", *_EVERY),
+        _write("", "secrets"),
+    )
+    _role(plane, _COUNTING, _write(_GROUP, "clusterqueues/status"))
+
+
+def stop_counting(plane: ControlPlane) -> None:
+    """Revoke writing ClusterQueue status. Called once all are active: from then on the status only holds
+    figures.
+    """
+    plane.call("DELETE", f"{_AT}/clusterrolebindings/{_COUNTING}")
+
+
+def _write(group: str, *resources: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": _EVERY}
+
+
+def _role(plane: ControlPlane, name: str, *rules: dict[str, Any]) -> None:
+    api, metadata = "rbac.authorization.k8s.io", {"name": name}
+    role = {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": list(rules)}
+    plane.apply(role, f"{_AT}/clusterroles/{name}")
+    binding = {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": api, "kind": "User", "name": USER}],
+    }
+    plane.apply(binding, f"{_AT}/clusterrolebindings/{name}")
+
+
+# Writes objects straight into the etcd of a temporary API server.
+
+Each = TypeVar("Each")
+
+# etcd's own limits: operations and bytes of one transaction (--max-txn-ops, --max-request-bytes).
+_MAX_OPERATIONS: Final = 100
+# All keys of a transaction have one revision. The API server counts it as seen with the first of them, and a
+# list then lacks the others for good. A later revision, of a key that it does not serve, shows that all are
+# seen.
+_MARK: Final = "/muster/loaded"
 _SECONDS: Final = aiohttp.ClientTimeout(total=60)
+
+
+async def put(etcd: str, objects: Iterable[tuple[str, bytes]]) -> int:
+    """Write every key and value through etcd's JSON gateway; returns how many there were.
+
+    https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway
+    """
+    count = 0
+    async with aiohttp.ClientSession(base_url=etcd, timeout=_SECONDS) as session:
+        for batch in _batches(iter(objects)):
+            puts = [
+                {"requestPut": {"key": _text(key.encode()), "value": _text(value)}} for key, value in batch
+            ]
+            await _post(session, "/v3/kv/txn", {"success": puts})
+            count += len(batch)
+        await _post(session, "/v3/kv/put", {"key": _text(_MARK.encode()), "value": ""})
+    return count
+
+
+async def _post(session: aiohttp.ClientSession, path: str, request: Mapping[str, Any]) -> None:
+    async with session.post(path, json=request) as answer:
+        answer.raise_for_status()
+
+
+def _batches(objects: Iterator[Each]) -> Iterator[list[Each]]:
+    while batch := list(islice(objects, _MAX_OPERATIONS)):
+        yield batch
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+# Waits until Kueue knows which quota is in use.
+
+_QUEUES: Final = f"/apis/{KUEUE_API_VERSION}/clusterqueues"
+_MAX_SECONDS: Final = 600.0
+# Much longer than the time between two status updates on a busy machine.
+_STEADY_SECONDS: Final = 90.0
+_DRAINED: Final = "HoldAndDrain"
+_POLL_SECONDS: Final = 0.2
+# Listing a thousand queues takes CPU time that Kueue needs, so the pause is this many times as long as the
+# listing.
+_LOAD_FACTOR: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UsageCount:
+    """The status of all ClusterQueues together. `unreported`: how many have no condition Active yet."""
+
+    queues: int
+    unreported: int
+    inactive: int
+    reserving: int
+
+    @property
+    def is_active(self) -> bool:
+        return not self.unreported and not self.inactive
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedUsage:
+    """How many ClusterQueues there are, and how many Workloads they will count in the end."""
+
+    queues: int
+    reserving: int
+
+
+def expected_usage(batches: Iterable[ManifestBatch], holding: Iterable[Workload]) -> ExpectedUsage:
+    """The usage that these queues will report. A drained queue releases its Workloads."""
+    every = [manifest for batch in batches for _, manifest in batch]
+    queues = {_name(each) for each in every if each["kind"] == "ClusterQueue"}
+    drained = {
+        (each["metadata"].get("namespace"), _name(each))
+        for each in every
+        if each["kind"] in ("ClusterQueue", "LocalQueue") and each["spec"].get("stopPolicy") == _DRAINED
+    }
+    kept = [
+        each for each in holding if not drained & {(None, each.cluster_queue), (each.namespace, each.queue)}
+    ]
+    return ExpectedUsage(len(queues), sum(each.cluster_queue in queues for each in kept))
+
+
+def wait_for_usage_sync(plane: ControlPlane, wanted: ExpectedUsage) -> bool:
+    """Wait until the usage is counted, or has not changed for long; returns whether all queues are active."""
+    end = time.monotonic() + _MAX_SECONDS
+    last, since = UsageCount(0, 0, 0, 0), time.monotonic()
+    while (now := time.monotonic()) < end:
+        queues: list[Mapping[str, Any]] = []
+        with suppress(
+            OSError
+        ):  # Kueue has just changed the definition, and the kind is not served for a moment
+            queues = [*items(plane.call("GET", _QUEUES), "items")]
+        count = to_usage_count(queues)
+        if count != last:
+            last, since = count, now
+        is_whole = count.reserving >= wanted.reserving or now - since > _STEADY_SECONDS
+        if is_whole and count.queues == wanted.queues and not count.unreported:
+            return count.is_active
+        time.sleep(max(_POLL_SECONDS, _LOAD_FACTOR * (time.monotonic() - now)))
+    return False
+
+
+def to_usage_count(queues: Sequence[Mapping[str, Any]]) -> UsageCount:
+    statuses = [text(find_condition(each, "Active"), "status") for each in queues]
+    return UsageCount(
+        queues=len(statuses),
+        unreported=statuses.count(""),
+        inactive=statuses.count("False"),
+        reserving=sum(number(each, "status", "reservingWorkloads") or 0 for each in queues),
+    )
+
+
+def _name(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["name"])
+
+
+_AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +234,7 @@ class TemporaryCluster:
 
     def simulate(
         self,
-        batches: Sequence[fixtures.ManifestBatch],
+        batches: Sequence[trees.ManifestBatch],
         config: Mapping[str, Any],
         scenario: Scenario,
         *,
@@ -62,7 +250,7 @@ class TemporaryCluster:
 
 
 def _simulate(
-    batches: Sequence[fixtures.ManifestBatch],
+    batches: Sequence[trees.ManifestBatch],
     config: Mapping[str, Any],
     scenario: Scenario,
     *,
@@ -77,10 +265,10 @@ def _simulate(
         progress("queues")
         asyncio.run(_load(plane, batches, scenario.holding))
         progress(many(len(scenario.snapshot.workloads), "Workload"))
-        rights.grant(plane, usage_counts="admissionFairSharing" in config)
-        with envtest.kueue(plane, programs, config=config, user=rights.USER):
+        grant(plane, usage_counts="admissionFairSharing" in config)
+        with envtest.kueue(plane, programs, config=config, user=USER):
             if wait_for_usage_sync(plane, expected_usage(batches, scenario.holding)):
-                rights.stop_counting(plane)
+                stop_counting(plane)
             asyncio.run(_put(plane, scenario.waiting))
             simulator = JobSimulator(
                 plane,
@@ -94,7 +282,7 @@ def _simulate(
 
 
 async def _load(
-    plane: ControlPlane, batches: Iterable[fixtures.ManifestBatch], workloads: Iterable[Workload]
+    plane: ControlPlane, batches: Iterable[trees.ManifestBatch], workloads: Iterable[Workload]
 ) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)
@@ -108,7 +296,7 @@ async def _load(
 
 
 async def _put(plane: ControlPlane, workloads: Iterable[Workload]) -> None:
-    await etcd.put(plane.etcd, ((stored.key(each), stored.value(each)) for each in workloads))
+    await put(plane.etcd, ((stored.key(each), stored.value(each)) for each in workloads))
 
 
 async def _create(session: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:

@@ -15,12 +15,17 @@ Objects are in the order in which they can be applied. The order depends on the 
 of keys in its file.
 """
 
-from muster.render.kai.chart import chart_values
-from muster.render.kai.cluster import cluster_objects
-from muster.render.kai.priorities import priority_classes
-from muster.render.kai.shards import shards
-from muster.render.kai.topologies import topologies
-from muster.render.kai.tree import by_department, leaf_queues, names_by_team, queues, team_objects
+from muster.render.kai.shards import shards, topologies
+from muster.render.kai.tree import (
+    by_department,
+    chart_values,
+    cluster_objects,
+    leaf_queues,
+    names_by_team,
+    priority_classes,
+    queues,
+    team_objects,
+)
 
 __all__ = [
     "by_department",

@@ -10,6 +10,16 @@ from muster.model.kai.partition import Partition, partitions
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, manifest
 
+# Topology objects of the stack.
+
+
+def topologies(stack: Stack) -> list[Manifest]:
+    return [
+        manifest(names.KAI_TOPOLOGY_API_VERSION, "Topology", topology.name, spec=dict(topology.spec))
+        for topology in sorted(stack.kai.topologies, key=lambda topology: topology.name)
+    ]
+
+
 # KAI's default, written so that a preview shows it.
 _PLACEMENT: Final = {"gpu": "binpack", "cpu": "binpack"}
 

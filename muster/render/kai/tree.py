@@ -4,16 +4,96 @@ Every figure is written, because KAI reads a missing one as zero. Not responsibl
 (muster/model/kai/tree.py) nor for a team's namespace and rights (render/tenancy).
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from muster.model import names
+from muster.model.charts import mirrored
+from muster.model.clusters import Provider
 from muster.model.kai import Figure, Unlimited
+from muster.model.kai.partition import sharding
+from muster.model.kai.shard import Sharding, effective, is_preemptible
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
+from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render import tenancy
+from muster.render.kai.shards import shards, topologies
 from muster.render.manifest import Manifest, manifest
+
+# The values of KAI's chart.
+
+REGISTRY: Final = "ghcr.io/kai-scheduler/kai-scheduler"
+# The GPU Operator's runtime class; where GKE installs the driver itself there is none.
+_RUNTIME_CLASS: Final = "nvidia"
+
+
+def chart_values(stack: Stack, *, node_selector: Mapping[str, str], replicas: int) -> Mapping[str, Any]:
+    """`replicas` of each of KAI's programs; from two on one leads."""
+    off = {"enabled": False}
+    return {
+        "global": {
+            "registry": mirrored(REGISTRY, stack.images.mirror) if stack.images.mirror else REGISTRY,
+            "gpuSharing": stack.kai.gpu_sharing,
+            "clusterAutoscaling": stack.kai.cluster_autoscaling,
+            "leaderElection": replicas > 1,
+            "nodeSelector": dict(node_selector),
+            # The label that assigns nodes, queues and gangs to one of several shards.
+            "nodePoolLabelKey": names.POOL_LABEL if sharding(stack) is Sharding.PER_POOL else "",
+        },
+        "operator": {"replicaCount": replicas},
+        "podgrouper": {"queueLabelKey": names.KAI_QUEUE_LABEL},
+        "admission": {"gpuFractionRuntimeClassName": _runtime_class(stack)},
+        "kaiConfig": {"render": True},
+        "kaiConfigDeployer": off,
+        "topologyMigration": off,
+        "postCleanup": off,
+        "defaultShard": off,
+        "defaultPriorityClasses": off,
+        "defaultQueue": {"createDefaultQueue": False},
+    }
+
+
+def _runtime_class(stack: Stack) -> str:
+    return "" if stack.cluster.provider is Provider.GKE else _RUNTIME_CLASS
+
+
+# The objects that KAI's Queues refer to.
+
+
+def cluster_objects(stack: Stack) -> list[Manifest]:
+    """In the order in which they can be applied."""
+    return [*topologies(stack), *shards(stack)]
+
+
+# PriorityClass of every priority, with the values of the stack.
+
+
+def priority_classes(stack: Stack) -> list[Manifest]:
+    return [
+        manifest(
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            priority.name,
+            value=priority.value,
+            preemptionPolicy="PreemptLowerPriority",
+            description=_description(priority),
+        )
+        for priority in effective(stack.priorities)
+    ]
+
+
+def _description(priority: Priority) -> str:
+    if priority.description:
+        return priority.description
+    bounds = (
+        "may go over quota, and then be reclaimed"
+        if is_preemptible(priority)
+        else "never preempted, never over quota"
+    )
+    return f"Priority {priority.name} ({priority.value}): {bounds}."
+
 
 # KAI counts memory in these.
 _MEGABYTE: Final = 10**6

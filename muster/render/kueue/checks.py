@@ -12,7 +12,30 @@ from muster.model import names
 from muster.model.kueue import AdmissionCheck, CheckUse, Parameters, RequestConfig
 from muster.model.pools import Pool
 from muster.model.stack import GangMode, Stack
+from muster.render.kueue.flavors import flavors, topologies
+from muster.render.kueue.manager import manager_config
 from muster.render.manifest import Manifest, kueue
+
+# Kueue's configuration where it decides and no pod runs: on a temporary control plane, and in the player.
+
+_NEVER: Final = "8760h"
+
+
+def deciding_config(stack: Stack) -> Manifest:
+    """The Configuration document without the settings for jobs and pods."""
+    config = manager_config(stack)
+    config["integrations"] = {"frameworks": ["batch/job"]}
+    config["manageJobsWithoutQueueName"] = False
+    config.pop("managedJobsNamespaceSelector", None)
+    # On by default since 0.19, but no pod ever becomes ready here.
+    config["waitForPodsReady"] = {"timeout": _NEVER, "recoveryTimeout": _NEVER, "blockAdmission": False}
+    config["clientConnection"] = {"qps": 2000, "burst": 4000}
+    # Each reconcile of a ClusterQueue writes the usage found so far into its status. Few workers reconcile it
+    # less often and write less: 1,000 queues caused 6,279 writes with twenty workers and 778 with one.
+    concurrency = {**config["controller"]["groupKindConcurrency"], "ClusterQueue.kueue.x-k8s.io": 2}
+    config["controller"] = {"groupKindConcurrency": concurrency}
+    return config
+
 
 # A check's controllerName can never change, so Kueue's own check has other names and a stack may switch
 # between them.
@@ -158,3 +181,11 @@ def _check(check: AdmissionCheck) -> Manifest:
             "name": check.parameters.name,
         }
     return kueue("AdmissionCheck", check.name, spec=spec)
+
+
+# The objects that Kueue's queues refer to.
+
+
+def cluster_objects(stack: Stack) -> list[Manifest]:
+    """In the order in which they can be applied."""
+    return [*topologies(stack), *flavors(stack), *admission_check(stack)]

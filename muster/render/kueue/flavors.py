@@ -24,7 +24,7 @@ from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Tol
 from muster.model.machines import ARM64
 from muster.model.node_labels import class_label, flavor_labels
 from muster.model.pools import Pool
-from muster.model.providers import NodeCloud
+from muster.model.regions import NodeCloud
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, kueue
 

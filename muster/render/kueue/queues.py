@@ -2,7 +2,7 @@
 
 Responsible for translating quota, borrowing, lending, weight, preemption and the fields of a `kueue:`
 section to Kueue's API. A field that a section leaves unset is left out, so that Kueue's default applies
-(muster/model/kueue/defaults.py lists the defaults). Fields of the short form are always written.
+(muster/model/kueue/queue.py lists the defaults). Fields of the short form are always written.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,24 @@ from muster.model.kueue.tree import Node, queue_name
 from muster.model.queues import Queueing, Team
 from muster.model.stack import Stack
 from muster.render.kueue.checks import strategy
-from muster.render.manifest import Manifest
+from muster.render.manifest import Manifest, kueue
+
+# WorkloadPriorityClass of every priority. Its value and description are top-level fields: the kind has no
+# spec.
+
+
+def priority_classes(stack: Stack) -> list[Manifest]:
+    return [
+        kueue(
+            "WorkloadPriorityClass",
+            priority.name,
+            value=priority.value,
+            description=priority.description
+            or f"Priority {priority.name} ({priority.value}): goes before every lower value.",
+        )
+        for priority in stack.priorities
+    ]
+
 
 # The API server gives it to every namespace.
 _NAME: Final = "kubernetes.io/metadata.name"

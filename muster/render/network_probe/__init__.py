@@ -10,9 +10,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from muster.model import names
-from muster.render.manifest import Manifest, manifest
+from muster.render.manifest import Manifest, manifest, restricted_container
 from muster.render.network_probe.program import OPEN_PORT
-from muster.render.restricted import restricted_container
 
 NAME: Final = "network-probe"
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"

@@ -9,7 +9,6 @@ Namespace.
 """
 
 from muster.render.tenancy.policies import policies
-from muster.render.tenancy.roles import member_role
-from muster.render.tenancy.team import team_objects
+from muster.render.tenancy.team import member_role, team_objects
 
 __all__ = ["member_role", "policies", "team_objects"]

@@ -8,12 +8,10 @@ Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clu
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
 from muster.validation.kueue.checks import check_rules
-from muster.validation.kueue.claims import claim_rules
-from muster.validation.kueue.counts import count_rules
 from muster.validation.kueue.flavors import flavor_rules
 from muster.validation.kueue.groups import group_rules
 from muster.validation.kueue.object_names import object_name_rules
-from muster.validation.kueue.queues import queue_rules
+from muster.validation.kueue.queues import claim_rules, count_rules, queue_rules
 from muster.validation.kueue.scheduler import scheduler_rules
 from muster.validation.kueue.sharing import sharing_rules
 

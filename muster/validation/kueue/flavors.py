@@ -8,10 +8,10 @@ from muster.model import names
 from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
 from muster.model.node_labels import MOST_FLAVOR_LABELS, cloud_labels
 from muster.model.pools import Capacity, Pool
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.kueue.config_paths import pool_path
+from muster.validation.kueue.object_names import pool_path
 
 # The CRD's limits.
 MOST_LABELS: Final = MOST_FLAVOR_LABELS

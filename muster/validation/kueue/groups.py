@@ -6,7 +6,7 @@ from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pool
 from muster.model.queues import Allowance, Amount, Limit
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.kueue.config_paths import cohort_path, queue_path
+from muster.validation.kueue.object_names import cohort_path, queue_path
 
 
 def group_rules(stack: Stack) -> list[Violation]:

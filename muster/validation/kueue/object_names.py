@@ -4,12 +4,34 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model import names
+from muster.model.kueue import AdmissionCheck
+from muster.model.pools import Pool
+from muster.model.queues import Department, Team
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at
 from muster.render.kueue.queues import local_queues
-from muster.validation.identity import bad_name, bad_object_name
-from muster.validation.kueue.config_paths import check_path, cohort_path, pool_path, queue_path
+from muster.validation.identities import bad_name, bad_object_name
+from muster.validation.paths import department_path, team_path
+
+# Config paths of `kueue:` sections.
+
+
+def pool_path(pool: Pool, *parts: str | int) -> str:
+    return at("muster:pools", pool.name, "kueue", *parts)
+
+
+def cohort_path(chain: tuple[Department, ...], *parts: str | int) -> str:
+    return at(department_path(chain), "kueue", *parts)
+
+
+def queue_path(chain: tuple[Department, ...], team: Team, *parts: str | int) -> str:
+    return at(team_path(chain, team), "kueue", *parts)
+
+
+def check_path(check: AdmissionCheck, *parts: str | int) -> str:
+    return at("muster:kueue", "admissionChecks", check.name, *parts)
+
 
 # Of objects that no label names.
 _LONGEST: Final = 253

@@ -1,25 +1,160 @@
 """A team's `kueue:` section: what of it goes together, and what needs something else of the stack."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from muster.model import names
 from muster.model.kueue import (
+    UNCOUNTED,
     AdmissionMode,
     BorrowPreemption,
+    CohortOptions,
     Fungibility,
+    Group,
+    KueueOptions,
     Migration,
+    PoolOptions,
+    QueueOptions,
     Search,
     Selector,
     SelectorOperator,
 )
+from muster.model.kueue.queue_groups import other_resources
 from muster.model.kueue.tree import Node, TreeBuilder
 from muster.model.programs import Program
-from muster.model.queues import Department, Queueing, Reclaim, Team
+from muster.model.queues import Allowance, Amount, Department, Queueing, Reclaim, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import strategy
-from muster.validation.kueue.config_paths import queue_path
+from muster.validation.explicit_fields import explicit_keys
+from muster.validation.kueue.flavors import QUALIFIED_NAME
+from muster.validation.kueue.object_names import cohort_path, queue_path
+from muster.validation.paths import department_path, team_path
+
+# The fields of a stack that only Kueue supports, with their config paths.
+
+Options = PoolOptions | CohortOptions | QueueOptions | KueueOptions
+
+
+def fields_of(stack: Stack) -> dict[str, str]:
+    """Config path of every used field -> the field's name."""
+    found: dict[str, str] = {}
+    for pool in stack.pools:
+        found |= _used(at("muster:pools", pool.name, "kueue"), pool.kueue)
+        if pool.resources:
+            found[at("muster:pools", pool.name, "resources")] = "resources"
+        if pool.machine.labels:
+            found[at("muster:pools", pool.name, "node", "labels")] = "labels"
+    for above, department in stack.walk():
+        chain = (*above, department)
+        found |= _amounts(department_path(chain), department.allowance)
+        found |= _used(at(department_path(chain), "kueue"), department.kueue)
+        for team in department.teams:
+            found |= _amounts(team_path(chain, team), team.allowance)
+            found |= _used(at(team_path(chain, team), "kueue"), team.kueue)
+    return found | _used("muster:kueue", stack.kueue)
+
+
+def _amounts(place: str, allowance: Allowance) -> dict[str, str]:
+    """Resources other than CPU, memory and GPUs."""
+    shares = {"quota": allowance.quota, "borrow": allowance.borrow.pools, "lend": allowance.lend.pools}
+    return {
+        at(place, key, pool, "resources"): "resources"
+        for key, pools in shares.items()
+        for pool, share in pools.items()
+        if isinstance(share, Amount) and share.others
+    }
+
+
+def _used(place: str, options: Options) -> dict[str, str]:
+    return {at(place, key): key for key in explicit_keys(options, type(options)())}
+
+
+# The device classes that Kueue maps to a quota (`muster:kueue.deviceClasses`).
+
+_PATH: Final = "muster:kueue.deviceClasses"
+_MOST_RESOURCES: Final = 16
+_MOST_CLASSES: Final = 8
+
+
+def claim_rules(stack: Stack) -> list[Violation]:
+    """Every rule about device classes."""
+    return [*_claims_counts(stack), *_names(stack)]
+
+
+def _claims_counts(stack: Stack) -> Iterator[Violation]:
+    classes = Counter(stack.kueue.device_classes.values())
+    if len(classes) > _MOST_RESOURCES:
+        message = f"has {len(classes)} resources; Kueue takes {_MOST_RESOURCES}."
+        yield Violation(_PATH, message, "count several classes as one resource.")
+    for resource, count in classes.items():
+        if count > _MOST_CLASSES:
+            message = f"maps {count} classes to {resource}; Kueue takes {_MOST_CLASSES}."
+            yield Violation(_PATH, message, "remove some of them.")
+
+
+def _names(stack: Stack) -> Iterator[Violation]:
+    counted = _with_quota(stack)
+    for name, resource in stack.kueue.device_classes.items():
+        path = at(_PATH, name)
+        if not QUALIFIED_NAME.match(name):
+            message = f"{name!r} is not the name of a DeviceClass."
+            yield Violation(path, message, "write one of `kubectl get deviceclass`.")
+        if resource != UNCOUNTED and resource not in counted:
+            message = f"no team has quota of {resource}, so Kueue would admit no claim of the class."
+            fix = suggestion(resource, (UNCOUNTED, *counted), noun="resource with quota")
+            yield Violation(path, message, fix)
+
+
+def _with_quota(stack: Stack) -> list[str]:
+    """The devices of pools, and whatever a team names besides CPU and memory."""
+    found = [pool.device for pool in stack.pools if pool.is_gpu]
+    for _, team in stack.owners():
+        found += other_resources(team.allowance)
+        found += [name for group in team.kueue.resource_groups for name in group.covered_resources]
+    return sorted({*found} - {"cpu", "memory", names.UNCOUNTED_DEVICES})
+
+
+# How many of everything Kueue takes: judged on what is rendered, so that nothing is counted twice.
+
+MOST_GROUPS: Final = 16
+MOST_FLAVORS: Final = 64
+MOST_RESOURCES: Final = 64
+MOST_PAIRS: Final = 512
+MOST_IN_ALL: Final = 256
+_FEWER: Final = "use fewer, or split the team."
+
+
+def count_rules(stack: Stack) -> list[Violation]:
+    """Every limit of counts of Cohorts and ClusterQueues."""
+    builder, found = TreeBuilder(stack), list[Violation]()
+    for above, department in stack.walk():
+        cohort = builder.department(above, department)
+        found += _counts(cohort_path((*above, department)), cohort.groups if cohort else ())
+    is_bounded = len(stack.pools) <= MOST_FLAVORS and not any(pool.resources for pool in stack.pools)
+    for chain, team in stack.owners():
+        # Any other has the pools' flavors with two or three resources each: nothing to count.
+        if not is_bounded or team.kueue.resource_groups or other_resources(team.allowance):
+            found += _counts(queue_path(chain, team), builder.team(chain[-1], team).groups)
+    return found
+
+
+def _counts(path: str, groups: Sequence[Group]) -> Iterator[Violation]:
+    flavors = [len(group.flavors) for group in groups]
+    resources = [len(group.covered_resources) for group in groups]
+    pairs = [sum(len(flavor.resources) for flavor in group.flavors) for group in groups]
+    for what, count, most in (
+        ("resource groups", len(groups), MOST_GROUPS),
+        ("flavors in a resource group", max(flavors, default=0), MOST_FLAVORS),
+        ("resources in a resource group", max(resources, default=0), MOST_RESOURCES),
+        ("pairs of flavor and resource in a resource group", max(pairs, default=0), MOST_PAIRS),
+        ("flavors", sum(flavors), MOST_IN_ALL),
+        ("covered resources", sum(resources), MOST_IN_ALL),
+    ):
+        if count > most:
+            yield Violation(path, f"has {count} {what}; Kueue takes {most}.", _FEWER)
+
 
 MOST_CONCURRENT: Final = 16
 # A namespace's own name, which only the API server writes.

@@ -2,7 +2,7 @@
 
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.validation.kueue.fields import fields_of
+from muster.validation.kueue.queues import fields_of
 
 
 def scheduler_rules(stack: Stack) -> list[Violation]:

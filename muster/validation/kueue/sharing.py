@@ -9,7 +9,7 @@ from muster.model.queues import Allowance, Amount, Department, Team
 from muster.model.quotas import NOTHING, Resources, borrowing, resources
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at
-from muster.validation.kueue.config_paths import cohort_path
+from muster.validation.kueue.object_names import cohort_path
 from muster.validation.paths import department_path, team_path
 
 _Chain = tuple[Department, ...]

@@ -12,8 +12,8 @@ import yaml
 
 from muster.adopt.adoption import adopt
 from muster.adopt.cluster import fetch_cluster
-from muster.adopt.defaults import completed
 from muster.adopt.kai.kinds import KINDS
+from muster.adopt.queues import completed
 from muster.adopt.report import format_report
 from muster.cli import main
 from muster.config.document import parse_text
@@ -21,7 +21,7 @@ from muster.config.stack import examine
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.local.envtest import path_of
-from muster.model.kai.priorities import OWN_CLASSES
+from muster.model.kai.shard import OWN_CLASSES
 from muster.provider.meaning import same_meaning
 from muster.render import queues
 from muster.render.manifest import MANAGED_BY_LABEL

@@ -18,7 +18,7 @@ from muster.live.cluster.kubeconfig import connect
 from muster.local.envtest import ControlPlane, path_of
 from muster.model.stack import Stack
 from muster.provider.api import Cluster as ProviderCluster
-from muster.provider.deadline import Deadline
+from muster.provider.api import Deadline
 from muster.provider.resource import Written, write
 from muster.render import queues
 from tests.clouds.engine import ROOT

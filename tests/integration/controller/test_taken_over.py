@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from muster.components import gang_pods
-from muster.components.sizing import sizing_of
+from muster.components.gang_pods import sizing_of
 from muster.config import load
 from muster.render.manifest import manifest
 from tests.clouds.engine import ROOT

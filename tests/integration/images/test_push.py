@@ -13,13 +13,12 @@ import pytest
 from muster import config, paths
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.oci.image import Image, index_of, push
-from muster.artifacts.oci.referrers import attach, attached
+from muster.artifacts.oci.image import Image, attach, attached, index_of, push
 from muster.artifacts.oci.registry import INDEX, Registry, RegistryError, Repository, digest_of
 from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.local.build.images import PLAYER, PLAYER_PLACE
 from muster.local.build.python_packages import for_image
 from muster.local.build.versions import load

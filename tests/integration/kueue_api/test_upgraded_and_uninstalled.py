@@ -11,9 +11,8 @@ from muster.kubernetes.kubeconfig import load_access
 from muster.local import envtest
 from muster.local.envtest.kueue import define
 from muster.model import gangpolicy, names, queuetree
-from muster.provider.api import Cluster
+from muster.provider.api import Cluster, Deadline
 from muster.provider.converge import remove
-from muster.provider.deadline import Deadline
 from muster.provider.manifests import Ref, ref_of
 from muster.render import gang, kueue
 from muster.render.queuetree import tree

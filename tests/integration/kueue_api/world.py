@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from muster.components import gang_authority, gang_webhooks
+from muster.components import gang_admission, gang_authority
 from muster.local.envtest import ControlPlane, Programs, path_of
 from muster.local.envtest.process import Process, free_port
 from muster.model import names
@@ -117,7 +117,7 @@ class World:
         service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
         meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         apply(self.plane, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
-        found = gang_webhooks.validating()
+        found = gang_admission.validating()
         for hook in found:
             hook["clientConfig"]["service"]["port"] = port
         configuration = {

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE, eventually
 _STEP = """
 import os, signal, sys
 from muster.errors import MusterError
-from muster.local.demo.steps import run_step
+from muster.local.demo.tour import run_step
 # As a terminal has it: a shell's background jobs ignore SIGINT, and so would their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 command = ["pulumi", "up", "--stack", "local", "--yes", "--skip-preview"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.local.cluster import control, control_groups, network
+from muster.local.cluster import control, network
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from tests.waiting import eventually
 
@@ -60,7 +60,7 @@ def groups_of(containers: list[str]) -> list[Path]:
 
 def containers_of(cluster: LocalCluster) -> list[str]:
     tasks = cluster.run.glob("nodes/*/containerd/io.containerd.runtime.v2.task/k8s.io")
-    return [name for directory in tasks for name in control_groups.containers(directory)]
+    return [name for directory in tasks for name in control.containers(directory)]
 
 
 def processes_of(cluster: LocalCluster) -> list[str]:

@@ -15,7 +15,7 @@ from muster import config
 from muster.artifacts.catalogue import catalogue
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.render import karpenter
-from muster.render.compute_classes import compute_classes
+from muster.render.karpenter import compute_classes
 from tests.integration.conftest import ApiServer
 from tests.integration.tenancy.works import changed
 

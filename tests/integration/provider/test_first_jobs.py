@@ -20,8 +20,7 @@ from muster.local.envtest.kueue import define
 from muster.local.envtest.process import Process
 from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
 from muster.model.stack import Stack
-from muster.provider.api import Cluster
-from muster.provider.deadline import Deadline
+from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
 from muster.render import queues, ray, submission, tenancy
 from tests import built

@@ -11,8 +11,8 @@ import pytest
 
 from muster.local.envtest import path_of
 from muster.model import names
+from muster.model.programs import Version
 from muster.model.ray import Ray, RayAuth
-from muster.model.versions import Version
 from muster.render import ray
 from tests.integration.conftest import ApiServer
 from tests.integration.tenancy.cluster import administrator

@@ -16,9 +16,8 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.replay.kai_side import to_kai_side
 from muster.replay.assumptions import Assumptions
-from muster.replay.kai_course import play_course
-from muster.replay.playback import Playback, PlayedRun
-from muster.replay.player import UnplayableError
+from muster.replay.kai_player import play_course
+from muster.replay.player import Playback, PlayedRun, UnplayableError
 from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
 from tests.integration.killed import ends_with_its_caller

@@ -24,9 +24,8 @@ import pytest
 
 from muster.live.snapshot.kai import GROUP_ANNOTATION
 from muster.preview.whatif.kai.schedulers import to_config
-from muster.replay.kai_course import KaiCourse, KaiEntry, play_course
-from muster.replay.kai_player import PROGRAM, Shard
-from muster.replay.playback import Playback
+from muster.replay.kai_player import PROGRAM, KaiCourse, KaiEntry, Shard, play_course
+from muster.replay.player import Playback
 from tests.integration.real_kai.cluster import KAI, Cluster, Scheduling, running_cluster, scheduler_flags
 from tests.integration.real_kai.random_worlds import RandomWorld, priority_classes, random_world
 from tests.waiting import eventually

@@ -19,18 +19,16 @@ from typing import Any, Final
 
 import pytest
 
-from muster.live.conditions import find_condition, is_true
-from muster.live.fields import text
+from muster.live.fields import find_condition, is_true, text
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.preview.whatif import etcd, probe
-from muster.preview.whatif.fixtures import with_path
-from muster.preview.whatif.readiness import expected_usage, wait_for_usage_sync
+from muster.preview.whatif import probe, simulate
+from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
+from muster.preview.whatif.trees import with_path
 from muster.replay import stored
-from muster.replay.playback import Playback
-from muster.replay.player import PROGRAM, play
+from muster.replay.player import PROGRAM, Playback, play
 from tests import built
 from tests.integration.replay.worlds import RandomWorld, flavors, random_world
 
@@ -93,7 +91,7 @@ class Cluster:
         self, number: int, events: Mapping[str, bool], stored_as: Mapping[str, tuple[str, bytes]]
     ) -> None:
         arriving = [stored_as[job] for job, arrives in events.items() if arrives]
-        asyncio.run(etcd.put(self.plane.etcd, arriving))
+        asyncio.run(simulate.put(self.plane.etcd, arriving))
         for job, arrives in events.items():
             if not arrives and job in self.holding:
                 self._patch(job, {"Finished": ("True", "Succeeded")})

@@ -13,8 +13,7 @@ import pytest
 
 from muster.errors import ExitCode
 from muster.model import names
-from muster.replay.playback import Playback
-from muster.replay.player import Entry, PlayerError, World, play
+from muster.replay.player import Entry, Playback, PlayerError, World, play
 from muster.replay.recording import Run
 from tests.integration.killed import ends_with_its_caller
 

@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from muster.cli import main
-from muster.local.autoscalers import Autoscaler
-from muster.local.karpenter import CLOUD, stock_key
+from muster.local.karpenter import CLOUD, Autoscaler, stock_key
 from muster.local.simulated_cloud import manifests, names
 from muster.local.simulated_cloud.manifests import Manifest
 from tests.waiting import eventually

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from muster.components import gang_webhooks
+from muster.components import gang_admission
 from muster.model.queuetree import crd
 from muster.render import queuetree
 from muster.render.manifest import manifest
@@ -30,8 +30,8 @@ def down(world: World) -> Iterator[World]:
     configurations = [
         manifest("admissionregistration.k8s.io/v1", kind, "test-webhooks", webhooks=webhooks)
         for kind, webhooks in (
-            ("ValidatingWebhookConfiguration", gang_webhooks.validating()),
-            ("MutatingWebhookConfiguration", gang_webhooks.mutating()),
+            ("ValidatingWebhookConfiguration", gang_admission.validating()),
+            ("MutatingWebhookConfiguration", gang_admission.mutating()),
         )
     ]
     # Ours let pass what they do not answer: that they are asked is seen by one that does not.

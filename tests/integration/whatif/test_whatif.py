@@ -18,13 +18,11 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.preview.whatif import rights
+from muster.preview.whatif import simulate
 from muster.preview.whatif.both import simulate_both
-from muster.preview.whatif.outcome import Decision
 from muster.preview.whatif.player import Player
-from muster.preview.whatif.scenario import Scenario
+from muster.preview.whatif.scenario import Decision, Scenario, synthetic_snapshot
 from muster.preview.whatif.simulate import TemporaryCluster
-from muster.preview.whatif.synthetic import synthetic_snapshot
 from muster.replay.player import PROGRAM, ensure_player
 from tests import built
 from tests.integration.lab import write_stack
@@ -206,8 +204,8 @@ def test_what_a_kueue_of_few_rights_decides_is_what_a_whole_one_decides(
     head = config.load(_stack(tmp_path, "head", _departments(lent=0)))
     scenario = Scenario(snapshot=_snapshot(_WORK))
     _, few = simulate_both(base, head, scenario, cluster, _silent)
-    monkeypatch.setattr(rights, "grant", _grant_all)
-    monkeypatch.setattr(rights, "stop_counting", lambda plane: None)
+    monkeypatch.setattr(simulate, "grant", _grant_all)
+    monkeypatch.setattr(simulate, "stop_counting", lambda plane: None)
     _, whole = simulate_both(head, head, scenario, cluster, _silent)
     assert {label: _content(each) for label, each in few.decisions.items()} == {
         label: _content(each) for label, each in whole.decisions.items()
@@ -222,7 +220,7 @@ def _grant_all(plane: ControlPlane, *, usage_counts: bool) -> None:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "kueue"},
         "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": api, "kind": "User", "name": rights.USER}],
+        "subjects": [{"apiGroup": api, "kind": "User", "name": simulate.USER}],
     }
     plane.apply(binding, f"/apis/{api}/v1/clusterrolebindings/kueue")
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.model.durations import format_duration, parse_duration
 from muster.model.gangpolicy import (
     DetailSelector,
     FlavorPolicy,
@@ -19,6 +18,7 @@ from muster.model.gangpolicy import (
     to_manifest,
     unknown_fields,
 )
+from muster.model.quantities import format_duration, parse_duration
 from muster.model.violations import Violation
 from tests.length import examples
 

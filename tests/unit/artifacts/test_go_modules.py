@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.artifacts.publish.go_modules import BuildInfo, build_info
+from muster.artifacts.publish.bom import BuildInfo, build_info
 from muster.errors import MusterError
 from tests.unit.artifacts.go_program import MAGIC, go_program
 

@@ -9,7 +9,7 @@ from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.publish.stackfile import StackFileError, with_charts, with_pins
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model.clusters import Provider
 
 DIGEST = f"sha256:{'ab' * 32}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.artifacts.oci.referrers import attach, attached
+from muster.artifacts.oci.image import attach, attached
 from muster.artifacts.oci.registry import MANIFEST, Registry, Repository, digest_of
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"

@@ -7,8 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from muster.artifacts.oci.credentials import credentials_for
-from muster.artifacts.oci.registry import Credentials, Registry, RegistryError, Repository
+from muster.artifacts.oci.registry import Credentials, Registry, RegistryError, Repository, credentials_for
 from muster.artifacts.oci.web import UnreachableError, Web
 
 QUICK = Web(timeout=60, tries=3, pause=0.01)

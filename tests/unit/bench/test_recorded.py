@@ -7,7 +7,7 @@ import pytest
 from bench.recorded import agreement
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 
 

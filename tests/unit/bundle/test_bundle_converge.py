@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.provider.api import Cluster
-from muster.provider.deadline import Deadline
+from muster.provider.api import Cluster, Deadline
 from muster.provider.manifests import Ref
 from muster.provider.meaning import same_meaning
 from muster.provider.resource import Written, delete, inventory, read_live, write

@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.provider.manifests import Ref
-from muster.provider.order import apply_waves, delete_waves
+from muster.provider.manifests import Ref, apply_waves, delete_waves
 
 KINDS = [
     "Namespace",

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from muster.provider import readiness
-from muster.provider.api import Cluster
-from muster.provider.deadline import Deadline
+from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
 from tests.unit.bundle.fake_api import FakeApi
 from tests.unit.bundle.test_bundle_converge import SYSTEM, body

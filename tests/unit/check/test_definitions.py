@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.check import kubectl_yaml, manifests
+from muster.check import manifests
 from muster.model.definitions import FILE
 from tests.definitions import definitions
 from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals
@@ -141,7 +141,7 @@ def test_a_key_that_is_no_text_becomes_what_json_has() -> None:
 
 @pytest.mark.parametrize("text", ["12:30:00", "1e3", "08", "y", "NO", "2026-11-27", "0x1F", "1_000", "plain"])
 def test_text_stays_text_for_both_readers(text: str) -> None:
-    written = kubectl_yaml.dump_all([{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text}}])
+    written = manifests.dump_all([{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text}}])
     (body,) = manifests.read(written, "x.yaml")
     assert body["data"] == {"a": text}
     assert yaml.safe_load(written)["data"] == {"a": text}

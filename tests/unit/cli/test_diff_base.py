@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from muster.cli import main
-from muster.config.scaffold import template
-from muster.model.providers import Provider
+from muster.config.edit import template
+from muster.model.regions import Provider
 
 FILE = "stacks/Pulumi.dev.yaml"
 

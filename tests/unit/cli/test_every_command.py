@@ -14,8 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from muster.cli import main
-from muster.cli.command import Command
-from muster.cli.group import load
+from muster.cli.command import Command, load
 from muster.cli.run import root
 from muster.cli.table import TABLE, walk
 from muster.errors import ExitCode, MusterError

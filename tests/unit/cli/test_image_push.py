@@ -6,8 +6,8 @@ import pytest
 
 from muster.artifacts.oci.web import UnreachableError, Web
 from muster.cli import main
-from muster.config.scaffold import template
-from muster.model.providers import Provider
+from muster.config.edit import template
+from muster.model.regions import Provider
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(**_: object) -> None:
         raise AssertionError("it builds before it knows where to push")
 
-    monkeypatch.setattr("muster.artifacts.publish.push.build", build)
+    monkeypatch.setattr("muster.artifacts.publish.build.build", build)
     monkeypatch.setattr("muster.artifacts.publish.build.build", build)
 
 

@@ -14,7 +14,7 @@ from muster.config.schema import stack_schema
 from muster.config.schema.keys import ITEM, Key, find_keys, stack_keys
 from muster.config.stack import examine
 from muster.errors import ExitCode
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.reference.stack_file import page
 
 SCHEMA: Final = stack_schema()

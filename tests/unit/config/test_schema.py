@@ -15,14 +15,14 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from muster.cli import main
 from muster.config.document import NAMESPACE, Document, parse_text
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.config.schema import part_schema, stack_schema
 from muster.config.schema.kinds import of_definition
 from muster.config.stack import examine
 from muster.model.definitions import Spec
-from muster.model.durations import format_duration, parse_duration
 from muster.model.machines import MACHINES
-from muster.model.providers import Provider
+from muster.model.quantities import format_duration, parse_duration
+from muster.model.regions import Provider
 from muster.model.section import Section
 from muster.model.violations import at
 from muster.scaffold.project import Target, stack_text

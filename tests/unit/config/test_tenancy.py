@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from muster.config import ConfigError, load, parse
-from muster.model.members import AccessEntry, access_entries, google_security_group
+from muster.model.identities import AccessEntry, access_entries, google_security_group
 from muster.model.stack import Stack
 from muster.model.tenancy import (
     MOST_KIBIBYTES,

@@ -12,8 +12,8 @@ from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import CatalogueError, catalogue
 from muster.artifacts.resolved import ArtifactError
+from muster.config.edit import template
 from muster.config.errors import ConfigError
-from muster.config.scaffold import template
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from muster.model.stack import Stack

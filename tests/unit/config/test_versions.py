@@ -10,8 +10,8 @@ from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.config.document import parse_text
+from muster.config.edit import template
 from muster.config.errors import ConfigError
-from muster.config.scaffold import template
 from muster.config.stack import examine
 from muster.model.clusters import EksCluster, Provider
 from muster.model.stack import Stack

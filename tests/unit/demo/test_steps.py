@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.demo.steps import run_step
+from muster.local.demo.tour import run_step
 from muster.paths import IMPORT_ROOT
 from tests.waiting import PATIENCE, eventually
 

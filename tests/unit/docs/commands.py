@@ -14,8 +14,7 @@ from typing import Final
 
 import click
 
-from muster.cli.command import Command
-from muster.cli.group import load
+from muster.cli.command import Command, load
 from muster.cli.run import root
 from muster.cli.table import walk
 from tests.unit.docs.blocks import ROOT

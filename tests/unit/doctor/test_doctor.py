@@ -17,11 +17,11 @@ from muster.artifacts.oci.web import Web
 from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import admission, amazon, google, machines, programs, sources, state, support
+from muster.cloud.doctor import admission, examine, google, machines, state, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.cloud.google import GoogleError
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
@@ -159,7 +159,7 @@ def test_zones_that_do_not_sell_a_pool_s_machine_are_named_with_those_that_do() 
     pools = tuple(each for each in stack(Provider.EKS).pools if each.is_gpu)
     offer = {"InstanceType": "g6.2xlarge", "LocationType": "availability-zone", "Location": "us-east-1a"}
     stub.add_response("describe_instance_type_offerings", {"InstanceTypeOfferings": [offer]})
-    (found,) = amazon.check_zones(eks(), pools, ec2)
+    (found,) = examine.check_zones(eks(), pools, ec2)
     assert found.state is State.FAILED
     assert "g6.2xlarge is not sold in us-east-1b" in found.message
     assert "zones: [us-east-1a]" in found.fix
@@ -183,7 +183,7 @@ def test_each_family_has_its_quota_of_vcpus(
 ) -> None:
     known = MACHINES[machine]
     pool = Pool(name="p", machine=known, gpus_per_node=sum(known.gpu_counts), capacity=capacity, max_nodes=2)
-    assert amazon.wanted_vcpus((pool,)) == expected
+    assert examine.wanted_vcpus((pool,)) == expected
 
 
 def _described(name: str, vcpus: int, gib: int, **more: Any) -> dict[str, Any]:
@@ -255,10 +255,10 @@ def test_figures_are_compared_with_googles_too() -> None:
 def test_the_aws_identity_is_shown() -> None:
     sts, stub = client("sts")
     stub.add_response("get_caller_identity", {"Account": "1", "Arn": "arn:aws:iam::1:user/me", "UserId": "u"})
-    (found,) = amazon.check_credentials(eks(), sts)
+    (found,) = examine.check_credentials(eks(), sts)
     assert found == passed("credentials", "arn:aws:iam::1:user/me in account 1, region us-east-1")
     stub.add_client_error("get_caller_identity", "ExpiredToken", "expired")
-    (found,) = amazon.check_credentials(eks(), sts)
+    (found,) = examine.check_credentials(eks(), sts)
     assert (found.state, found.fix) == (State.FAILED, "run `aws sso login`, or give the job a role")
 
 
@@ -268,7 +268,7 @@ def test_vcpus_of_gpu_instances_are_what_aws_grants(value: float, expected: Stat
     asked = {"ServiceCode": "ec2", "QuotaCode": "L-DB2E81BA"}
     stub.add_response("get_service_quota", {"Quota": {"QuotaName": "G and VT", "Value": value}}, asked)
     # 8 nodes of g6.2xlarge, 8 vCPU each.
-    (found,) = amazon.check_gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
+    (found,) = examine.check_gpu_quota(eks(), stack(Provider.EKS).pools, quotas)
     assert found.state is expected
     if expected is State.FAILED:
         assert "--quota-code L-DB2E81BA --desired-value 64 --region us-east-1" in found.fix
@@ -353,23 +353,23 @@ def test_secrets_of_a_cloud_are_under_its_key(tmp_path: Path, text: str, expecte
 
 
 def test_a_missing_image_is_reported_with_the_command() -> None:
-    (found,) = sources.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
+    (found,) = examine.check_image(stack(Provider.GKE), name="gke-prod", web=QUICK)
     assert (found.state, found.fix) == (State.FAILED, "muster image push gke-prod")
 
 
 def test_an_unreachable_registry_is_reported() -> None:
     dead = stack(Provider.GKE, image=f"127.0.0.1:9/muster@{DIGEST}")
-    (found,) = sources.check_image(dead, name="here", web=QUICK)
+    (found,) = examine.check_image(dead, name="here", web=QUICK)
     assert found.state is State.FAILED
     assert "does not answer" in found.message
 
 
 def test_charts_in_a_folder_are_found_there(tmp_path: Path) -> None:
     here = stack(Provider.GKE, charts={"path": str(tmp_path)})
-    found = list(sources.check_charts(here, name="here", web=QUICK))
+    found = list(examine.check_charts(here, name="here", web=QUICK))
     assert {each.state for each in found} == {State.FAILED}
     (tmp_path / "kueue-0.19.2.tgz").write_bytes(b"x")
-    found = list(sources.check_charts(here, name="here", web=QUICK))
+    found = list(examine.check_charts(here, name="here", web=QUICK))
     assert [each.message for each in found if each.state is State.OK] == [str(tmp_path / "kueue-0.19.2.tgz")]
 
 
@@ -544,7 +544,7 @@ def _versions(here: Stack, *, kuberay: str, kubernetes: str = "v1.34.9-eks-1") -
         return Reply(200, {"metadata": {}, "items": items})
 
     with serving(answer) as server:
-        return list(programs.check_versions(here, Api(ClusterWeb(base=server.url))))
+        return list(support.check_versions(here, Api(ClusterWeb(base=server.url))))
 
 
 def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.node_pools import check_node_pools
+from muster.cloud.doctor.machines import check_node_pools
 from muster.live.cluster.api import Api
 from muster.live.web import Web, WebError
 from muster.local.karpenter import node_pool

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from muster import config
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import history
-from muster.cloud.doctor.anonymous import Anonymizer
+from muster.cloud.doctor import support
 from muster.cloud.doctor.findings import failed
-from muster.cloud.doctor.record import record
-from muster.config.scaffold import template
-from muster.model.providers import Provider
+from muster.cloud.doctor.record import Anonymizer, record
+from muster.config.edit import template
+from muster.model.regions import Provider
 
 SECRETS = (
     "proj-blue-42", "vision-x", "arn:aws:iam::123456789012:user/jane", "jane.doe@example.org", "10.20.30.40",
@@ -99,7 +98,7 @@ def test_a_history_is_taken_without_messages(monkeypatch: pytest.MonkeyPatch, tm
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    (found,) = history.updates("prod", project=tmp_path)
+    (found,) = support.updates("prod", project=tmp_path)
     assert found == {
         key: answer[0][key] for key in ("kind", "result", "startTime", "endTime", "resourceChanges")
     }

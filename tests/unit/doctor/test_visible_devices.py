@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from muster.cloud.doctor.admission import check_visible_devices
 from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.visible_devices import check_visible_devices
 from muster.live.cluster.api import Api
 from muster.live.web import Web
 from muster.model.clusters import Provider

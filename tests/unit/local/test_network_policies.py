@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.local.cluster import coredns, health, network_policies
-from muster.render.tenancy import networks as tenancy_networks
+from muster.render.tenancy import team as tenancy_networks
 
 JUDGED = ("--append", "MUSTER-POLICIES", "--jump", "NFQUEUE", "--queue-num", "100")
 

@@ -14,8 +14,7 @@ import pytest
 from muster.local.build import bundle
 from muster.local.build.bundle import Part
 from muster.local.build.cache import Cache, Entry
-from muster.local.build.origins import How, origin_of
-from muster.local.build.versions import load
+from muster.local.build.versions import How, load, origin_of
 from muster.local.errors import LocalClusterError
 
 PINS = "the pins of both sides"

@@ -12,9 +12,15 @@ import pytest
 from packaging.requirements import Requirement
 
 from muster.local.build.base_image import base_entry
-from muster.local.build.buildah import manifest_digest
 from muster.local.build.cache import Cache
-from muster.local.build.images import CONTROLLER_PARTS, Image, _sources, copy_source, package_list
+from muster.local.build.images import (
+    CONTROLLER_PARTS,
+    Image,
+    _sources,
+    copy_source,
+    manifest_digest,
+    package_list,
+)
 from muster.local.build.python_packages import for_image, with_interpreter
 from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError

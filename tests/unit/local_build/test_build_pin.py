@@ -7,9 +7,8 @@ import pytest
 
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
-from muster.local.build.pin import pin, with_digests
 from muster.local.build.progress import Board
-from muster.local.build.releases import DownloadError, Releases
+from muster.local.build.releases import DownloadError, Releases, pin, with_digests
 from muster.local.build.versions import Release, load
 from muster.paths import VERSIONS_FILE
 

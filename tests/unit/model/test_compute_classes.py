@@ -8,16 +8,15 @@ import pytest
 from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import GkeProvisioner, GpuDriver
 from muster.model.machines import MACHINES
-from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
+from muster.model.nodes import GpuSharing, Image, LocalDisks, NodeNetwork, Placement, Sharing
 from muster.model.pools import Pool
-from muster.model.promises import BY_PLACEHOLDERS, gang_promise
-from muster.model.sharing import GpuSharing, Sharing
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
+from muster.model.waiting import BY_PLACEHOLDERS, gang_promise
 from muster.render import gang
-from muster.render.compute_classes import compute_class
+from muster.render.karpenter import compute_class
 from muster.render.kueue.flavors import flavors
 from muster.validation import check
-from muster.validation.gangs import gang_word_rules
+from muster.validation.placeholders import gang_word_rules
 from tests.unit.model.model_stacks import GKE
 
 CLUSTER = replace(GKE, autoscaler=GkeProvisioner.COMPUTE_CLASSES, zones=("us-central1-a", "us-central1-c"))

@@ -12,7 +12,7 @@ from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import ArtifactError
 from muster.config import load, parse
 from muster.config.document import parse_text
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.config.stack import examine
 from muster.model.clusters import Provider
 from muster.model.gpu_operator import (
@@ -25,11 +25,11 @@ from muster.model.gpu_operator import (
     values,
 )
 from muster.model.minimum_versions import minimum_version_rules
-from muster.model.sharing import MIG_PROFILES, Sharing
+from muster.model.nodes import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.render import gpu
-from muster.render.user_data import user_data
+from muster.render.karpenter import user_data
 
 TOOLKIT = "nvidia-container-toolkit"
 SYSTEM = {"muster.dev/pool": "system"}

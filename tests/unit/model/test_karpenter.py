@@ -15,11 +15,10 @@ from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, Syste
 from muster.model.karpenter import chart_values
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
-from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
+from muster.model.nodes import GpuSharing, Image, ImagePull, LocalDisks, Placement, Sharing
 from muster.model.pools import Pool
-from muster.model.promises import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
-from muster.model.sharing import GpuSharing, Sharing
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
+from muster.model.waiting import BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.render import karpenter
 from muster.validation import check
 from tests.unit.model.openapi_check import mistakes

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.model.kueue.defaults import DEFAULTED
-from muster.model.kueue.exclusions import EXCLUDED
+from muster.model.kueue.queue import DEFAULTED, EXCLUDED
 from tests.unit.model.go_modules import KUEUE, source_of
 from tests.unit.model.kueue_files import everything, rendered
 from tests.unit.model.openapi_check import mistakes

@@ -4,7 +4,7 @@ import pytest
 
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, machines_of, similar_machines
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.validation.machines import Choice, choice_rules
 
 D, B, Q, R = Capacity.ON_DEMAND, Capacity.CAPACITY_BLOCK, Capacity.QUEUED, Capacity.RESERVATION

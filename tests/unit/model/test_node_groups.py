@@ -11,7 +11,7 @@ from muster.model.queues import Allowance, Amount, Department, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
-from muster.validation.nodes import node_group_rules
+from muster.validation.pools import node_group_rules
 from tests.unit.model.model_stacks import CPU, GKE
 
 EKS = EksCluster(name="ml", region="us-east-1", zones=("us-east-1a", "us-east-1b"))

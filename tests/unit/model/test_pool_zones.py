@@ -7,11 +7,10 @@ import pytest
 from muster.model.clusters import GkeCluster
 from muster.model.machines import MACHINES
 from muster.model.machines.clouds import zones_selling
-from muster.model.pool_zones import pool_zones
+from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
-from muster.model.providers import Provider
-from muster.model.regions import REGIONS
-from muster.validation.nodes import node_rules
+from muster.model.regions import REGIONS, Provider
+from muster.validation.pools import node_rules
 from tests.unit.model.model_stacks import CPU, L4
 
 CLUSTER = GkeCluster(name="ml", project="p", region="us-central1")

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from muster.config.document import parse_text
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.config.stack import examine
 from muster.model.minimum_versions import FIRST_UNKNOWN
-from muster.model.providers import Provider
+from muster.model.programs import Version
 from muster.model.readings import READINGS
-from muster.model.versions import Version
+from muster.model.regions import Provider
 from muster.model.violations import Violation
 
 KUEUE = "muster:versions.kueue"

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from muster.config import parse
+from muster.config.edit import template
 from muster.config.errors import ConfigError
-from muster.config.scaffold import template
 from muster.local.build.images import PLAYER_PLACE
 from muster.model.clusters import Provider
+from muster.model.observability import RecordingSettings
 from muster.model.quantities import GIB
-from muster.model.recording import RecordingSettings
 from muster.model.stack import Scheduler, Stack
 from muster.render import recorder
 from muster.render.manifest import Manifest

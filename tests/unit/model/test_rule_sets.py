@@ -13,7 +13,7 @@ from muster.render import kai, kueue, queues
 from muster.validation import STACK_RULES, check
 from muster.validation.duplicate_clusters import identity_of
 from muster.validation.placeholders import placeholder_rules
-from muster.validation.unowned import unowned_rules
+from muster.validation.tenancy import unowned_rules
 from tests.unit.model.model_stacks import CPU, GKE
 
 

@@ -27,12 +27,12 @@ from muster.model.keys import Seconds
 from muster.model.machines import MACHINES
 from muster.model.nodes import Image, LocalDisks, NodeNetwork, Placement
 from muster.model.pools import Pool
-from muster.model.promises import ALL_OR_NOTHING, BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.tenancy import Namespaces, Tenancy
 from muster.model.violations import Violation
+from muster.model.waiting import ALL_OR_NOTHING, BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.validation import check
-from muster.validation.gangs import gang_word_rules
+from muster.validation.placeholders import gang_word_rules
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
 
 EKS = EksCluster(

@@ -8,7 +8,7 @@ import yaml
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.model.violations import Violation
-from muster.validation.kueue.fields import fields_of
+from muster.validation.kueue.queues import fields_of
 from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING
 
 TEAM_A = "muster:departments.research.teams.team-a"

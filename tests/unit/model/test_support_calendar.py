@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from muster import config
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
 from muster.model.support_calendar import CALENDAR, WARNED_BEFORE, Phase, outlook
 from muster.validation import check
-from muster.validation.support import support_rules
+from muster.validation.versions import support_rules
 
 ROOT = Path(__file__).resolve().parents[3]
 END = date(2026, 12, 2)

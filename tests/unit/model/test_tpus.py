@@ -11,7 +11,7 @@ from muster.model.clusters import ExistingCluster
 from muster.model.gangpolicy import from_spec
 from muster.model.kueue.tree import to_tree
 from muster.model.machines import MACHINES
-from muster.model.pool_zones import pool_zones
+from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department
 from muster.model.stack import GangMode, Scheduler, Stack

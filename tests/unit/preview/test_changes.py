@@ -15,8 +15,7 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.quotas import NOTHING
 from muster.model.stack import PodsReady, Scheduler, Stack
 from muster.preview.compare.changes import compare
-from muster.preview.compare.kueue_rules import KueueRules
-from muster.preview.compare.preemption import PreemptionChange
+from muster.preview.compare.preemption import KueueRules, PreemptionChange
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from muster.cli import main
-from muster.preview.pins import UnpinnedReference, read_unpinned
+from muster.preview.plan import UnpinnedReference, read_unpinned
 from muster.scaffold.project import Project, Target, examples, files
 from tests.unit.preview.preview_world import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 from muster.model.kueue.tree import to_tree
 from muster.model.queues import Allowance, Bound, Department, Limit, Preemption, Reclaim, Share, Within
 from muster.model.stack import Stack
-from muster.preview.compare.kueue_rules import KueueRules
+from muster.preview.compare.preemption import KueueRules
 from muster.preview.compare.preemption_rules import Right
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.preview.bundles import ObjectChange, compare_manifests
-from muster.preview.plan import PlanError, load_plan, parse_plan
+from muster.preview.plan import ObjectChange, PlanError, compare_manifests, load_plan, parse_plan
 from tests.unit.preview.preview_world import PLAN, bundle, plan, step
 
 

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from muster.model.kueue.tree import Tree, to_tree
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.kai_rules import KaiRules
-from muster.preview.compare.kueue_rules import KueueRules
-from muster.preview.compare.preemption import rules_of
+from muster.preview.compare.kai import KaiRules
+from muster.preview.compare.preemption import KueueRules, rules_of
 from muster.preview.compare.preemption_rules import PreemptionRules
 from tests.unit.model.model_stacks import stacks
 

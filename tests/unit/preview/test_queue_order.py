@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.live.snapshot import Condition, State, Workload
-from muster.live.why.queue_order import queued_before
+from muster.live.why.job_status import queued_before
 
 T0 = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

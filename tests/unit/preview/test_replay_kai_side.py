@@ -15,11 +15,11 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.both import replay
 from muster.preview.replay.kai_side import NO_KAI_QUEUE, KaiDecider, KaiSide, to_kai_side
 from muster.replay.assumptions import Assumptions
-from muster.replay.kai_course import KaiEntry
+from muster.replay.kai_player import KaiEntry
 from muster.replay.moment import Moment, at_moment, kind_of, moment_of
 from muster.replay.player import UnplayableError
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
-from muster.replay.subject import NO_POOL, NO_RUN, NO_TEAM
+from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM
 
 _PODS = PodSet(name="main", count=2, requests={names.GPU_RESOURCE: 4}, pools=("l4",))
 _JOB = Job(

@@ -17,8 +17,7 @@ from muster.preview.replay.queues import queues_of
 from muster.preview.sections.replay import lead
 from muster.replay.figures import Curve, Figures, Waits
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
-from muster.replay.side import to_side
-from muster.replay.subject import NO_POOL, NO_QUEUE
+from muster.replay.side import NO_POOL, NO_QUEUE, to_side
 from tests.unit.model.model_stacks import gpus, two_teams
 from tests.unit.preview.preview_world import diff
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster import config
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces

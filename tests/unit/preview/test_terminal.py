@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.config.scaffold import template
-from muster.model.providers import Provider
+from muster.config.edit import template
+from muster.model.regions import Provider
 
 _OLD = "team-a: {quota: {l4: 4}"
 

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from muster import config
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
 from muster.preview.failing import FailOn, failures

@@ -30,10 +30,9 @@ from muster.preview.markdown import format_comment
 from muster.preview.whatif import kai
 from muster.preview.whatif.kai.nodes import all_nodes
 from muster.preview.whatif.kai.schedulers import to_config
-from muster.preview.whatif.kai.simulate import to_outcome
-from muster.preview.whatif.kai.world import to_world
-from muster.preview.whatif.outcome import WorkloadState
+from muster.preview.whatif.kai.simulate import to_outcome, to_world
 from muster.preview.whatif.report import Comparison
+from muster.preview.whatif.scenario import WorkloadState
 from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, KaiWorld
 from muster.replay.player import UnplayableError
 from tests.unit.preview.preview_world import LOCAL, ROOT

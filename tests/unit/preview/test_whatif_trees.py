@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from muster.config import parse
 from muster.live.snapshot import Workload
 from muster.model.stack import Stack
-from muster.preview.whatif import fixtures, probe, readiness, trees
+from muster.preview.whatif import probe, simulate, trees
 from muster.preview.whatif.both import Rerun, merge_outcomes, queues_to_rerun
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
 from muster.preview.whatif.probe import Probes
-from muster.preview.whatif.synthetic import synthetic_snapshot
+from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState, synthetic_snapshot
 
 _CONFIG: dict[str, Any] = {
     "cluster": {"provider": "existing", "name": "lab", "context": "lab"},
@@ -97,7 +96,7 @@ def test_the_first_weight_reruns_everything() -> None:
 
 
 def test_any_changed_object_is_rerun() -> None:
-    every = [*fixtures.manifest_batches(BASE)]
+    every = [*trees.manifest_batches(BASE)]
     before = trees.to_trees(every)
     for index, act in enumerate(every):
         path, manifest = act[0]
@@ -124,8 +123,8 @@ def test_what_is_not_rerun_is_equal_in_base_and_head(quotas: dict[str, int]) -> 
     head = _with_quotas(**quotas)
     rerun = _rerun(head)
     before, after = (
-        trees.to_trees(fixtures.manifest_batches(BASE)),
-        trees.to_trees(fixtures.manifest_batches(head)),
+        trees.to_trees(trees.manifest_batches(BASE)),
+        trees.to_trees(trees.manifest_batches(head)),
     )
     asked = {(each.namespace, each.name) for each in rerun.workloads}
     for each in WORK:
@@ -179,22 +178,20 @@ def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -
         conditions = [] if status is None else [{"type": "Active", "status": status}]
         return {"status": {"conditions": conditions, "reservingWorkloads": reserving}}
 
-    assert readiness.to_usage_count([queue("True", 2), queue("True", 3)]) == readiness.UsageCount(2, 0, 0, 5)
-    assert readiness.to_usage_count([queue("True"), queue("True")]).is_active
-    assert not readiness.to_usage_count([queue("True"), queue("False")]).is_active
-    assert not readiness.to_usage_count([queue("True"), queue(None)]).is_active
+    assert simulate.to_usage_count([queue("True", 2), queue("True", 3)]) == simulate.UsageCount(2, 0, 0, 5)
+    assert simulate.to_usage_count([queue("True"), queue("True")]).is_active
+    assert not simulate.to_usage_count([queue("True"), queue("False")]).is_active
+    assert not simulate.to_usage_count([queue("True"), queue(None)]).is_active
 
 
 def test_what_a_drained_queue_holds_is_not_waited_for() -> None:
-    acts = [*fixtures.manifest_batches(BASE)]
+    acts = [*trees.manifest_batches(BASE)]
     holding = [each for each in WORK if each.is_holding]
-    whole = readiness.expected_usage(acts, holding)
-    assert whole == readiness.ExpectedUsage(queues=6, reserving=len(holding))
+    whole = simulate.expected_usage(acts, holding)
+    assert whole == simulate.ExpectedUsage(queues=6, reserving=len(holding))
     drained = [[(path, _drained(each, "team-a")) for path, each in act] for act in acts]
     left = [each for each in holding if each.namespace != "team-a"]
-    assert readiness.expected_usage(drained, holding) == readiness.ExpectedUsage(
-        queues=6, reserving=len(left)
-    )
+    assert simulate.expected_usage(drained, holding) == simulate.ExpectedUsage(queues=6, reserving=len(left))
 
 
 def _drained(manifest: dict[str, Any], queue: str) -> dict[str, Any]:
@@ -222,7 +219,7 @@ def test_a_probe_uses_no_quota_of_a_team() -> None:
     asked = set(pods["containers"][0]["resources"]["requests"])
     covered = {
         resource
-        for act in fixtures.manifest_batches(BASE)
+        for act in trees.manifest_batches(BASE)
         for _, each in act
         if each["kind"] == "ClusterQueue"
         for group in each["spec"]["resourceGroups"]

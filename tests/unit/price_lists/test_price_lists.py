@@ -15,14 +15,14 @@ from botocore.stub import Stubber
 from muster import config
 from muster.cloud import amazon as aws
 from muster.cloud.doctor.findings import State
-from muster.cloud.doctor.prices import check_prices
+from muster.cloud.doctor.support import check_prices
 from muster.cloud.price_lists.refresh import refreshed
-from muster.config.scaffold import template
+from muster.config.edit import template
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES
 from muster.model.pools import Pool
 from muster.model.prices import PriceTable
-from muster.model.providers import Provider
+from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.preview.pricing import read_price_file, write_price_file
 from tests.unit.cloud.google_world import Routes, cloud

@@ -10,10 +10,9 @@ import pytest
 from muster.model import gangpolicy, queuetree
 from muster.model.gangpolicy import GangPolicy
 from muster.policies.pack import RULES
-from muster.reference import components, crds, docstrings
-from muster.reference.figures import CASES, Case, answer, stack
-from muster.reference.messages import sentences
-from muster.reference.pages import PAGES
+from muster.reference import components, crds
+from muster.reference.__main__ import PAGES
+from muster.reference.admission import CASES, Case, answer, sentences, stack
 from muster.render.alerts import alerts
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -50,7 +49,7 @@ class CacheArgs:
 '''
     (node,) = ast.parse(source).body
     assert isinstance(node, ast.ClassDef)
-    found = docstrings.documented(node)
+    found = components.documented(node)
     assert found.text == "Where it is kept.\n\nBoth are checked."
     assert [(each.name, each.type, each.default, each.meaning) for each in found.arguments] == [
         ("path", "Input[str]", "", "A folder, made where it is missing."),

@@ -9,7 +9,7 @@ from muster.model import names
 from muster.preview.banner import plain
 from muster.preview.compare.replay import ReplayDiff, format_seconds
 from muster.replay.figures import NEVER, Figures, Played, Preemption, Waits, to_figures, to_waits
-from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import Playback, PlayedRun
 
 HOUR = 3600
 

@@ -8,11 +8,10 @@ from muster.model.stack import Scheduler
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Settings, forecast
 from muster.replay.moment import Moment
-from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import Playback, PlayedRun
 from muster.replay.queues import of_cluster
 from muster.replay.recording import Header, Job, PodSet
-from muster.replay.side import KueueDecider, Side
-from muster.replay.subject import Subject
+from muster.replay.side import KueueDecider, Side, Subject
 
 _AT = 1_000_000.0
 _HOUR = 3600

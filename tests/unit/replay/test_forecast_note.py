@@ -6,7 +6,7 @@ import pytest
 
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast
-from muster.replay.forecast_note import next_note, to_note
+from muster.replay.forecaster import next_note, to_note
 
 _AT = 1_764_067_200.0  # 2025-11-25 10:40 UTC
 _HOUR = 3600.0

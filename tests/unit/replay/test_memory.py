@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.replay.memory import limited_memory
+from muster.replay.recording import limited_memory
 
 _MIB = 2**20
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from muster.replay.percentile import interval
+from muster.replay.figures import interval
 
 
 @pytest.mark.parametrize(("number", "low", "high"), [(10, 1, 10), (40, 4, 37), (100, 10, 91)])

@@ -9,11 +9,10 @@ import pytest
 
 from muster.controller.kube.resource import Object
 from muster.model import names
-from muster.replay.ids import Ids
-from muster.replay.lines import fold
 from muster.replay.pod_groups import EVICTIONS, POD_GROUPS, PODS, PRIORITIES, PodGroups
-from muster.replay.recording import End, Header, Job, Recording
+from muster.replay.recording import End, Header, Ids, Job, Recording
 from muster.replay.source import Kind
+from muster.replay.stored import fold
 
 _START: Final = datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp()
 SECRET: Final = "hunter2"

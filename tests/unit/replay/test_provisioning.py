@@ -1,7 +1,7 @@
 """How long nodes of a pool take, from what was recorded until a moment."""
 
 from muster.model import names
-from muster.replay.provisioning import has_waits, provisioning
+from muster.replay.kueue import has_waits, provisioning
 from muster.replay.recording import Job, PodSet, Run
 from tests.unit.model.model_stacks import CPU, H100, L4
 

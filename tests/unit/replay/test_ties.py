@@ -1,7 +1,7 @@
 """The order of jobs that were created in the same second."""
 
+from muster.replay.moment import by_treatment
 from muster.replay.recording import Job, Run
-from muster.replay.ties import by_treatment
 
 
 def _job(id: str, team: str, *, created: float = 10.0, start: float | None = None) -> Job:

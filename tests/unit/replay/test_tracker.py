@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from muster.replay.ids import Ids
-from muster.replay.recording import End, Job
-from muster.replay.tracker import Tracker
+from muster.replay.moment import Tracker
+from muster.replay.recording import End, Ids, Job
 from tests.unit.preview.snapshot_world import SECRET, workload
 
 UID = "beef0000-0000-0000-0000-000000000000"

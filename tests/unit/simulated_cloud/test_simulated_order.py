@@ -10,7 +10,7 @@ import pytest
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.api import POD_TEMPLATES, REQUESTS, Access, Api, Raw, Resource
 from muster.local.simulated_cloud.app import SimulatedCloud
-from muster.local.simulated_cloud.machines import Machines
+from muster.local.simulated_cloud.inventory import Machines
 
 _REQUEST = {
     "metadata": {

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster.local.quantities import milli, rfc3339_micro, seconds, timestamp
-from muster.local.simulated_cloud import faults, ledger, manifests, names, rendering
+from muster.local.simulated_cloud import attempts, faults, manifests, names, rendering
 from muster.local.simulated_cloud import offering as offerings
 from muster.local.simulated_cloud.actions import CreateNode
 from muster.local.simulated_cloud.app import UNREADABLE
@@ -243,14 +243,14 @@ def test_a_lease_is_charged_once_over_a_restart() -> None:
             }
         }
     )
-    book = ledger.Ledger()
+    book = attempts.Ledger()
     assert book.close(node, now=60.0, scale=60.0)
     data = book.write(offering(), [node], now=70.0, stock={}, waiting={"l4": 2})
-    again = ledger.Ledger.read(data)
+    again = attempts.Ledger.read(data)
     assert not again.close(node, now=80.0, scale=60.0)
     assert '"nodeSeconds": 3600.0, "cost": 3.6' in data["l4"]
     assert '"nodes": 0, "stock": 1, "waiting": 2' in data["l4"]
-    assert ledger.Ledger.read({"ledger": "{"}).closed == {}
+    assert attempts.Ledger.read({"ledger": "{"}).closed == {}
 
 
 def test_the_autoscaler_may_touch_no_secret_and_no_workload() -> None:

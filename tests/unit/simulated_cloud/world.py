@@ -16,7 +16,7 @@ from muster.local.simulated_cloud.actions import (
     SetStatus,
     StartVm,
 )
-from muster.local.simulated_cloud.decide import decide
+from muster.local.simulated_cloud.app import decide
 from muster.local.simulated_cloud.faults import Fault, FaultBook
 from muster.local.simulated_cloud.fit import PodShape, Toleration
 from muster.local.simulated_cloud.objects import Condition, Node, Pod, PodSet, Request, VmState

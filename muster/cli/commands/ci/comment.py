@@ -14,9 +14,9 @@ from muster.cli.options import json_option
 from muster.cli.output import note, put_json
 from muster.errors import ExitCode
 from muster.live.errors import PreviewError
-from muster.live.sanitize import sanitize_line
+from muster.live.fields import sanitize_line
 from muster.live.web import WebError
-from muster.preview.forge import summary, target
+from muster.preview.forge import notes, target
 from muster.preview.forge.notes import CommentResult, Forge, upsert
 
 _EXAMPLES = """
@@ -59,7 +59,7 @@ def cli(report: str, *, name: str, as_json: bool) -> ExitCode:
     body = _body(report)
     found = target.detect_target(os.environ)
     if found.forge is None:
-        where = summary.write_summary(body, os.environ)
+        where = notes.write_summary(body, os.environ)
         _print({"action": "summary", "where": where, "why": found.why}, as_json=as_json)
         return ExitCode.DONE
     return _comment(found.forge, body, name=name, as_json=as_json)
@@ -69,7 +69,7 @@ def _comment(forge: Forge, body: str, *, name: str, as_json: bool) -> ExitCode:
     try:
         written: CommentResult = upsert(forge, body, name=name)
     except WebError as error:
-        where = summary.write_summary(body, os.environ)
+        where = notes.write_summary(body, os.environ)
         _print({"action": "summary", "where": where, "why": sanitize_line(str(error))}, as_json=as_json)
         return ExitCode.DONE if error.status in _NO_RIGHTS else ExitCode.OUTSIDE
     _print({"action": written.action, "url": written.url}, as_json=as_json)

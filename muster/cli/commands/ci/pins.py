@@ -10,8 +10,8 @@ from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import put_json
 from muster.errors import ExitCode
-from muster.live.sanitize import sanitize_line
-from muster.preview.pins import read_unpinned
+from muster.live.fields import sanitize_line
+from muster.preview.plan import read_unpinned
 
 _CODES = {ExitCode.DONE: "Everything is pinned.", ExitCode.FOUND: "Something is not pinned."}
 

@@ -9,8 +9,7 @@ import click
 from muster import config
 from muster.artifacts.oci.web import Web
 from muster.artifacts.publish import charts
-from muster.artifacts.publish.pins import pins
-from muster.artifacts.publish.stackfile import write_charts, write_pins
+from muster.artifacts.publish.stackfile import pins, write_charts, write_pins
 from muster.cli.command import command
 from muster.cli.options import existing_stack, stack_argument
 

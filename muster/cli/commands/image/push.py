@@ -38,7 +38,7 @@ def cli(stack: str, *, repository: str | None) -> None:
     if repository is None:
         make_repository(stack_name(file))
     # Brings the image builder, which `--help` does not need.
-    from muster.artifacts.publish.push import publish
+    from muster.artifacts.publish.build import publish
 
     with progress():
         digest = publish(place, has_player=has_player(file))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from muster.cli.command import command
 from muster.cli.options import autoscaler_option, name_option, programs_option
 from muster.errors import ExitCode
-from muster.local.autoscalers import Autoscaler
 from muster.local.demo.tour import tour
+from muster.local.karpenter import Autoscaler
 
 
 @command(

@@ -9,7 +9,7 @@ import click
 from muster.cli.command import command
 from muster.cli.commands.local.living import living
 from muster.cli.options import name_option
-from muster.local.cluster.environment import environment
+from muster.local.cluster.settings import environment
 
 
 @command(examples='eval "$(muster local env)"')

@@ -6,8 +6,8 @@ import click
 
 from muster.cli.command import command
 from muster.errors import ExitCode
-from muster.local.build.pin import pin
-from muster.model.plural import many
+from muster.local.build.releases import pin
+from muster.model.quantities import many
 from muster.paths import VERSIONS_FILE
 
 

@@ -14,11 +14,11 @@ from muster.cli.options import FILE, autoscaler_option, name_option, programs_op
 from muster.cli.output import is_quiet
 from muster.errors import ExitCode, MusterError
 from muster.local import karpenter, preflight
-from muster.local.autoscalers import Autoscaler
 from muster.local.build import everything
 from muster.local.cluster import boot, health, teardown
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError
+from muster.local.karpenter import Autoscaler
 from muster.local.simulated_cloud import karpenter as cloud_of_karpenter
 from muster.local.simulated_cloud import offering
 from muster.paths import KARPENTER_POOLS, LOCAL_POOLS

@@ -16,11 +16,10 @@ from muster.cli.command import command
 from muster.cli.options import FILE
 from muster.cli.output import note
 from muster.errors import MusterError
-from muster.model.plural import many
-from muster.replay.csv_jobs import COLUMNS, CsvOptions, parse_csv
+from muster.model.quantities import many
+from muster.replay.csv_jobs import COLUMNS, COMMAND, CsvOptions, parse_csv, parse_sacct
 from muster.replay.errors import RecordingError
 from muster.replay.recording import Recording
-from muster.replay.sacct_jobs import COMMAND, parse_sacct
 from muster.replay.writer import write_recording
 from muster.whole_file import read_at_most
 

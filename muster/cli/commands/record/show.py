@@ -12,12 +12,11 @@ import click
 from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
-from muster.live.sanitize import sanitize_line
-from muster.model.durations import format_duration
-from muster.model.plural import many
+from muster.live.fields import sanitize_line
+from muster.model.quantities import format_duration, many
+from muster.replay.figures import TeamSummary, summarize
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording
-from muster.replay.summary import TeamSummary, summarize
 
 _EXAMPLES = """
 muster record show month.jsonl.gz

@@ -10,8 +10,7 @@ from muster.cli.command import command
 from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import note
 from muster.errors import ExitCode, MusterError
-from muster.model.durations import parse_duration
-from muster.model.plural import many
+from muster.model.quantities import many, parse_duration
 from muster.model.stack import Scheduler
 
 _EXAMPLES = """

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from muster.live.fields import mapping, text
-from muster.model.durations import parse_duration
 from muster.model.gangpolicy import KaiPolicy, OverQuota
+from muster.model.quantities import parse_duration
 from muster.model.stack import Stack
 from muster.render import kai
 from muster.render.manifest import Manifest

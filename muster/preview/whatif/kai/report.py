@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from muster.live.snapshot import Snapshot
-from muster.model.plural import many
+from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
 from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText

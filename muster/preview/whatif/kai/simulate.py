@@ -9,13 +9,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from muster.live.snapshot import PodGroup, Snapshot
+from muster.live.snapshot import Node, PodGroup, Snapshot
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.preview.whatif.kai.nodes import all_nodes, flavors_of
-from muster.preview.whatif.kai.world import to_world
-from muster.preview.whatif.outcome import Decision, Outcome, WorkloadState
-from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, play_kai
+from muster.preview.whatif.kai import work
+from muster.preview.whatif.kai.nodes import all_nodes, flavors_of, to_manifest
+from muster.preview.whatif.kai.queues import protections, refuse_roots, to_queues
+from muster.preview.whatif.kai.schedulers import to_shards
+from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
+from muster.render import kai
+from muster.replay.kai_player import STALE_SECONDS, KaiDecision, KaiGroup, KaiPlayback, KaiWorld, play_kai
+
+# One side as the player of KAI reads it: the queues of a stack, and the work and the nodes of a snapshot.
+
+
+def to_world(stack: Stack, snapshot: Snapshot, *, nodes: Sequence[Node], seconds: float) -> KaiWorld:
+    """UnplayableError where KAI 0.12 cannot have this stack."""
+    groups = snapshot.pod_groups or ()
+    queues = to_queues(stack)
+    refuse_roots(queues, [each.queue for each in groups])
+    return KaiWorld(
+        taken=snapshot.taken,
+        shards=to_shards(stack),
+        queues=queues,
+        nodes=[to_manifest(each) for each in nodes],
+        topologies=kai.topologies(stack),
+        priority_classes=kai.priority_classes(stack),
+        pod_groups=[work.group_manifest(each) for each in groups],
+        pods=[work.pod_manifest(group, pod) for group in groups for pod in group.pods],
+        returns=True,
+        patience=max(STALE_SECONDS, *protections(stack, queues)),
+        seconds=seconds,
+    )
 
 
 def why_undecided(base: Stack, head: Stack, snapshot: Snapshot) -> str:

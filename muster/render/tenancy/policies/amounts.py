@@ -10,8 +10,8 @@ from typing import Final
 
 from muster.model.quantities import parse_quantity
 from muster.model.work import WORK
-from muster.render.tenancy.limits import LEAST_REQUEST
 from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.team import LEAST_REQUEST
 
 _LEAST: Final = ", ".join(f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
 _FIX: Final = " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items())

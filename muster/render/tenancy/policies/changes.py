@@ -8,10 +8,9 @@ which capacity it takes. Subresources are in protected.py, new pods in pods.py.
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.render.tenancy.policies import neighbours, placement, pod_templates
+from muster.render.tenancy.policies import fabrics, placement, pod_templates
 from muster.render.tenancy.policies.placement import OF_A_QUEUE
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_metadata
-from muster.render.tenancy.policies.who import KUBELETS, TRUSTED
+from muster.render.tenancy.policies.policy import KUBELETS, TRUSTED, Kinds, Policy, Rule, same_metadata
 
 _OWNERS: Final = "{of}.metadata.?ownerReferences.orValue([]).filter(owner, owner.?controller.orValue(false))"
 
@@ -69,7 +68,7 @@ def _added(stack: Stack) -> str:
     """The API server lets tolerations be added to a pod that exists, and containers for debugging: those that
     a new one may not have.
     """
-    found = f"{placement.faults(stack)} + {neighbours.faults()}"
+    found = f"{placement.faults(stack)} + {fabrics.faults()}"
     if stack.placeholder_pools:
         found += f" + {placement.HELD}"
     pods = (pod_templates.pod_of("''", f"dyn({of})") for of in ("object", "oldObject"))

@@ -10,8 +10,7 @@ from typing import Final
 
 from muster.model.stack import Stack
 from muster.model.work import QUEUED, WORK
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
-from muster.render.tenancy.policies.who import TRUSTED, quoted
+from muster.render.tenancy.policies.policy import TRUSTED, Kinds, Policy, Rule, kinds_of, quoted
 
 # Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"

@@ -15,8 +15,7 @@ from typing import Final
 from muster.model import names
 from muster.model.work import GROUPED, QUEUED
 from muster.render.tenancy.policies import elastic, pod_templates
-from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
-from muster.render.tenancy.policies.who import owned_by_ray
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of, owned_by_ray
 from muster.render.tenancy.policies.work import UNLESS
 
 _PODS: Final = "group.?replicas.orValue(1) * group.?numOfHosts.orValue(1)"

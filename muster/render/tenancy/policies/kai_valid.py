@@ -4,8 +4,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
 
 # Of a RayJob, what KubeRay counts from the moment at which it makes the cluster (rayjob_controller.go).
 _DEADLINES: Final = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")

@@ -10,8 +10,7 @@ from muster.model import names
 from muster.model.node_labels import compared_labels, flavor_labels
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_FOR_WORK, SYSTEM, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
 
 # What programs of a cloud or a vendor label nodes with, by how it begins.
 _PREFIXES: Final = (

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.render.tenancy.policies.who import quoted
+from muster.render.tenancy.policies.policy import quoted
 
 # Of `gate`: Kueue's or ours, which their controllers add and remove.
 OF_A_QUEUE: Final = f"(gate.name.startsWith('kueue.x-k8s.io/') || gate.name.startsWith('{names.GROUP}/'))"

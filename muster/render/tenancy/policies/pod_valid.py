@@ -11,8 +11,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Policy, Rule
-from muster.render.tenancy.policies.who import SYSTEM, quoted
+from muster.render.tenancy.policies.policy import SYSTEM, Policy, Rule, quoted
 
 _NAME: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")

@@ -9,10 +9,9 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import gpus, neighbours, placement, pod_templates
+from muster.render.tenancy.policies import fabrics, placement, pod_templates, templates
 from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, OURS, SYSTEM
+from muster.render.tenancy.policies.policy import ADMINISTRATOR, OURS, SYSTEM, Kinds, Policy, Rule
 
 _ADMITTED: Final = (
     f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
@@ -39,7 +38,7 @@ def pods(stack: Stack) -> Policy:
         ),
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
         words=(
-            ("gpu", gpus.asked("object")),
+            ("gpu", templates.asked("object")),
             ("admitted", _ADMITTED),
             ("finalizers", foreign_finalizers("object")),
             ("pod", pod_templates.pod_of("''", "dyn(object)")),
@@ -55,15 +54,15 @@ def pods(stack: Stack) -> Policy:
 
 
 def _faults(stack: Stack) -> str:
-    return " + ".join((placement.faults(stack), neighbours.faults(), grace_faults(stack)))
+    return " + ".join((placement.faults(stack), fabrics.faults(), grace_faults(stack)))
 
 
 def _owner(stack: Stack) -> Rule:
     kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
     return Rule(
         holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
-        message=f"'GPUs are for work that a queue admitted; submit a {gpus.kinds(stack)}, with a queue, in "
-        "place of a bare Pod or a Deployment'",
+        message=f"'GPUs are for work that a queue admitted; submit a {templates.kinds(stack)}, with a queue, "
+        "in place of a bare Pod or a Deployment'",
     )
 
 
@@ -121,9 +120,8 @@ def _kai(stack: Stack) -> tuple[Rule, ...]:
             Rule(
                 holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
                 message=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
-                f"capacity; the webhook of Muster puts it there when a {gpus.kinds(stack)} is created: if "
-                f"it "
-                "was down, create the object again. A batch Job gets no gate, and so no GPUs: submit a "
+                f"capacity; the webhook of Muster puts it there when a {templates.kinds(stack)} is created: "
+                "if it was down, create the object again. A batch Job gets no gate, and so no GPUs: submit a "
                 "RayJob'",
             )
         )

@@ -5,7 +5,9 @@ second cluster beside the first, and a group that is added to a running cluster;
 cluster, which with Kueue never starts.
 """
 
-from muster.model import names, ray_groups, ray_scaling, ray_submission, ray_upgrades
+from muster.model import names, ray_submission, ray_upgrades
+from muster.model import ray as ray_groups
+from muster.model import ray as ray_scaling
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import RAY
 from muster.render.tenancy.policies.pod_templates import BEFORE, ray_spec

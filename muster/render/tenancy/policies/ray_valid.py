@@ -13,8 +13,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault
-from muster.render.tenancy.policies.who import quoted
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault, quoted
 from muster.render.tenancy.policies.work import UNLESS
 
 _FT_ANNOTATION: Final = "ray.io/ft-enabled"

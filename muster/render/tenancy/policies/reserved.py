@@ -11,8 +11,7 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import MADE_FOR_WORK, TRUSTED, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, TRUSTED, Kinds, Policy, Rule, quoted
 
 _OURS: Final = f"{names.GROUP}/"
 # Tenants choose a pool by it, and the webhook adds it to their work (KAI).

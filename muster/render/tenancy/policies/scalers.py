@@ -9,8 +9,7 @@ could change the images, commands and queues of the team's other clusters.
 from typing import Final
 
 from muster.model.work import RAY
-from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of, same_metadata
-from muster.render.tenancy.policies.who import quoted
+from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of, quoted, same_metadata
 
 # An account of the namespace that may change Ray clusters and may not create any. Members may do both.
 IS_SCALER: Final = (

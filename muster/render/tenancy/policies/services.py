@@ -11,16 +11,56 @@ from typing import Final
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import WORK
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, ray_spec
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, kinds_of
-from muster.render.tenancy.policies.who import (
+from muster.render.tenancy.policies.policy import (
     ADMINISTRATOR,
+    BY_KUBERAY,
     EVERYWHERE,
     KUBERAY,
     SYSTEM,
+    Kinds,
+    Policy,
+    Rule,
+    kinds_of,
     owned_by_ray,
     quoted,
 )
 from muster.render.tenancy.policies.work import UNLESS
+
+# Ways into a team's namespace from outside of the cluster: none, regardless of who makes them.
+
+_KINDS: Final = (
+    Kinds(group="networking.k8s.io", resources=("ingresses",)),
+    Kinds(group="gateway.networking.k8s.io", resources=("*",)),
+    Kinds(group="gateway.networking.x-k8s.io", resources=("*",)),
+    # OpenShift's, which KubeRay makes in place of an Ingress.
+    Kinds(group="route.openshift.io", resources=("routes",)),
+)
+
+
+def routes() -> Policy:
+    """An ingress controller may write its annotations and finalizers on what exists."""
+    return Policy(
+        name="muster-routes",
+        purpose="Nothing of a team can be reached from outside the cluster, regardless of who creates the "
+        "route.",
+        kinds=_KINDS,
+        unless=(
+            ("the-system", f"{SYSTEM} && !({BY_KUBERAY})"),
+            ("an-administrator", f"{ADMINISTRATOR} && !({BY_KUBERAY})"),
+            ("a-user-of-the-whole-cluster", f"({EVERYWHERE}) && !({BY_KUBERAY})"),
+        ),
+        rules=(
+            Rule(
+                holds="false",
+                message="'nothing of a team can be reached from outside the cluster: an exposed Ray "
+                "dashboard runs "
+                "the code of any client that finds it. Remove ' + object.kind + ' ' + object.metadata.name + "
+                "', and headGroupSpec.enableIngress of a Ray object that asks for it. To reach a Service "
+                "from outside, use kubectl port-forward; for more, ask the platform team'",
+            ),
+        ),
+    )
+
 
 _TYPE: Final = "ClusterIP"
 # None of them names an address or opens a port of a node. KubeRay replaces the selector of its Services, and

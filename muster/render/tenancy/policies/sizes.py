@@ -11,10 +11,9 @@ from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
 from muster.model.work import GROUPED, WORK, by_group
-from muster.render.tenancy.limits import most_objects
 from muster.render.tenancy.policies import amounts, pod_templates
-from muster.render.tenancy.policies.policy import METADATA, Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import TRUSTED, quoted
+from muster.render.tenancy.policies.policy import METADATA, TRUSTED, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.team import most_objects
 
 _KINDS: Final = (
     *pod_templates.KINDS,

@@ -10,11 +10,40 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Stack
 from muster.model.work import WORK
-from muster.render.tenancy.policies import amounts, claims, neighbours, placement, pod_templates
+from muster.render.tenancy.policies import amounts, claims, fabrics, placement, pod_templates
 from muster.render.tenancy.policies.ending import ending_faults
 from muster.render.tenancy.policies.pod_security import standard_faults, standard_of
-from muster.render.tenancy.policies.policy import Policy, Rule
-from muster.render.tenancy.policies.who import ADMINISTRATOR, EVERYWHERE, SYSTEM, quoted
+from muster.render.tenancy.policies.policy import ADMINISTRATOR, EVERYWHERE, SYSTEM, Policy, Rule, quoted
+
+# Which pods request GPUs or TPUs, and which work they may belong to.
+
+WAYS: Final = (
+    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "
+    f"annotations {', '.join(names.GPU_PARTS)}"
+)
+
+
+def asked(of: str) -> str:
+    """Whether a pod or a template requests any of a vendor's resources, TPUs, a device claimed by name, or a
+    part of a GPU as KAI counts it.
+    """
+    is_device = " || ".join(f"name.startsWith('{prefix}')" for prefix in names.DEVICE_PREFIXES)
+    resources = (
+        f"({of}.spec.containers + {of}.spec.?initContainers.orValue([])).exists(container, "
+        "[container.?resources.?requests, container.?resources.?limits].exists(amounts, "
+        f"amounts.hasValue() && amounts.value().exists(name, {is_device})))"
+    )
+    claim = f"{of}.spec.?resourceClaims.orValue([]).size() > 0"
+    part = f"{of}.?metadata.?annotations.orValue({{}}).exists(key, key in {quoted(names.GPU_PARTS)})"
+    return f"{resources} || {claim} || {part}"
+
+
+def kinds(stack: Stack) -> str:
+    """The kinds that a queue admits with GPUs. The gate is removed only from pods of Ray clusters."""
+    if stack.is_gated:
+        return "RayJob, RayCluster or RayService"
+    return "RayJob, RayCluster, RayService or batch Job"
+
 
 # The API server computes it from the class, and refuses a pod that names another one.
 _PREEMPTING: Final = "PreemptLowerPriority"
@@ -67,7 +96,7 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
             (f"pods{when}", _pods(when)),
             (f"unsafe{when}", _faults(pods, standard_faults("variables.level", stack))),
             (f"stuck{when}", _faults(pods, _stuck(stack))),
-            (f"reaching{when}", _faults(pods, neighbours.faults())),
+            (f"reaching{when}", _faults(pods, fabrics.faults())),
             (f"endless{when}", _faults(pods, ending_faults(stack))),
             (f"uncounted{when}", _faults(pods, amounts.faults())),
             (f"managers{when}", _managers(when, of)),

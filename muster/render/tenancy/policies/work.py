@@ -12,9 +12,17 @@ from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import FOR_MEMBERS, QUEUED, WORK
-from muster.render.tenancy.policies import gpus, pod_templates
-from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of
-from muster.render.tenancy.policies.who import ADMINISTRATOR, MADE_FOR_WORK, SYSTEM, quoted
+from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies import templates as gpus
+from muster.render.tenancy.policies.policy import (
+    ADMINISTRATOR,
+    MADE_FOR_WORK,
+    SYSTEM,
+    Policy,
+    Rule,
+    kinds_of,
+    quoted,
+)
 
 PREBUILT_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 

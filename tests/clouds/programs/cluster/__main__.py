@@ -8,13 +8,12 @@ from pathlib import Path
 import pulumi
 
 from muster import config
-from muster.components import interrupts
+from muster.components import outputs
 from muster.components.clusters.cluster import cluster_of
-from muster.components.deletion_guard import deletion_guard
-from muster.components.identities import Identities, IdentitiesArgs
-from muster.components.source_hints import log_source_lines
+from muster.components.context import Identities, IdentitiesArgs, log_source_lines
+from muster.components.program import deletion_guard
 
-interrupts.go_quietly()
+outputs.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])
 stack = config.load(source)
 log_source_lines(stack, source)

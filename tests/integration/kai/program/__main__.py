@@ -6,8 +6,7 @@ from pathlib import Path
 import pulumi
 
 from muster.components.bundle import BundleProvider
-from muster.components.priorities import Priorities, PrioritiesArgs
-from muster.components.queues import Queues, QueuesArgs
+from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs
 from muster.config import load
 
 stack = load(os.environ["SWITCH_STACK"])

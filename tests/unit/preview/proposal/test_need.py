@@ -10,13 +10,10 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.proposal.evaluate import Evaluation
 from muster.preview.proposal.goals import Sample, parse_goal
-from muster.preview.proposal.knobs import Key, Knob, to_space
-from muster.preview.proposal.limits import limits
-from muster.preview.proposal.moves import Move, Need, to_tiers
-from muster.preview.proposal.need import to_need
-from muster.preview.proposal.proposal import to_patch
+from muster.preview.proposal.knobs import Key, Knob, Move, Need, to_space, to_tiers
+from muster.preview.proposal.proposal import limits, to_need, to_patch
 from muster.replay.figures import Played, wait_of
-from muster.replay.playback import Playback, PlayedRun
+from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header
 from tests.unit.model.model_stacks import parsed
 

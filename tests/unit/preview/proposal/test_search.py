@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.preview.proposal.knobs import Key, Knob, Space, Values
-from muster.preview.proposal.moves import Move, Need, to_tiers
+from muster.preview.proposal.knobs import Key, Knob, Move, Need, Space, Values, to_tiers
 from muster.preview.proposal.search import Cost, Found, Score, StoppedError, cost, search
 
 SIZE = 32

@@ -10,7 +10,7 @@ from muster.cli.command import command
 from muster.errors import ExitCode
 from muster.local.build import transfer
 from muster.local.build.cache import cache_root
-from muster.model.plural import many
+from muster.model.quantities import many
 
 _CODES = {
     ExitCode.UNUSABLE: "The bundle is for another kind of machine or another version of Muster.",

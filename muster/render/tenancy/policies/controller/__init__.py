@@ -15,14 +15,7 @@ forecasts     the recorder's account: one annotation of Workloads
 """
 
 from muster.model.stack import Scheduler, Stack
-from muster.render.tenancy.policies.controller.forecasts import forecasts
-from muster.render.tenancy.policies.controller.keys import keys
-from muster.render.tenancy.policies.controller.nodes import nodes
-from muster.render.tenancy.policies.controller.pods import pods
-from muster.render.tenancy.policies.controller.ray_clusters import ray_clusters
-from muster.render.tenancy.policies.controller.reports import reports
-from muster.render.tenancy.policies.controller.requests import requests
-from muster.render.tenancy.policies.controller.workloads import workloads
+from muster.render.tenancy.policies.controller import keys, nodes, pods, reports, requests, workloads
 from muster.render.tenancy.policies.policy import Policy
 
 
@@ -30,9 +23,9 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
     """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
     has_kueue = stack.scheduler is Scheduler.KUEUE
     return (
-        *((workloads(stack),) if has_kueue else ()),
-        ray_clusters(stack),
-        *((nodes(),) if stack.placeholder_pools else ()),
-        *(requests(), pods(stack), reports(), keys()),
-        *((forecasts(),) if stack.recording.forecasts else ()),
+        *((workloads.workloads(stack),) if has_kueue else ()),
+        workloads.ray_clusters(stack),
+        *((nodes.nodes(),) if stack.placeholder_pools else ()),
+        *(requests.requests(), pods.pods(stack), reports.reports(), keys.keys()),
+        *((workloads.forecasts(),) if stack.recording.forecasts else ()),
     )

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule
-from muster.render.tenancy.policies.who import OURS
+from muster.render.tenancy.policies.policy import OURS, Kinds, Policy, Rule
 
 
 def fence(

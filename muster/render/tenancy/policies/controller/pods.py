@@ -9,10 +9,18 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import gpus
+from muster.render.tenancy.policies import templates
 from muster.render.tenancy.policies.controller.fence import fence
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but, same_metadata
-from muster.render.tenancy.policies.who import MANAGER, owned_by_ray, quoted
+from muster.render.tenancy.policies.policy import (
+    MANAGER,
+    Kinds,
+    Policy,
+    Rule,
+    owned_by_ray,
+    quoted,
+    same_but,
+    same_metadata,
+)
 
 _GATE: Final = f"gate.name == '{names.GANG_GATE}'"
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
@@ -121,7 +129,7 @@ def _delete(stack: Stack) -> Rule:
     ray = f"{_UNBOUND} && {ray}"
     if stack.deletes_without_quota:
         # Whether their work has quota no policy can see: the manager reads it before each deletion.
-        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({gpus.asked('oldObject')}))"
+        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({templates.asked('oldObject')}))"
         what = f"{what}, and pods with devices on nodes"
     return Rule(
         holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {ray})",
