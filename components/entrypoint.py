@@ -1,7 +1,7 @@
 """The program of a project: reads the description of the stack, then makes what it describes or refuses it.
 
-Responsible for: where the description comes from, the outputs of the stack, and how a description that
-cannot be used is reported. Not responsible for: what a stack consists of (program.py).
+Responsible for: where the description comes from, the outputs of the stack, and how a description that cannot
+be used is reported.
 """
 
 import sys

@@ -1,8 +1,7 @@
 """One run of the program: what it makes, and the outputs of the stack.
 
 Responsible for what comes before and after the platform, and for the names of the outputs, which others build
-on: outputs.py describes each. Not responsible for reading the description or refusing it
-(entrypoint.py).
+on: outputs.py describes each.
 """
 
 from collections.abc import Mapping, Sequence

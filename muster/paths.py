@@ -1,8 +1,7 @@
 """Where Muster's own files are, and where the user's project is.
 
 Responsible for: package data that ships in the wheel, the directory from which Python imports `muster`, and
-the project (the directory with `Pulumi.yaml`) that a command was started in. Not responsible for: reading any
-file.
+the project (the directory with `Pulumi.yaml`) that a command was started in.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """What a stack registers, as the policies read it.
 
 Responsible for turning inputs into plain values and for finding Kubernetes objects: in Muster's Bundles and
-among the resources of the Kubernetes provider. Not responsible for checks (the other modules).
+among the resources of the Kubernetes provider.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The API server's audit log: which client called what, when, and what was written.
 
 Responsible for what is logged (POLICY) and for reading it. Times are the server's own, in microseconds, so
-they do not depend on when a watcher received a change. Not responsible for the meaning of calls
-(timeline.py).
+they do not depend on when a watcher received a change.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

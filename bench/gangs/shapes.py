@@ -1,7 +1,6 @@
 """The queues of a case, and the gangs that are submitted to them.
 
-Responsible for the figures of each case. Not responsible for the rate of submission (load.py) nor for the
-cloud's answers (cloud.py).
+Responsible for the figures of each case.
 """
 
 from collections.abc import Iterator

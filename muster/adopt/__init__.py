@@ -5,6 +5,5 @@
     format_stack_file(...)    its text, with comments
     compare_objects(...)      what the first `pulumi up` would do to each object
 
-Nothing is written to the cluster. Not responsible for the stack language (muster.config) nor for taking the
-objects over (muster.provider).
+Nothing is written to the cluster.
 """

@@ -1,7 +1,7 @@
 """Texts of manifests as the queue objects of a cluster: Kueue's and KAI's among any others.
 
 Responsible for which objects count, for older versions of Kueue's API, and for fields that no version has,
-which an API server drops. Not responsible for where the texts come from (muster.cli.manifests).
+which an API server drops.
 """
 
 from collections.abc import Iterator, Mapping

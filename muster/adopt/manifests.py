@@ -1,8 +1,7 @@
 """Queue objects in manifests, base and head, as two stacks that the report of every change compares.
 
 Responsible for what the report needs and objects do not have: a pool for every flavor, the same on both
-sides, so that quotas are counted in GPUs or CPU. Whatever the comparison does not understand is named. Not
-responsible for reading texts (manifest_objects.py), nor for how objects become a stack (kueue.py, kai/).
+sides, so that quotas are counted in GPUs or CPU. Whatever the comparison does not understand is named.
 """
 
 import json

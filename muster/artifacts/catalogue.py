@@ -1,7 +1,6 @@
 """Reads the charts, images and files of muster/artifacts/data/versions.toml.
 
-Responsible for the required fields of an entry. Not responsible for the programs of the same file, which
-muster.local builds.
+Responsible for the required fields of an entry.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
 """Caches charts with a recorded digest as files beside the program: fetched once, compared every time.
 
-Helm gets the file, never the address, because Helm does not compare what it fetches with a digest. Not
-responsible for a chart without a digest, which Helm fetches, nor for one from a folder, which upstream.py
-compares.
+Helm gets the file, never the address, because Helm does not compare what it fetches with a digest.
 """
 
 from dataclasses import replace

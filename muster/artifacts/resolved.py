@@ -1,8 +1,6 @@
 """The charts, manifests and images of a stack: built on this machine, or published by their projects.
 
-Responsible for reading artifacts.json, and for the error when it is missing or malformed. Not responsible for
-building (muster.local), for published artifacts (upstream.py), nor for which ones are needed
-(muster.components).
+Responsible for reading artifacts.json, and for the error when it is missing or malformed.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Resolves the charts and images of a stack to references.
 
-Responsible for the place of each: its project's repository, a mirror, or a folder. Not responsible for the
-versions (versions.toml), nor for fetching (Helm and the kubelets do that).
+Responsible for the place of each: its project's repository, a mirror, or a folder.
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""The fields of what members may create, compared as the API server and kubectl do: names, types, enums.
-
-Not responsible for rules between fields, which are the policies'.
-"""
+"""The fields of what members may create, compared as the API server and kubectl do: names, types, enums."""
 
 from __future__ import annotations
 

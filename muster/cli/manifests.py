@@ -1,7 +1,7 @@
 """The sides of `muster diff --manifests` as texts: a folder, a file, `-`, `none`, or a git revision.
 
 A revision is `REVISION:PATH` as git has it, or a revision alone, which means the other side's path at that
-revision. Not responsible for what the texts hold (muster.adopt.manifests).
+revision.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads the allowance of a team or a department: quota, borrow, lend, weight.
 
 Responsible for how an amount is written: a number of GPUs on a GPU pool, CPUs on a CPU pool, or a mapping
-with `gpus`, `cpu`, `memory` and `resources` of any other name; for a quota also `unlimited`. Not responsible
-for whether the pool exists and the amount fits (muster/validation).
+with `gpus`, `cpu`, `memory` and `resources` of any other name; for a quota also `unlimited`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """Reads `muster:versions`, `muster:charts`, `muster:image` and `muster:images`.
 
-Responsible for how a version and a source are written. Not responsible for whether they can be used
-(muster/validation).
+Responsible for how a version and a source are written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

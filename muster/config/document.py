@@ -1,7 +1,7 @@
 """A stack file as values and line numbers.
 
 Responsible for which keys belong to Muster (`config:` keys of the namespace `muster`) and for the line of
-each value. Not responsible for what the values mean.
+each value.
 """
 
 import json

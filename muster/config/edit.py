@@ -1,7 +1,7 @@
 """Changes single values in the text of a stack file, and leaves every other byte: comments, order, style.
 
-Responsible for where a value stands in the text. Not responsible for which values make sense: read the new
-text again. What stands in more than one place, by an alias or a merge key, is not changed.
+Responsible for where a value stands in the text. What stands in more than one place, by an alias or a merge
+key, is not changed.
 """
 
 from collections import Counter

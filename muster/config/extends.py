@@ -1,7 +1,7 @@
 """A stack file on top of the file that it extends: `muster:extends: base` is `base.yaml` beside it.
 
 Responsible for which files a stack consists of, and for how two files become one: mappings are merged, lists
-and single values replace, an empty value removes. Not responsible for what the values mean.
+and single values replace, an empty value removes.
 """
 
 import re

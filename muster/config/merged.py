@@ -1,6 +1,6 @@
 """A stack with what it extends, as the text of one stack file.
 
-Responsible for the text and for where each value of it is written. Not responsible for merging (extends.py).
+Responsible for the text and for where each value of it is written.
 """
 
 import io

@@ -1,8 +1,7 @@
 """Reads `node` of a pool: what one node has. In an existing cluster it stands in place of a machine type, on
 GKE and EKS beside one that no table has.
 
-Responsible for the defaults: a known accelerator has the memory of its table. Not responsible for whether the
-provider takes such nodes (validation/machines.py).
+Responsible for the defaults: a known accelerator has the memory of its table.
 """
 
 from collections.abc import Mapping

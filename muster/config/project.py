@@ -1,8 +1,7 @@
 """A whole stack: its file, the files that it extends, and what its project sets for all of its stacks.
 
 Responsible for the order: the stack file, then what it extends (extends.py), then `value:` and `default:` in
-the `config:` of Pulumi.yaml. Not responsible for which keys exist (the project file declares them) nor for
-Pulumi's environments, which only the engine reads.
+the `config:` of Pulumi.yaml.
 """
 
 from collections.abc import Mapping

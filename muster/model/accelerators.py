@@ -1,7 +1,7 @@
 """The GPUs, TPUs and Neuron devices that pools can have, one row each in accelerators.toml.
 
-Everything that Muster knows of an accelerator is in its row: a key that is forgotten is a TypeError when
-they are first read. Not responsible for which machine has how many (machines/).
+Everything that Muster knows of an accelerator is in its row: a key that is forgotten is a TypeError when they
+are first read.
 """
 
 import tomllib

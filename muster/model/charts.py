@@ -1,9 +1,7 @@
 """Charts, images and the sources that a stack takes them from.
 
 Responsible for the sources that a config may name, and for the reference of a chart or image in each. Where
-from is `charts` and `images` of a stack; which is `versions`, for a chart and its images together. Not
-responsible for the versions that Muster takes by default (muster/artifacts/data/versions.toml) nor for
-installing (muster.components).
+from is `charts` and `images` of a stack; which is `versions`, for a chart and its images together.
 """
 
 import re

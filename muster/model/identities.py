@@ -1,8 +1,6 @@
 """Cloud identities of teams: which identity a team's pods use, and whether Muster makes it.
 
-Responsible for which teams have one, for its name, and for valid names of identities and buckets. Not
-responsible for the ServiceAccount (render/tenancy) nor for the identity and its rights
-(components/identities).
+Responsible for which teams have one, for its name, and for valid names of identities and buckets.
 
 An identity that a team names is bound to its pods and not changed otherwise; its owner sets its rights.
 """

@@ -1,9 +1,7 @@
 """The versions of each component that Muster installs: from which on, before which, and why.
 
 From the minimum to the first unknown one versions are within what Muster's suites run or were compared with.
-Newer ones are accepted where their notes were read (readings.py). Not responsible for the step from one
-version to another (transitions.py), nor for where a version is found: artifacts/upstream.py checks the
-catalogue, the policy pack checks registered resources, and the admission policies check Ray.
+Newer ones are accepted where their notes were read (readings.py).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The word that was probably meant: by its parts and by what others call the same, then by its letters.
 
 Responsible for a suggestion that a person can trust: `h100` is no `b200`, though the letters are as similar,
-and `aks` is no `eks`. Not responsible for the sentence (violations.py).
+and `aks` is no `eks`.
 """
 
 import difflib

@@ -1,7 +1,7 @@
 """What the scheduler counts for one pod.
 
 Responsible for combining the requests of containers, sidecars and init containers into one amount for each
-resource. Not responsible for reading a pod's fields nor for where it may run; the callers do that.
+resource.
 """
 
 from collections.abc import Iterable, Mapping

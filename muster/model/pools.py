@@ -1,7 +1,6 @@
 """Pools: nodes of one machine type, or of one size, and one capacity type.
 
-Responsible for the settings of a pool and what its nodes can hold. Not responsible for how a cloud makes the
-nodes (muster.components) nor for which settings are legal together (validation/pools.py).
+Responsible for the settings of a pool and what its nodes can hold.
 """
 
 from collections.abc import Mapping

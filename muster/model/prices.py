@@ -2,7 +2,7 @@
 
 Responsible for which price applies to a pool. Every price has a date and a source, because a reader would
 trust a number without one. A price of the user's table overrides the built-in one, of the lists in prices.csv
-and prices.toml. Not responsible for reading the user's files.
+and prices.toml.
 """
 
 import csv

@@ -1,7 +1,6 @@
 """Priorities of work.
 
-Responsible for what a priority is. Not responsible for which team may use which (queues.py) nor for
-preemption (muster.render).
+Responsible for what a priority is.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """The programs that Muster can install into a cluster, and which of them a stack leaves out.
 
-Responsible for where each is expected and for the config key that leaves it out. Not responsible for minimum
-versions (minimum_versions.py) nor for the comparison with a cluster (existing_programs.py).
+Responsible for where each is expected and for the config key that leaves it out.
 """
 
 import re

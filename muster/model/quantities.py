@@ -2,8 +2,7 @@
 
 Responsible for parsing amounts and for always formatting them in Kubernetes' canonical form: a controller
 that reads an object and writes it back canonicalises every quantity in it (`1000m` becomes `1`, `2000`
-becomes `2k`), and any other format would be reported as drift for ever. Not responsible for what an amount
-is used for (quotas.py).
+becomes `2k`), and any other format would be reported as drift for ever.
 """
 
 import re

@@ -1,7 +1,6 @@
 """The queue tree: departments nest to any depth, and teams are the leaves.
 
 Responsible for a team's guaranteed quota, what it may borrow and lend, and its weight for free capacity.
-Not responsible for the arithmetic (quotas.py) nor for checks (muster.validation).
 """
 
 from collections.abc import Iterator, Mapping

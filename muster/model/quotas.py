@@ -1,7 +1,6 @@
 """The meaning of a quota in CPU, memory and GPUs.
 
-Responsible for the CPU and memory that come with a GPU, and for the default share of a team in the CPU
-pools. Not responsible for manifests (muster.render) nor for whether the sums fit (muster.validation).
+Responsible for the CPU and memory that come with a GPU, and for the default share of a team in the CPU pools.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Ray: supported releases, the authentication of its API, and the ports of its pods.
-
-Not responsible for manifests (render/ray.py) nor for a team's network (render/tenancy).
-"""
+"""Ray: supported releases, the authentication of its API, and the ports of its pods."""
 
 import re
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Versions whose release notes were read and which no suite of Muster's has run.
 
-Each has what its notes require of a person, and where that touches a stack. Not responsible for the versions
-that the suites run (minimum_versions.py), nor for the step from one version to another (transitions.py). A
-version that is in neither table is refused.
+Each has what its notes require of a person, and where that touches a stack. A version that is in neither
+table is refused.
 """
 
 from collections.abc import Callable, Iterator

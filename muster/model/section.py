@@ -1,8 +1,7 @@
 """A mapping of a stack file or of a custom resource while it is read.
 
 Responsible for how a key is read: its type, the allowed values, the most similar known key for an unknown
-one. Reading continues after a mistake, so that all mistakes are reported at once. Not responsible for what
-the keys mean.
+one. Reading continues after a mistake, so that all mistakes are reported at once.
 """
 
 import re

@@ -1,8 +1,4 @@
-"""The stack: the typed description of one environment.
-
-Not responsible for reading files (muster.config), for checking them (muster.validation), nor for manifests
-(muster.render).
-"""
+"""The stack: the typed description of one environment."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """How long GKE and EKS support a minor version of Kubernetes.
 
-Responsible for the dates, with their sources, and for what they mean on a given day. Not responsible for
-what follows: validation warns, the doctor and the policy pack also refuse a new cluster.
+Responsible for the dates, with their sources, and for what they mean on a given day.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Tenancy: the rights in a team's namespace, and what a team's pods may reach.
 
-Responsible for the settings of a stack and of a team. Not responsible for manifests (render/tenancy), for
-the cluster's groups (members.py), nor for cloud identities (muster.components).
+Responsible for the settings of a stack and of a team.
 """
 
 from collections.abc import Mapping

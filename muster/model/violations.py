@@ -1,7 +1,6 @@
 """A violation of a rule: where, what, and how to fix it.
 
-Responsible for the common type of all rules' results and for the format of a config path. Not responsible
-for line numbers and printing (muster.config).
+Responsible for the common type of all rules' results and for the format of a config path.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Sentences about a waiting gang, which the controller writes and the preview repeats.
 
 Responsible for the text about a gang that waits without quota or was refused, and for the format of a time
-and a duration in it. Not responsible for what a gang is waiting for (muster.controller).
+and a duration in it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""The facts behind the banner of a report, as sentences.
-
-Not responsible for what belongs in the banner (banner.py).
-"""
+"""The facts behind the banner of a report, as sentences."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -1,7 +1,7 @@
 """Decides whether `muster diff --fail-on` fails, and whether a report is usable at all.
 
-Responsible for the predicates and their messages. Not responsible for exit codes: those belong to the command
-line. What cannot be compared counts as a failure, so that a gate never passes on missing information.
+Responsible for the predicates and their messages. What cannot be compared counts as a failure, so that a gate
+never passes on missing information.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

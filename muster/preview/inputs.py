@@ -1,7 +1,7 @@
 """Loads what the command line names, and brings it together by stack.
 
 Responsible for which file and which plan belong to one stack, and for the fallback: without a stack file, the
-configuration in the plan is used. Not responsible for parsing (muster.config, plan.py).
+configuration in the plan is used.
 """
 
 from collections.abc import Callable, Mapping, Sequence

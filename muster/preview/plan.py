@@ -1,8 +1,7 @@
 """Parses the output of `pulumi preview --json`.
 
 Responsible for the operation on each resource, the changed properties, and the errors of the engine. Property
-values are not kept, and of the configuration only the `muster:` keys, so nothing else can leak. Not
-responsible for the contents of a Bundle (bundles.py).
+values are not kept, and of the configuration only the `muster:` keys, so nothing else can leak.
 """
 
 import json

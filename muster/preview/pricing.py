@@ -1,4 +1,4 @@
-"""Reads and writes the user's prices, as YAML. Not responsible for their validation (muster.model.prices)."""
+"""Reads and writes the user's prices, as YAML."""
 
 from pathlib import Path
 

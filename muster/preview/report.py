@@ -1,8 +1,7 @@
 """Puts the report of a StackDiff together.
 
-Responsible for the order of the sections and their weights. Not responsible for their contents (sections/),
-for the first line (banner.py, status.py), the sentences behind it (facts.py) and the output format
-(markdown.py, html.py). A new section is a module in sections/ and its line in _DETAILS.
+Responsible for the order of the sections and their weights. A new section is a module in sections/ and its
+line in _DETAILS.
 """
 
 from collections.abc import Callable, Iterator, Sequence

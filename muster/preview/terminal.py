@@ -1,7 +1,6 @@
 """Writes a report for a terminal: the answer in words, colour and bars, and no markup.
 
-What a page folds is one line here, unless all of it is wanted. Not responsible for whether standard output is
-a terminal (muster.cli.output).
+What a page folds is one line here, unless all of it is wanted.
 """
 
 import textwrap

@@ -1,7 +1,7 @@
 """The queue tree to draw: base and head in one, with the change of each node.
 
 Responsible for the mark and the amounts of a node, and for which branches are folded because nothing in them
-changes. Not responsible for drawing (markdown.py, html.py).
+changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Checks stack files, and writes the findings for the terminal, as JSON, or on the lines of a pull request.
 
-Responsible for the formats. Not responsible for what counts as a mistake (muster.config, muster.validation).
+Responsible for the formats.
 
 github  workflow commands, which GitHub Actions shows on the line:
         https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands

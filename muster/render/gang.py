@@ -1,7 +1,6 @@
 """The stack's GangPolicy, with the gang-admission controller's settings for every pool.
 
-Responsible for the requests and checks that follow from a pool's capacity type. Not responsible for
-timeouts (the stack sets them) nor for the meaning of each field (model/gangpolicy).
+Responsible for the requests and checks that follow from a pool's capacity type.
 """
 
 from dataclasses import replace

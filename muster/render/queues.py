@@ -5,7 +5,7 @@
     objects(stack)           all of them, in the order in which they can be applied
     names_by_team(stack)     team -> its queue, or pool -> its queue where each pool has its own
 
-Responsible for which renderer a scheduler has. Not responsible for the objects: render/kueue and render/kai.
+Responsible for which renderer a scheduler has.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """What a playback means: waits, GPU-hours, preemptions and utilisation. Pure.
 
-GPUs here are all devices, TPU chips included. Responsible for one side. Not responsible for comparing two
-(muster/preview/compare/replay.py).
+GPUs here are all devices, TPU chips included. Responsible for one side.
 """
 
 import math

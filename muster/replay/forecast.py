@@ -1,7 +1,6 @@
 """When waiting jobs start: a scheduler plays many futures of a moment, and the starts are counted.
 
-One set of futures answers for every job that waits at the moment. Responsible for playing and counting. Not
-responsible for what a future holds (futures.py), nor for words (muster/preview/replay/forecast_text.py).
+One set of futures answers for every job that waits at the moment. Responsible for playing and counting.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Writes on each waiting Workload when it may start (`muster.dev/forecast`), in the pod of a recorder.
 
 A round reads the cluster's queues and Workloads, plays one set of futures for all that wait, and writes what
-has changed. Responsible for reading, writing and the pace. Not responsible for the forecast (forecast.py),
-nor for its words (forecast_note.py).
+has changed. Responsible for reading, writing and the pace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Runs the actions of KAI's own scheduler over a snapshot, round after round, until nothing changes.
 
-The program `kai-player` (muster/local/build/programs) holds KAI 0.12.0. Responsible for its input and
-output. Not responsible for which objects there are (muster/preview/whatif/kai).
+The program `kai-player` (muster/local/build/programs) holds KAI 0.12.0. Responsible for its input and output.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Plays jobs through Kueue's own scheduler in logical time: a month of jobs takes a minute or two.
 
 The program `kueue-player` (muster/local/build/programs) holds Kueue and moves the clock. Responsible for its
-input and output. Not responsible for which objects and jobs there are, nor for what the runs mean
-(figures.py).
+input and output.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Brings queues and a recording together: the objects of the queues, and the jobs as Workloads.
 
-Responsible for which recorded jobs the queues can run, and as what. Not responsible for the player's input
-format (player.py), for the objects (queues.py), nor for what a job was given that runs already (holding.py).
+Responsible for which recorded jobs the queues can run, and as what.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
 """The files of a new project, as text.
 
 Responsible for: which files a project has, and what is in them for its provider and stacks. Pure but for
-reading the templates beside this module. Not responsible for: writing (write.py) or comparing (update.py).
+reading the templates beside this module.
 """
 
 import hashlib

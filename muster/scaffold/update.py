@@ -1,8 +1,7 @@
 """Compares a project with the templates of this version of Muster.
 
 Responsible for: telling what the templates changed from what the user changed, by the digests of the record.
-A file whose template did not change is left out, however the user edited it. Not responsible for: stack files
-and own rules, which belong to the project.
+A file whose template did not change is left out, however the user edited it.
 """
 
 import difflib

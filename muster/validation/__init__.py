@@ -4,9 +4,7 @@
                                       and, with a day, support_rules
     check_incomplete(stack)           the rules that need neither the cluster nor the pools
 
-Responsible for which rules make up a check. Not responsible for finding adjacent stacks (muster/config), nor
-for the versions that Muster takes by itself: artifacts/upstream.py compares the catalogue with
-model/minimum_versions.py when it resolves artifacts.
+Responsible for which rules make up a check.
 
 Every path in a violation is a config path.
 """

@@ -1,7 +1,7 @@
 """Amounts: quota, borrowing and lending of teams and departments.
 
-Responsible for which amounts make sense for a pool, and for guarantees that can be kept: the quotas of a
-pool sum to no more than the pool. Not responsible for the CPU and memory of an amount (model/quotas.py).
+Responsible for which amounts make sense for a pool, and for guarantees that can be kept: the quotas of a pool
+sum to no more than the pool.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Two stacks that describe the same cluster: each would create it and delete the other's.
 
-Responsible for when two descriptions mean the same cluster. Not responsible for finding the other stacks
-(config/adjacent_stacks.py). Clusters of one name in two regions are two clusters, and no resource of one has
-the name of a resource of the other (muster/model/google_names).
+Responsible for when two descriptions mean the same cluster. Clusters of one name in two regions are two
+clusters, and no resource of one has the name of a resource of the other (muster/model/google_names).
 """
 
 from collections.abc import Iterator, Mapping

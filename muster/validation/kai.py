@@ -1,7 +1,6 @@
 """KAI: shards, the figures of its queues, names, priority classes and topologies.
 
-Responsible for the additional rules of a KAI stack. Not responsible for fields that KAI does not support
-(scheduler_support.py) nor for the figures themselves (muster/model/kai/tree.py).
+Responsible for the additional rules of a KAI stack.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,5 @@
 """What cluster-autoscaler may do in AWS: look at everything, and resize the groups of its own cluster.
 
-Not responsible for the program itself (components/cluster_autoscaler.py).
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
 """
 

@@ -1,7 +1,7 @@
 """A repository in an OCI registry: query, push, fetch.
 
 Responsible for the calls of https://github.com/opencontainers/distribution-spec/blob/main/spec.md that Muster
-needs, and for authentication. Not responsible for where credentials come from (credentials.py).
+needs, and for authentication.
 """
 
 import base64

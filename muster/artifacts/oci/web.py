@@ -1,8 +1,7 @@
 """An HTTP call with a timeout, a few attempts, and an error that names a remedy.
 
 Responsible for what is retried (no answer, "too many requests", "unavailable"), for a timeout that ends a
-stalled transfer and not a large one, and for never sending credentials after a redirect to another host. Not
-responsible for the meaning of an answer.
+stalled transfer and not a large one, and for never sending credentials after a redirect to another host.
 """
 
 import io

@@ -4,9 +4,8 @@
     part_schema()  -> the schema of a file that extends another or is extended
 
 Responsible for which keys there are, their kinds, ranges, words and defaults, and one sentence on each.
-Words, defaults, machines and the fields of GangPolicy come from the model. Not responsible for rules between
-keys, which `muster validate` checks. tests/unit/config/test_schema.py compares the schema with what the
-readers ask for.
+Words, defaults, machines and the fields of GangPolicy come from the model. tests/unit/config/test_schema.py
+compares the schema with what the readers ask for.
 
 The schema is stricter than the readers in one point: a text, number or list needs a value. The readers treat
 `shares:` without a value as absent; an editor should show it as unfinished.

@@ -1,8 +1,7 @@
 """A built cache in one file, for a colleague or an offline site.
 
 Responsible for: the form of the file, its manifest of digests, and that an import changes nothing until all
-of it was verified. Not responsible for: what belongs into a bundle (see transfer.py), and whether its author
-can be trusted, whose programs run after an import.
+of it was verified.
 
 A bundle is a gzip-compressed tar: manifest.json, then `entries/KIND/NAME/KEY/FILE`. Node stores are left out:
 they depend on the machine's containerd and are made from the images within half a minute.

@@ -1,8 +1,7 @@
 """Where built things are kept between runs: one directory for each entry, whole or absent.
 
-Responsible for: names, hashes, locks and the atomic step by which an entry appears. Not responsible for:
-how anything is built. An entry is `<root>/<kind>/<name>/<key>/` with a SHA256SUMS of its files; the key is
-a hash of everything that went in.
+Responsible for: names, hashes, locks and the atomic step by which an entry appears. An entry is
+`<root>/<kind>/<name>/<key>/` with a SHA256SUMS of its files; the key is a hash of everything that went in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The child processes of a build.
 
 Responsible for: starting, watching and stopping a child so that none is left behind, and describing its
-failure. Not responsible for: what is run, and whether it is retried.
+failure.
 """
 
 from __future__ import annotations

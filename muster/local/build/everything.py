@@ -2,7 +2,6 @@
 
 Responsible for: the order, what runs in parallel, and where each program comes from. Go programs compile one
 after another (each uses every core); downloads and Python packages run meanwhile; images follow their parts.
-Not responsible for: how one program, image or store is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Released programs: downloaded from their publishers, compared with checksums, kept in the cache.
 
 Responsible for: which publishers answer, one verified download with an end to it, and unpacking the program.
-Not responsible for: whether downloads are wanted (see everything.py), and recording digests (see pin.py).
 Nothing is kept that was not compared with the publisher's checksum file, and with the digest in versions.toml
 where one is recorded.
 """

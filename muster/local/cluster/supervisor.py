@@ -1,8 +1,7 @@
 """Process 1 of a local cluster: starts its processes in order, restarts crashed ones, adds and removes nodes.
 
-Not responsible for: Kubernetes objects. Commands come over a socket, one JSON object on a line in each
-direction: status, node-up, node-down, signal. Killing this process ends the local cluster, because the
-kernel then ends everything in its namespaces.
+Commands come over a socket, one JSON object on a line in each direction: status, node-up, node-down, signal.
+Killing this process ends the local cluster, because the kernel then ends everything in its namespaces.
 """
 
 from __future__ import annotations

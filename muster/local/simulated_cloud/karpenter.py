@@ -1,7 +1,7 @@
 """The simulated cloud behind the real Karpenter: Karpenter buys the nodes, this cloud has the machines.
 
 Responsible for: what Karpenter is given of an offering, what is in stock, and the machine of each node that
-Karpenter bought. Not responsible for: which node is bought or goes. Pure: no clock, no network, no state.
+Karpenter bought. Pure: no clock, no network, no state.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     Cluster  = GkeCluster | EksCluster | ExistingCluster
 
-Responsible for the settings of a cluster and their defaults. Not responsible for making it
-(muster.components) nor for checking it (validation/clusters.py).
+Responsible for the settings of a cluster and their defaults.
 """
 
 from muster.model.clusters.eks import (

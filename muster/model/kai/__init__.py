@@ -11,8 +11,7 @@
 Two modules are about whole stacks and are imported by name: partition.py (which pools share a shard, the
 names of their queues) and tree.py (every Queue with its figures).
 
-Responsible for units, and for hiding how KAI spells "without bound" and "nothing". Not responsible for
-manifests (render/kai) nor for legal values (validation/kai.py).
+Responsible for units, and for hiding how KAI spells "without bound" and "nothing".
 """
 
 from muster.model.kai.excluded import EXCLUDED

@@ -1,6 +1,5 @@
 """A SchedulingShard: the settings of one scheduler, all of them with KAI's own names, because KAI's
-documentation describes them. Not responsible for the number of shards (partition.py).
-"""
+documentation describes them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

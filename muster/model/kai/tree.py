@@ -2,8 +2,7 @@
 
 Responsible for translating quota, borrowing and weight into quota, limit and over-quota weight: a parent's
 quota includes its children's, a limit is quota plus borrowing, and a top-level department is limited to its
-own quota (departments share nothing, as with Kueue) unless its `kai:` section has another limit. Not
-responsible for manifests (render/kai) nor for checks (validation/kai.py).
+own quota (departments share nothing, as with Kueue) unless its `kai:` section has another limit.
 """
 
 from collections.abc import Iterator, Mapping

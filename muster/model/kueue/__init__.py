@@ -1,9 +1,7 @@
 """The `kueue:` sections: fields of Kueue's queue API (0.19.2, v1beta2) that a stack's short form does not
 cover.
 
-Names and values of fields are Kueue's, so that its documentation applies. Every field has a default. Not
-responsible for quota, borrowing, lending, weight, priorities and the order of a queue (queues.py), nor for
-manifests (render/kueue).
+Names and values of fields are Kueue's, so that its documentation applies. Every field has a default.
 """
 
 from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning, RequestConfig

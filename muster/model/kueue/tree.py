@@ -1,8 +1,7 @@
 """The queue tree of Kueue: every ClusterQueue and Cohort with its figures, before anything is rendered.
 
 Responsible for what each queue holds and how much quota it can reach. `to_tree` makes the tree of a stack;
-muster/live/kueue_tree.py reads the same tree from objects. Not responsible for manifests (render/kueue), for
-checks (validation/kueue) nor for what quotas mean (quotas.py).
+muster/live/kueue_tree.py reads the same tree from objects.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

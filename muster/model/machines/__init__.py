@@ -7,8 +7,7 @@
     cloud_machine(...)     a cloud's machine that no table has
     chips_of(topology)     the TPU chips of a slice
 
-Responsible for sizes, GPUs, disks, network and capacity types of a machine. Not responsible for how a pool
-uses it (pools.py, validation/machines.py).
+Responsible for sizes, GPUs, disks, network and capacity types of a machine.
 """
 
 from collections.abc import Mapping

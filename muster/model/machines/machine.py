@@ -119,8 +119,8 @@ class Machine:
     a slice of several nodes needs a workload policy of its topology (GKE). `architecture`: of its CPU, as
     Kubernetes names it.
 
-    `is_own`: the stack describes it (own.py). `gpu`: its GPU as described, in place of the table's. `labels`:
-    what its nodes carry besides the pool's label.
+    `is_own`: the stack describes it. `gpu`: its GPU as described, in place of the table's. `labels`: what its
+    nodes carry besides the pool's label.
 
     `allocatable_cpu` and `allocatable_memory` are what pods can request on one such node.
     """

@@ -3,8 +3,7 @@
 A webhook cannot query the cluster while it answers, and a scheduler's own objects do not contain which
 namespace may use what. The Pulumi program writes this object, and the webhook server caches it.
 
-    tree.py      the object as data        crd.py       its definition
-    manifest.py  data -> object            reader.py    object -> data
+tree.py has the object as data, its definition, and both ways between data and object.
 """
 
 from muster.model.queuetree.tree import ANY_POOL, Limits, Queue, QueueTree, Space, crd, from_spec, to_manifest

@@ -1,7 +1,4 @@
-"""The queues as a webhook needs them: by namespace.
-
-Not responsible for the format of the object (manifest.py) nor for checks (muster.controller).
-"""
+"""The queues as a webhook needs them: by namespace."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

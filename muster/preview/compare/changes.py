@@ -1,7 +1,6 @@
 """Compares two stacks: every difference between their queues, pools and settings.
 
-Responsible for putting the comparisons together. Not responsible for prices, plans and running work
-(diff.py), or for wording (report.py).
+Responsible for putting the comparisons together.
 """
 
 from collections.abc import Iterator

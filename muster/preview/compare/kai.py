@@ -1,7 +1,6 @@
 """Compares the KAI queues of two stacks, and what they hold now.
 
-Compared are quota, limit and over-quota weight of each resource, and the priority of each queue. Not
-responsible for computing those figures (muster.model.kai), or for wording (sections/kai.py).
+Compared are quota, limit and over-quota weight of each resource, and the priority of each queue.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Compares pools: their order, and what their nodes cost.
 
 Costs are only compared where both sides have a price in one currency. A cost is a range: from the nodes that
-always exist to all nodes. Not responsible for the prices themselves (muster.model.prices).
+always exist to all nodes.
 """
 
 from collections.abc import Iterable, Mapping

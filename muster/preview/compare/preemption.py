@@ -1,7 +1,6 @@
 """Compares who may preempt whom in base and in head.
 
-Responsible for grouping: teams with equal rights before and equal rights after are compared once. Not
-responsible for the rules, which each side's scheduler brings along (kueue_rules.py, kai_rules.py).
+Responsible for grouping: teams with equal rights before and equal rights after are compared once.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Compares quotas: per queue and pool, and in total per pool.
 
-Responsible for which differences count as a change: a difference that only comes from rounding does not. Not
-responsible for what a quota means (muster.model) or how far it reaches (muster/model/kueue/tree.py).
+Responsible for which differences count as a change: a difference that only comes from rounding does not.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,4 @@
-"""Compares where teams that stay have their data: namespaces and volumes that a change deletes.
-
-Not responsible for removed teams, which lose everything, nor for namespaces that others make.
-"""
+"""Compares where teams that stay have their data: namespaces and volumes that a change deletes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

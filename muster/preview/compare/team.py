@@ -1,7 +1,6 @@
 """What a change means for one team: its quota in each pool, whom it shares with, and who may evict it.
 
-Everything is read from the Changes of both sides, so it cannot differ from the report. Not responsible for
-wording (explain.py).
+Everything is read from the Changes of both sides, so it cannot differ from the report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Maintains the one comment with the report on a pull request.
 
 The comment is recognized by its hidden marker and its author. It is created once: when the response to a
-creation is lost, the comment is looked up before the next attempt. Not responsible for the API calls
-(github.py, gitlab.py).
+creation is lost, the comment is looked up before the next attempt.
 """
 
 import re

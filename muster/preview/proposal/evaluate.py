@@ -1,7 +1,7 @@
 """Replays changed amounts: from amounts to the text of the stack file, its stack, and what the jobs do there.
 
 A change that the file cannot hold, or that `muster validate` refuses, is not replayed. Equal queues are
-replayed once. Responsible for the budget. Not responsible for which changes are tried (search.py).
+replayed once. Responsible for the budget.
 """
 
 import hashlib

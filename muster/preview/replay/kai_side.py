@@ -1,8 +1,6 @@
 """Brings a KAI stack and a recording together: queues, schedulers and nodes, and the jobs as PodGroups.
 
-Responsible for which recorded jobs a stack can run, and as what. Not responsible for the player's input
-format (muster/replay/kai_player.py), for what a job is when a play begins (kai_start.py), nor for the objects
-of a stack (muster/preview/whatif/kai).
+Responsible for which recorded jobs a stack can run, and as what.
 """
 
 from collections import Counter

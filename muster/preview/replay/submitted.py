@@ -1,6 +1,6 @@
 """A job that is not submitted yet, as its file asks for it, and what it could ask for instead.
 
-Responsible for which alternatives there are. Not responsible for when each of them starts (alternatives.py).
+Responsible for which alternatives there are.
 """
 
 from collections.abc import Iterator, Sequence

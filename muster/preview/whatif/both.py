@@ -1,7 +1,6 @@
 """Simulates base and head. What is equal in both is simulated once, and the two run in parallel.
 
-Responsible for what each side simulates and for merging the outcomes. Not responsible for one side
-(player.py, simulate.py).
+Responsible for what each side simulates and for merging the outcomes.
 """
 
 import threading

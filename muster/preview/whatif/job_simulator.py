@@ -1,7 +1,6 @@
 """Acts for the jobs: releases quota when Kueue evicts a Workload, and finishes it when its duration is over.
 
 Responsible for when Kueue is done: every pending Workload has a reason, and nothing has changed for a while.
-Not responsible for reading the decisions (outcome.py).
 """
 
 import asyncio

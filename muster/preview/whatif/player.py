@@ -1,7 +1,6 @@
 """Simulates one side in the player: Kueue's own scheduler without a control plane, in logical time.
 
-Responsible for how a snapshot becomes jobs of the player, and its runs become decisions. Not responsible for
-what the player cannot play: it refuses that, and a control plane simulates it (simulate.py).
+Responsible for how a snapshot becomes jobs of the player, and its runs become decisions.
 """
 
 import time

@@ -1,8 +1,7 @@
 """Finds the cohort trees that are equal in base and head, and are therefore simulated once.
 
 Kueue lends, borrows and reclaims quota within one tree of Cohorts. A tree with the same objects and the same
-Workloads on both sides gets the same decisions (docs/decisions/006). Not responsible for which objects there
-are (fixtures.py).
+Workloads on both sides gets the same decisions (docs/decisions/006).
 """
 
 import json

@@ -1,7 +1,4 @@
-"""SchedulingShard of every partition: the settings of its scheduler, as the stack has them.
-
-Not responsible for the number of partitions (muster/model/kai/partition.py).
-"""
+"""SchedulingShard of every partition: the settings of its scheduler, as the stack has them."""
 
 from typing import Final
 

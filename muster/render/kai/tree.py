@@ -1,7 +1,6 @@
 """The queue tree: departments and teams as Queues, and a team's tenancy objects.
 
-Every figure is written, because KAI reads a missing one as zero. Not responsible for the figures
-(muster/model/kai/tree.py) nor for a team's namespace and rights (render/tenancy).
+Every figure is written, because KAI reads a missing one as zero.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """AdmissionChecks: the check that provisions a queued pool's capacity before admission, and checks of others.
 
-Responsible for which check applies to which pool. Not responsible for the settings of Muster's own check,
-which are in GangPolicy (render/gang.py).
+Responsible for which check applies to which pool.
 """
 
 from collections.abc import Mapping

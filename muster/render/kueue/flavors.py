@@ -1,7 +1,7 @@
 """ResourceFlavor of every pool, and those that belong to no pool; the Topologies that they refer to.
 
 Kueue distinguishes pools by the pool label and those of their cloud (model/node_labels.py), and GPU pools
-also by their taint. Not responsible for quotas (groups.py).
+also by their taint.
 
 The taint keeps a gang's CPU head on a CPU pool. A GPU flavor also has CPU and memory quota, for its GPU
 pods, and Kueue tries the next flavor whenever the CPU flavor is full. A pod or the flavor's own

@@ -1,8 +1,7 @@
 """The queue tree: departments as Cohorts, teams as Namespace, ClusterQueue and LocalQueues.
 
 Responsible for the objects of each and for their order. Every department is a Cohort, and its parent
-department is the Cohort's parent; top-level departments share nothing. Not responsible for a ClusterQueue's
-fields (queues.py) nor for access to a namespace (render/tenancy).
+department is the Cohort's parent; top-level departments share nothing.
 """
 
 from muster.model import names

@@ -1,11 +1,10 @@
 """What-if for stacks that KAI schedules: KAI's own scheduler decides, in the player of KAI.
 
 schedulers.py   the configuration of each of KAI's schedulers
-nodes.py        the nodes on which it places pods: those of the snapshot, and those that its pools may add
-queues.py       the queues of a stack, and the times by which KAI protects work in them
 work.py         pod groups and pods of the snapshot, as the API server has them
 world.py        one side as the player reads it
-simulate.py     one side, from its world to its outcome
+simulate.py     one side, from its world to its outcome: nodes of the snapshot and of the pools, queues with
+                the times by which KAI protects work in them
 report.py       base and head compared, or what is known where nothing can be simulated
 """
 

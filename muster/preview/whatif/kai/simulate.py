@@ -1,7 +1,6 @@
 """Simulates one side in the player of KAI.
 
-Responsible for how its decisions become the outcome of a what-if. Not responsible for what the player reads
-(world.py).
+Responsible for how its decisions become the outcome of a what-if.
 """
 
 import time

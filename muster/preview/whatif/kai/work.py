@@ -1,6 +1,6 @@
 """Pod groups and pods of a snapshot, as the API server has them.
 
-Muster's gate counts as removed: whether a cloud has the nodes that it waits for cannot be known (nodes.py).
+Muster's gate counts as removed: whether a cloud has the nodes that it waits for cannot be known.
 Gates of others stay.
 """
 
