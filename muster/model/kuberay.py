@@ -1,7 +1,6 @@
 """The settings of KubeRay's operator, in the two formats of its two ways of installation.
 
-Responsible for concurrency, the fixed head name and the batch scheduler. Not responsible for sizes and
-nodes (components/gang_pods.py) nor for rules on Ray clusters (ray.py).
+Responsible for concurrency, the fixed head name and the batch scheduler.
 """
 
 from collections.abc import Mapping

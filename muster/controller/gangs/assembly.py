@@ -1,9 +1,7 @@
 """Computes the next step of one attempt towards a fully provisioned gang.
 
 The scarcest pool is requested first, the next when that is Accepted (turn_order.py); when all are Provisioned
-the nodes are verified (verify.py); a failure or a passed deadline ends the attempt. Not responsible for
-whether the gang may have capacity, or for what a step means for the gang's own object: each scheduler decides
-that.
+the nodes are verified (verify.py); a failure or a passed deadline ends the attempt.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,7 @@ A server that answers before it has read its roles forbids every request; one th
 plugins or quotas denies every create; so does one whose webhooks have no ready pod. Most load balancers keep
 clients away until the server is ready, but a Service with a single server behind it, or an early connection,
 does not. So does a server in trouble, or one on which an `up` is about to make a namespace. Such an answer is
-retried for a while before it counts as a rejection of the object. Not responsible for what follows a
-rejection (create_errors.py) or for the retry delay (the work queue's backoff).
+retried for a while before it counts as a rejection of the object.
 """
 
 import re

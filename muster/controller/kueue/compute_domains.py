@@ -3,7 +3,7 @@
 A job claims the ResourceClaimTemplate that is named after it (`compute_domain_template`). NVIDIA's driver
 makes that template for the domain, and Kueue gives a Workload no quota before its templates exist: so the
 domain comes with the Workload and not with its capacity. The job owns it, through each of its Workloads, and
-garbage collection removes it. Not responsible for the driver, nor for which claims Kueue admits.
+garbage collection removes it.
 
 Source: https://github.com/NVIDIA/k8s-dra-driver-gpu at 22407113, api/nvidia.com/resource/v1beta1 and
 cmd/compute-domain-controller, read 2026-11-27.

@@ -119,8 +119,14 @@ class Counted(Object, frozen=True):
     spec: dict[str, Any] = field(default_factory=dict)
 
 
-class Job(Counted, frozen=True):
-    pass
+class JobSpec(Partial, frozen=True):
+    parallelism: int = 1
+    completions: int | None = None
+    template: JobTemplate = JobTemplate()
+
+
+class Job(Object, frozen=True):
+    spec: JobSpec = JobSpec()
 
 
 class CronJobSpec(Partial, frozen=True):
@@ -182,16 +188,18 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield from _ray(service.ray_cluster_config)
         case CronJob(spec=cron):
             yield from pod_sets_of(cron.job_template)
-        case Counted(spec=spec):
-            body = {"spec": spec}
+        case Job(spec=spec):
+            at_once = (
+                spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+            )
             # The least with which Kueue may start a Job.
             least = read_count(obj.metadata.annotations.get(LEAST_AT_ONCE, ""), most_digits=9)
+            yield _job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
+        case Counted(spec=grouped):
             for pods in BY_KIND[type(obj).__name__].pods:
-                for place in pods.places(body):
-                    count = _count(place, pods)
-                    count = count if least is None or place.name else min(count, least)
+                for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
-                    yield _job_pod_set(place.name.lower() or "main", count, template)
+                    yield _job_pod_set(place.name.lower(), _count(place, pods), template)
 
 
 def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:

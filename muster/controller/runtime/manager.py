@@ -3,7 +3,7 @@
 Caches and servers run on every replica, controllers on the leader only. Anything that ends unexpectedly ends
 the process with an error, so that Kubernetes restarts it. On SIGTERM the reconciles in progress get `GRACE`
 seconds; if the program is being uninstalled, the leader then runs the uninstall handlers; last, the lease is
-released. Not responsible for what is reconciled.
+released.
 """
 
 import asyncio
