@@ -322,7 +322,7 @@ WORK: Final = (
         resource="pytorchjobs",
         framework="kubeflow.org/pytorchjob",
         word="pytorchJobs",
-        objects=500,
+        objects=250,
         kibibytes=128,
         pods=(
             Pods(
@@ -353,7 +353,7 @@ WORK: Final = (
         resource="mpijobs",
         framework="kubeflow.org/mpijob",
         word="mpiJobs",
-        objects=500,
+        objects=250,
         kibibytes=128,
         pods=(Pods(template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"), counts=("replicas",)),),
         controller="mpi-operator:mpi-operator",

@@ -1,9 +1,9 @@
 """What Karpenter has in AWS: a role for itself and one for its nodes, and a queue on which EC2 announces that
 a machine will be taken away.
 
-Not responsible for the program (components/karpenter.py). Rights and events are those of Karpenter's own
-template (https://karpenter.sh/docs/reference/cloudformation/), and each call is one that its source makes
-(pkg/aws/sdk.go of 1.14.1). Each right to change something is bound to this cluster's tag.
+Rights and events are those of Karpenter's own template (https://karpenter.sh/docs/reference/cloudformation/),
+and each call is one that its source makes (pkg/aws/sdk.go of 1.14.1). Each right to change something is bound
+to this cluster's tag.
 """
 
 import json

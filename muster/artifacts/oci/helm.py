@@ -1,7 +1,6 @@
 """A Helm chart's archive: from an OCI registry, or from a repository with an index.
 
-Responsible for finding the archive of a version and for comparing a registry's answer with its digest. Not
-responsible for the expected digest of the archive, which the caller knows.
+Responsible for finding the archive of a version and for comparing a registry's answer with its digest.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The record of a run on a real project, without names: what a user can attach to a report.
 
-Responsible for what is in it. Figures and words of the stack language are taken one by one; free text (what
-a check found) goes through Anonymizer. Not responsible for running `pulumi` (history.py).
+Responsible for what is in it. Figures and words of the stack language are taken one by one; free text (what a
+check found) goes through Anonymizer.
 """
 
 import re

@@ -16,6 +16,7 @@ from muster.controller.kueue.jobs import (
     KINDS,
     Counted,
     CronJob,
+    Job,
     JobPodSet,
     RayCluster,
     are_within,
@@ -76,7 +77,7 @@ class Reviews:
         return Deny(f"{what} would never run: {'; also: '.join(found)}.")
 
     def _findings(self, obj: Object, namespace: str) -> Iterator[str]:
-        if isinstance(obj, RayCluster | Counted) and _is_made(obj):
+        if isinstance(obj, RayCluster | Job | Counted) and _is_made(obj):
             return  # What it was made for has been reviewed.
         policy, tree = self._policy(), self._tree()
         space = tree.spaces.get(namespace)

@@ -1,7 +1,6 @@
 """Carrying a whole cache to another machine: which entries a bundle holds.
 
-Responsible for: the parts of a bundle for this Muster's pins, and the digest of those pins. Not responsible
-for: the form of the file (see bundle.py).
+Responsible for: the parts of a bundle for this Muster's pins, and the digest of those pins.
 """
 
 from __future__ import annotations

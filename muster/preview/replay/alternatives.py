@@ -1,6 +1,6 @@
 """Which changes of a job would let it start sooner, in the same futures.
 
-Responsible for choosing them. Not responsible for which changes there are (submitted.py).
+Responsible for choosing them.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -63,6 +63,7 @@ _PLAIN: Final = frozenset(
         "export",
         "grep",
         "jq",
+        "kustomize",
         "sacct",
         "sed",
         "seq",

@@ -105,7 +105,7 @@ def test_status_prints_what_the_machine_lacks_and_calls_the_cluster_healthy(
 def test_doctor_notes_what_the_cluster_would_do_without(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "check", lambda: None)
+    monkeypatch.setattr(preflight, "check", lambda *, may_install: None)
     monkeypatch.setattr(network_policies, "obstacle", lambda: "the kernel has no queue")
     assert main(["local", "doctor"]) == 0
     assert "the kernel has no queue" in capsys.readouterr().out
