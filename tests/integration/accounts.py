@@ -1,6 +1,5 @@
 """The controller's accounts on a bare control plane: their rights and limits, as a stack makes them."""
 
-import copy
 import json
 import urllib.error
 from dataclasses import replace
@@ -48,8 +47,7 @@ def attack(
 ) -> int:
     """The status that an account's own token gets for a call that changes nothing (`dryRun`)."""
     config = json.loads(account_kubeconfig(plane, account).read_text())
-    thief = copy.copy(plane)
-    thief.token = config["users"][0]["user"]["token"]
+    thief = replace(plane, token=config["users"][0]["user"]["token"])
     try:
         thief.call(method, f"{path}?dryRun=All", body, content_type=kind)
     except urllib.error.HTTPError as error:
