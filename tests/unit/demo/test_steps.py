@@ -35,11 +35,11 @@ log.write_text(f"ended after {{count}}")
 STEP = """
 import os, sys
 from muster.errors import MusterError
-from muster.local.demo import steps
-steps.GRACE, steps.LAST_GRACE = {grace}, 0.5
+from muster.local.demo import tour
+tour.GRACE, tour.LAST_GRACE = {grace}, 0.5
 try:
     command = [sys.executable, "-c", sys.argv[2], sys.argv[1]]
-    print(steps.run_step("it", command, os.environ, resume="go on"))
+    print(tour.run_step("it", command, os.environ, resume="go on"))
 except MusterError as error:
     print(error)
     sys.exit(int(error.exit_code))
