@@ -172,6 +172,10 @@ class Spec(dict[str, Any]):
         """The schema of the spec, without references."""
         return spec_schema(cls)
 
+    def written(self) -> dict[str, Any]:
+        """Without empty mappings, which a server-side apply makes null of, and refuses."""
+        return {name: value for name, value in self.items() if value != {}}
+
     @classmethod
     def adopt(cls, spec: Mapping[str, Any]) -> Schema:
         """What a stack may have of an object's spec."""

@@ -12,7 +12,7 @@ from muster.render.manifest import Manifest, manifest
 
 def topologies(stack: Stack) -> list[Manifest]:
     return [
-        manifest(names.KAI_TOPOLOGY_API_VERSION, "Topology", topology.name, spec=dict(topology.spec))
+        manifest(names.KAI_TOPOLOGY_API_VERSION, "Topology", topology.name, spec=topology.spec.written())
         for topology in sorted(stack.kai.topologies, key=lambda topology: topology.name)
     ]
 
@@ -33,4 +33,4 @@ def _spec(stack: Stack, partition: Partition) -> Manifest:
     # Without a value a shard has the nodes, queues and gangs that carry no pool's label.
     value = {} if partition.pool is None else {"partitionLabelValue": partition.pool}
     placement = _PLACEMENT | settings.get("placementStrategy", {})
-    return {**value, **settings, "placementStrategy": placement}
+    return {**value, **settings.written(), "placementStrategy": placement}

@@ -152,7 +152,7 @@ def _queue(node: Node) -> Manifest:
         "displayName": node.owner.name,
         **({} if node.parent is None else {"parentQueue": node.parent}),
         "priority": settings.priority,
-        **settings.spec,
+        **settings.spec.written(),
         "resources": {key: _share(key, node.figures[key]) for key in RESOURCES},
     }
     return manifest(names.KAI_QUEUE_API_VERSION, "Queue", node.name, labels=_labels(node), spec=spec)
