@@ -1,6 +1,6 @@
 """Mistakes in queue objects that Kueue and KAI accept in silence.
 
-What their webhooks refuse is not among them: whoever applies it is told. Pure.
+What their webhooks refuse is not among them: the API server refuses it when it is applied. Pure.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -43,7 +43,7 @@ class NodeCloud(StrEnum):
     OTHER = "other"
 
 
-# Tables that are read from files when somebody first looks into them, not when a module is imported.
+# Tables of files, each read at its first lookup and not when its module is imported.
 
 Row = TypeVar("Row")
 

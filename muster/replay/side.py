@@ -26,7 +26,7 @@ from muster.replay.pods import has_pool, to_pods
 from muster.replay.queues import Queues, Start
 from muster.replay.recording import Job, Recording
 
-# What a side of a replay plays, whoever schedules it: its jobs, and the quotas by which they are counted.
+# What a side of a replay plays with either scheduler: its jobs, and the quotas that count them.
 
 
 class Timed(Protocol):

@@ -189,16 +189,15 @@ def apply(server: ControlPlane, objects: Iterable[Object]) -> None:
             _count(server, body)
 
 
-def told(policies: Iterable[Object]) -> list[Object]:
-    """Bindings by which each policy tells whom it refuses: of several denials the API server names one.
-
-    They are applied before those that deny: they are in force when those are.
+def warning_bindings(policies: Iterable[Object]) -> list[Object]:
+    """A second binding of each policy, which warns of what the policy denies: of several denials the API
+    server returns one. Applied before the bindings that deny, it is in force when they are.
     """
     bindings = (each for each in policies if each["kind"] == "ValidatingAdmissionPolicyBinding")
     return [
         {
             **each,
-            "metadata": {"name": f"{each['metadata']['name']}-told"},
+            "metadata": {"name": f"{each['metadata']['name']}-warns"},
             "spec": {**each["spec"], "validationActions": ["Warn"]},
         }
         for each in bindings

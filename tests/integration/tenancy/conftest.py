@@ -29,7 +29,7 @@ from tests.integration.tenancy.cluster import (
     apply,
     await_denied,
     person,
-    told,
+    warning_bindings,
 )
 from tests.integration.tenancy.works import labelled, named, owner, pod, ray_job, template
 
@@ -125,7 +125,7 @@ def world_of(server: ControlPlane, stack: Stack) -> World:
         for objects in teams.values():
             apply(server, [each for each in objects if each["kind"] not in _QUEUES])
     apply(server, _accounts(stack.scheduler))
-    apply(server, [*told(policies), *policies])
+    apply(server, [*warning_bindings(policies), *policies])
     found = World(
         server=server,
         admin=administrator(server),

@@ -89,7 +89,7 @@ ATTACKS: Final = (
             path=f"{kind}.apiVersion",
             words=("write Ray objects as apiVersion ray.io/v1",),
             # Of a RayService the API server drops upgradeStrategy as well.
-            also=("muster-ray-size",),
+            also=("muster-ray-size",) if kind == "RayService" else (),
         )
         for kind in ("RayJob", "RayCluster", "RayService")
     ),
