@@ -17,6 +17,9 @@ from muster.model import names
 from muster.render.manifest import Manifest, manifest, restricted_container
 
 # What cluster-autoscaler may do in the cluster, as RBAC rules.
+# It simulates the scheduler, so it reads whatever decides where a pod fits; it evicts pods of nodes that it
+# takes away, and answers ProvisioningRequests. Source: the example manifest and the FAQ of
+# https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler
 
 Rule = dict[str, Any]
 

@@ -29,6 +29,9 @@ from muster.model.stack import Stack
 from muster.render.manifest import Manifest
 
 # One Kubernetes object as one resource of the Kubernetes provider, from its manifest.
+# The SDK's own classes register the same resources; they want each field in Python's spelling and cost a
+# second of imports in every preview. A manifest is what the model renders, the documentation shows and
+# `kubectl` prints.
 
 
 class KubernetesObject(pulumi.CustomResource):
@@ -65,6 +68,9 @@ def token(manifest: Manifest) -> str:
 
 
 # Logs which line of the stack file defines a cloud resource that is being made.
+# A cloud's error names its own resource and knows nothing of the stack file. The engine shows a resource's
+# log lines beside its error, so the line is logged before the cloud can refuse. Only for what is bought,
+# clusters and pools, and only when they change.
 
 _CLUSTERS: Final = ("gcp:container/cluster:Cluster", "aws:eks/cluster:Cluster")
 _POOLS: Final = (
@@ -128,6 +134,7 @@ def _log(urn: str, message: str) -> None:
 
 
 # Identities: what each team's pods are in the cluster's cloud, and so which buckets they reach.
+# A team's identity has the team's name and not its department's: a team that moves keeps it.
 
 _TYPE: Final = "muster:index:Identities"
 

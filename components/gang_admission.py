@@ -28,6 +28,8 @@ from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM
 
 # The repository that holds the stack's controller image.
+# It depends on nothing: the image has to be pushed before the cluster can run it. `muster image push` makes
+# the repository and nothing else (MUSTER_STEP and a target).
 
 NAME: Final = "image-repository"
 # Set for a run that makes the repository alone. Such a run has to be targeted, or it deletes everything else.
@@ -119,6 +121,10 @@ def _ecr(name: str, cluster: EksCluster, opts: pulumi.ResourceOptions) -> pulumi
 
 
 # Which objects the API server shows to the controller before it stores them.
+# Only work in namespaces of teams is reviewed, when it is created and when its spec is changed; what the
+# cluster's own controllers change is not. Without an answer the object passes: the policies, which need no
+# process, refuse what could run beside its queue, and what is larger than its nodes or its queue waits. So
+# no webhook of Muster can block work or the cluster itself. The rules are the controller's.
 
 _TIMEOUT_SECONDS: Final = 5
 

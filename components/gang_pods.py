@@ -18,6 +18,10 @@ from muster.render.manifest import Manifest, manifest, restricted_container
 from muster.render.observability import annotations
 
 # How much of a cluster the control plane takes, and on which nodes it runs.
+# Two sizes. `SMALL` is for the local cluster, where everything's requests together have to fit two cores:
+# Kueue 100m, KubeRay 50m, ours 3 x 50m, that is 300m and 896 MiB. `REGULAR` is for real clusters: Kueue's
+# own chart asks for 500m and 512 MiB; KubeRay's manifest for 100m with a limit of 100m, which throttles it
+# from some hundred clusters on, so the limit is raised.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ from muster.model.regions import NodeCloud
 from muster.render import gpu
 
 # A chart as one Helm release.
+# One release, not a resource for each of a chart's objects: docs/decisions/001-resource-grain.md has the
+# reason.
 
 # A release waits for its pods: with images of gigabytes on fresh nodes that takes minutes.
 _TIMEOUT = 600

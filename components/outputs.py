@@ -18,6 +18,10 @@ from typing import Final
 from muster.model.regions import Provider
 
 # Ends the program quietly when the engine interrupts it.
+# The engine runs the program in a process group of its own, which Ctrl-C on a terminal does not reach. It
+# interrupts the program itself, after Ctrl-C and after a resource could not be made, once everything that
+# had begun is over and recorded. A traceback of whatever the program was waiting for would not help the
+# user, and a program that does not end is killed after five seconds.
 
 # The exit code that shells report for a process that SIGINT ended.
 _INTERRUPTED: Final = 128 + signal.SIGINT

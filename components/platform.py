@@ -38,6 +38,8 @@ from muster.model.stack import GangMode, Scheduler, Stack, retains_crds
 from muster.render import network_probe, observability, submission
 
 # Monitors, alerts and a dashboard for Muster itself, where the stack asks for them.
+# The controller serves its metrics in any case; which pods may reach them is set beside its own pods
+# (gang_admission.py).
 
 _TYPE: Final = "muster:index:Observability"
 
@@ -76,6 +78,8 @@ class Observability(Component):
 
 
 # Tries once, with two pods, whether the cluster's network enforces NetworkPolicies.
+# The Job is done when the policy was seen to be enforced, and fails otherwise: `pulumi up` waits for it, and
+# ends there. It stays as the record of it, without a pod that runs; another image makes it anew.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

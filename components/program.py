@@ -20,6 +20,9 @@ from muster.model.stack import Stack
 from muster.model.waiting import gang_promise
 
 # Makes `pulumi destroy` of a protected stack refuse before it has deleted anything.
+# The engine refuses resource by resource: with a protected cluster alone, it deletes the queues, the
+# schedulers and every pool that is not protected, and stops at the cluster. What depends on everything is
+# deleted first, so one protected resource there stops it at the first step.
 
 # The engine's message holds the resource's name and its own advice, which is about the program.
 STEP: Final = "set muster:cluster.protect to false and run pulumi up"

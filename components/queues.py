@@ -69,6 +69,7 @@ def _texts(classes: dict[str, Manifest]) -> dict[str, str]:
 
 
 # Tenancy: the role of team members, and the policies that keep every tenant within its queue.
+# What belongs to one team is in the team's own Bundle.
 
 _TENANCY_TYPE: Final = "muster:index:Tenancy"
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from muster.components.clusters.gke import ExistingNetworkArgs
 
 # A cluster that Muster did not make: reached by a kubeconfig, never changed as a cluster.
+# Reads the kubeconfig and nothing of the cluster.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from muster.render.manifest import MANAGED_BY_LABEL
 # The values of the stack file, from everything that was read.
 
 # The programs that the cluster has: its scheduler stays as it is, KubeRay stays if it is there.
+# What an existing program has to be is judged by components/existing_programs.py, as in `pulumi up`.
 
 _EFFECT: Final = "`pulumi up` refuses until then; nothing is written before"
 
@@ -191,6 +192,8 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+\Z")
 
 
 # What adoption changes for anyone, by the comparison that the report of every change uses.
+# The tree before is read from the cluster's own objects, the tree after from what the stack renders. Quotas
+# are compared in flavors that have a pool, preemption everywhere.
 
 
 @dataclass(frozen=True, slots=True)

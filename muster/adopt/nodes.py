@@ -155,6 +155,8 @@ def _amount(value: object) -> Any:
 
 
 # Pools from live nodes: a flavor whose nodes are all alike is a pool of as many nodes as there are now.
+# With a pool the report of a change shows quotas in GPUs or CPU, and what the pool costs. Its flavor is
+# written exactly as it is (`kueue.exact`).
 
 
 def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:

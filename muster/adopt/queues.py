@@ -14,6 +14,8 @@ from muster.model.quantities import parse_quantity
 from muster.render.manifest import Manifest
 
 # What a field of Kueue's or KAI's API means where an object does not have it, by kind.
+# Kueue 0.19.2, v1beta2; KAI 0.17.0. Both sides of a comparison are completed with these, so that a default
+# that one side spells out is no difference.
 
 OWN_NAME: Final = "kubernetes.io/metadata.name"
 # A ClusterQueue without a selector lets no namespace in, and {} lets all in. Every namespace has its name.

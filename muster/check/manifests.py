@@ -14,6 +14,8 @@ from muster.bounded_yaml import Loader, explain, load_all
 from muster.errors import MusterError
 
 # YAML as kubectl reads it, and text that it reads back as the same values.
+# Python's reader takes 12:30:00 for a number of seconds and `y` for text; kubectl the other way round.
+# Source: https://github.com/kubernetes-sigs/yaml at v1.6.0, goyaml.v2/resolve.go, read 2026-11-27.
 
 _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = ("y", "yes", "true", "on")

@@ -18,6 +18,8 @@ from muster.cli.command import QUIET
 from muster.errors import MusterError
 
 # SIGTERM ends a command as Ctrl-C in a terminal does: everything is cleaned up, and no child stays.
+# A terminal sends Ctrl-C to the process group. SIGTERM reaches this process alone, so it passes it on to its
+# children in the group. Children in a group of their own are ended by the code that started them.
 
 _WAKE_SECONDS: Final = 0.5
 

@@ -19,6 +19,7 @@ from muster.model.regions import Provider
 from muster.validation.identities import is_dns_label
 
 # Writes a new stack file.
+# Never overwrites a file.
 
 
 class ScaffoldError(MusterError):

@@ -172,6 +172,7 @@ def _written(node: yaml.Node) -> yaml.Node | None:
 
 
 # Reads which clusters the other stack files of a folder describe.
+# A file that cannot be read is skipped: the check of that stack reports it.
 
 _PREFIX: Final = "Pulumi."
 _ENDING: Final = ".yaml"

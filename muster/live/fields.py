@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Final
 
 # Sanitizes untrusted text: names, paths, messages.
+# What remains is one line of bounded length, without terminal escapes, control characters and bidirectional
+# overrides.
 
 LONGEST: Final = 300
 # Terminal sequences: CSI, OSC up to its end, and the two-character ones.

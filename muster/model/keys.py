@@ -155,7 +155,8 @@ class Key:
     @cached_property
     def is_plain(self) -> bool:
         """Whether nothing but its value says what it is: absent, it is `absent`."""
-        has_parts = is_declared(self.kind) or (_origin(self.kind) is Mapping and not self.is_optional)
+        is_mapping = is_spec(self.kind) or (_origin(self.kind) is Mapping and not self.is_optional)
+        has_parts = is_declared(self.kind) or is_mapping
         return not (has_parts or self.metadata["is_inline"] or self.metadata["read"] is not None)
 
     @cached_property

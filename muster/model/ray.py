@@ -11,6 +11,9 @@ from muster.model.programs import Version
 from muster.model.section import Section
 
 # Which Ray clusters may scale themselves: those whose growth Kueue queues step by step.
+# One rule on `enableInTreeAutoscaling` for the policies, in CEL. Only a RayCluster of its own may be
+# elastic: for a RayJob or RayService the templates are in two objects, and claims cannot be kept out of
+# both. KAI's gate counts every pod, so with KAI any cluster may scale itself.
 
 # Of the object, in CEL.
 _ELASTIC: Final = f"object.metadata.?annotations[?'{ELASTIC_JOB}'].orValue('') == 'true'"
@@ -32,6 +35,7 @@ OWNED_IN_CEL: Final = f"request.resource.resource == 'rayclusters' || !{_NOW} ||
 
 
 # How many workers a group of a Ray cluster may run: as many as its queue counted.
+# One rule for the policies, in CEL. Includes the meaning of an unset bound.
 
 # The bounds are the defaults of KubeRay's definition (ray-operator/apis/ray/v1/raycluster_types.go). KubeRay
 # raises replicas to minReplicas; a group without replicas counts as one to Kueue. A worker of no host is none

@@ -17,6 +17,7 @@ from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.document import Span, Text, UntrustedText, join_names
 
 # What is new in preemption, as sentences: `speech` can now evict `notebooks` on `l4`, `prod` over `dev`.
+# The rules are in compare/.
 
 _NAMES = 3
 

@@ -19,6 +19,8 @@ from muster.preview.events import PolicyViolation, parse_events, parse_violation
 from muster.whole_file import read_at_most
 
 # Compares the Kubernetes objects of a Bundle, field by field.
+# Manifests are compared key by key (a key is a team, a department or a kind of object) and object by object.
+# Only the paths of fields are reported, never their values: a manifest may hold a secret.
 
 # At most this many fields of one object are listed.
 _MAX_FIELDS: Final = 1000
@@ -96,6 +98,9 @@ def _by_name(
 
 
 # Finds actions and images in CI files that are not pinned to a digest.
+# A tag can be moved to other code after a review; a digest cannot
+# (https://docs.github.com/en/actions/reference/security/secure-use#using-third-party-actions). A
+# placeholder of Muster's own files is reported separately: the user has to fill it in.
 
 PLACEHOLDER: Final = "FILL-IN"
 _USES: Final = re.compile(r"^\s*(?:-\s+)?uses:\s*[\"']?(?P<what>[^\s\"'#]+)")

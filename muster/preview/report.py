@@ -31,6 +31,9 @@ from muster.preview.sections import (
 )
 
 # The answer of a report: yes, look, refused, or nothing changes.
+# Yes is the answer where every team keeps what it has: no loss, no new right to evict another team, no
+# setting that changes for a team of before, no changed pool, no more guaranteed than the pool has, and no
+# longer wait in a replay. Everything else has to be looked at by a person.
 
 
 def to_status(diff: StackDiff, banner: Banner) -> Status:

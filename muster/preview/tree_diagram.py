@@ -58,6 +58,8 @@ def _most(side: Quota | None) -> int:
 
 
 # Draws a bar as inline SVG.
+# The colours are in page.css, for light and dark mode. What is lost has a broken outline, so that it is not
+# known by its colour alone.
 
 _SVG_HEIGHT: Final = 20
 _SVG_TOP: Final = 5

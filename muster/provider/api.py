@@ -21,6 +21,7 @@ from muster.kubernetes.kubeconfig import Access
 from muster.provider.manifests import Ref
 
 # How long an operation may still take.
+# Time out and cancellation are the same exception to the code that waits.
 
 
 class DeadlineError(Exception):

@@ -129,6 +129,10 @@ def _fault(body: Mapping[str, Any]) -> str | None:
 
 
 # In which waves objects are applied, and in which they go.
+# A wave starts when the one before has ended; inside a wave everything runs at once. Going is not simply
+# coming backwards: a team's namespace goes before its ClusterQueue, because Kueue keeps a ClusterQueue
+# (finalizer `kueue.x-k8s.io/resource-in-use`) until the workloads that hold its quota are gone, and those
+# live in the namespace.
 
 _LAST = "everything else"
 

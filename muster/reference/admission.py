@@ -135,6 +135,9 @@ def answer(case: Case, of: Stack) -> str:
 
 
 # The sentences that a CEL expression can answer, as a reader sees them.
+# A message is a sum of strings and of values. Strings stay, a value becomes a word in capitals or an
+# ellipsis. What a value may contain (the faults of a list) are further sentences, also those of the
+# variables that it reads.
 
 _ELLIPSIS: Final = "…"
 _SEPARATOR: Final = re.compile(r" \? | : |, | \|\| | && ")

@@ -22,6 +22,8 @@ from muster.render.kueue.flavors import device_taint
 from muster.render.manifest import Manifest, manifest
 
 # Pools of GKE as ComputeClasses, from which GKE makes node pools by itself for pods that wait.
+# Pure: the email of the nodes' service account is handed in. Fields:
+# https://cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass
 
 _API: Final = "cloud.google.com/v1"
 # Only a node without pods goes, after the least time that GKE takes. Between its placeholders and its pods a
@@ -101,6 +103,10 @@ def _reservations(reservation: Reservation | None, zones: list[str]) -> dict[str
 
 # User data of EKS nodes: local NVMe disks as one striped volume under images, logs and containers' files,
 # SOCI as what pulls images, and GPUs that no container takes by a variable.
+# Source: https://docs.aws.amazon.com/eks/latest/eksctl/node-bootstrapping.html,
+# https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/,
+# https://bottlerocket.dev/en/os/latest/#/api/settings/bootstrap-commands/ and
+# https://bottlerocket.dev/en/os/1.44.x/api/settings/container-runtime-plugins, read 2026-11-27
 
 _BOUNDARY: Final = "MUSTER"
 _BIND: Final = ["apiclient", "ephemeral-storage", "bind", "--dirs"]

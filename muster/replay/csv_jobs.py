@@ -233,6 +233,8 @@ def _count(text: str, column: str) -> int:
 
 
 # Makes a recording from `sacct --parsable2` of Slurm (https://slurm.schedmd.com/sacct.html).
+# Pure: text in, recording out. Steps (`123.batch`) are skipped. Several lines of one job, as `--duplicates`
+# prints them for a job that was requeued, are its runs. A node becomes a pod.
 
 FIELDS: Final = ("JobID", "Account", "Submit", "Start", "End", "State", "ReqTRES", "NNodes")
 OPTIONAL: Final = ("Partition", "QOS")

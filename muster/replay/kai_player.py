@@ -171,6 +171,7 @@ def _read(found: Mapping[str, Any]) -> KaiPlayback:
 
 
 # Plays jobs through KAI's own scheduler in logical time, as player.py does through Kueue's.
+# The same program plays snapshots.
 
 PROCESSOR_SECONDS: Final = 1800
 """A thousand jobs take two minutes of a processor, and a cycle of KAI longer the more jobs wait and run."""

@@ -18,6 +18,9 @@ from muster.replay.durations import Kind, Seen
 from muster.replay.recording import End, Ids, Job, Recording, Run, deleted
 
 # Jobs that were created in the same second, in the order in which Kueue treated them. Pure.
+# Within a queue Kueue compares UIDs then. Between queues chance decides, anew in each of its cycles: their
+# heads come from a map (Kueue 0.19, pkg/cache/queue/manager.go, heads), and nothing orders equal ones
+# (pkg/scheduler/scheduler.go, makeClassicalIterator). A recording has the outcome.
 
 
 def by_treatment(jobs: Sequence[Job]) -> Iterator[Job]:
@@ -43,6 +46,7 @@ def _start(job: Job) -> float:
 
 
 # Keeps the jobs of a cluster that have not left, and returns those that have changed.
+# Pure: fed with Workloads, in any order and any number of times.
 
 
 @dataclass(slots=True)

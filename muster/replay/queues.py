@@ -116,6 +116,8 @@ def _plain(found: Mapping[str, object]) -> dict[str, Any]:
 
 
 # What a job is to the player when the play begins: it holds quota, waits, or arrives later.
+# A cluster shows the flavor of each resource that a running job was given. A recording has the names of its
+# flavors: each pod set is taken to hold the one that its pools and its devices fit.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
 
 # Lets a program that needs more memory than its container has fail with an error.
+# The kernel kills a container that exceeds its limit, and the container's log does not say why.
 
 
 @contextmanager
@@ -40,6 +41,7 @@ def limited_memory(bytes: int) -> Iterator[None]:
 
 
 # Ids of recorded jobs: keyed hashes, so that a recording does not name objects of the cluster.
+# The key lies beside the recording and is not part of it: a recorder needs it to go on with its file.
 
 _ENDING: Final = ".key"
 _BYTES: Final = 32

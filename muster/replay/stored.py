@@ -19,6 +19,12 @@ from muster.replay.errors import RecordingError
 from muster.replay.recording import Gap, Header, Job, Recording
 
 # The lines of a recording's file: JSON Lines, each an object with one key.
+#     {"header": {"version": 1, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line
+#     {"job": {"id": "5f1c...", "team": "vision", "runs": [...], ...}}   a job, as it is known so far
+#     {"mark": 1764000300.0}             everything until this time is recorded
+#     {"gap": {"start": ..., "end": ...}}   nothing was recorded in this time
+# A job's later line replaces its earlier ones, so that a recorder only appends and a line that is written
+# twice changes nothing. Fields that have their default value are left out.
 
 VERSION: Final = 1
 _DIGITS: Final = 3

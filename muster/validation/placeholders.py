@@ -58,6 +58,7 @@ def _takes_several(cluster: Cluster) -> bool:
 
 
 # The word `gangs` of a pool: how gangs get its nodes.
+# What they are is in docs/decisions/023-gangs-by-placeholders.md.
 
 
 def gang_word_rules(stack: Stack) -> list[Violation]:

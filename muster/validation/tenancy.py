@@ -20,7 +20,7 @@ from muster.validation.identities import bad_object_name
 from muster.validation.paths import team_path
 
 # Pools that no team has quota of, and teams that have none: work that names them waits for ever, in
-# silence.
+# silence. Warnings, because a stack may be on its way: a pool for a team that comes later.
 
 
 def unowned_rules(stack: Stack) -> list[Violation]:

@@ -18,6 +18,8 @@ from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, suggestion
 
 # GPUDirect on GKE: a pool's `networks` are refused where no job could use them.
+# Muster attaches networks that exist and sets up nothing else of GPUDirect: half of it would cost the pool
+# its plain form and speed nothing up. docs/fast-networks.md says what the rest is.
 
 _REMOVE: Final = "remove `networks`: jobs of several nodes then talk over the first network card"
 

@@ -20,6 +20,8 @@ from muster.model.support_calendar import Outlook, Phase, outlook
 from muster.model.violations import Violation, at
 
 # Warns of a Kubernetes version whose support ends, or has ended.
+# Only a warning: whether the cluster exists is not known here, and an existing one has to stay deployable.
+# The doctor and the policy pack, which know, refuse a new cluster of such a version.
 
 
 def support_rules(stack: Stack, *, today: date) -> Iterator[Violation]:

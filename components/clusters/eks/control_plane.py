@@ -13,7 +13,8 @@ from muster.model.clusters import Access, AccessPolicy, EksCluster, StorageDrive
 from muster.model.programs import Version
 
 # EKS's own add-ons: the network, names, the proxy, Pod Identity, storage and the monitoring of nodes, as
-# EKS offers them by default for the cluster's version.
+# EKS offers them by default for the cluster's version. Those that nodes need to become Ready come before
+# nodes; those that need nodes come after.
 
 # add-on -> (ServiceAccount, managed policy) of what needs rights in AWS.
 _AWS: Final = "arn:aws:iam::aws:policy"
@@ -114,6 +115,9 @@ def _pod_role(
 
 
 # The Kubernetes version that an EKS cluster runs, which AWS may have raised.
+# When standard support of a version ends, AWS raises the control plane. The provider sends any other
+# version of the stack to UpdateClusterVersion (terraform-provider-aws, internal/service/eks/cluster.go),
+# which refuses a lower one, and one that the cluster has already.
 
 _LIST: Final = "aws:eks/getClusters:getClusters"
 _DESCRIBE: Final = "aws:eks/getCluster:getCluster"

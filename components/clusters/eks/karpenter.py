@@ -69,8 +69,8 @@ def provisioning(
 
 
 # What EKS Auto Mode has in AWS: further rights of the control plane, which launches the nodes, and the role
-# of those nodes. https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html, .../create-
-# node-class.html
+# of those nodes.
+# https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html, .../create-node-class.html
 
 _AWS: Final = "arn:aws:iam::aws:policy"
 CLUSTER_POLICIES: Final = (

@@ -22,6 +22,7 @@ from muster.model.pools import Pool
 from muster.render.karpenter import compute_classes
 
 # Who a GKE node is: a service account with what the node's own agents need, and nothing else.
+# Pods do not use it: Workload Identity gives them their own, and the metadata server hides the node's.
 
 # Logs, metrics and what kubelet asks for; and images of the project's own registry.
 # https://cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster#use_least_privilege_sa

@@ -16,6 +16,9 @@ from muster.model.nodes import LocalDisks, NetworkProfile, NodeNetwork, Placemen
 from muster.model.pools import MOST_RUN, Pool
 
 # What a node of a GKE pool is made of: machine, disks, GPUs, driver, labels, taints, how it is bought.
+# Sources of the values for queued pools: docs of flex-start with queued provisioning
+# (https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest) and the preconditions of
+# github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool.
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _METADATA: Final = {"disable-legacy-endpoints": "true"}

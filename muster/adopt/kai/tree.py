@@ -45,6 +45,8 @@ def _title(shape: NodeShape) -> str:
 
 
 # The figures of a KAI Queue as `kai:` of a team or department has them.
+# Every figure is written: KAI reads a missing one as 0, and a stack would derive it. A figure that a stack
+# cannot have is rounded down, which the comparison with the rendered object shows.
 
 _UNLIMITED: Final = -1
 _MOST: Final = 10**15

@@ -168,6 +168,8 @@ def encoded(document: Mapping[str, Any]) -> bytes:
 
 
 # Documents of an image that are stored in its repository and name it as their subject.
+# https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md, "Listing Referrers" and, for
+# registries that do not know them, "Referrers Tag Schema".
 
 EMPTY: Final = "application/vnd.oci.empty.v1+json"
 _NOTHING: Final = b"{}"

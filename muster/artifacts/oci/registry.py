@@ -222,6 +222,7 @@ def _describe_refusal(answer: Answer) -> str:
 
 
 # Credentials for a registry: the cloud's own identity, or the result of `docker login`.
+# A cloud's library is loaded only for its own registry.
 
 _ARTIFACT_REGISTRY: Final = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev")
 _ECR: Final = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?")

@@ -27,6 +27,8 @@ from muster.local.build.cache import cache_root
 from muster.local.build.images import BINARY_IMAGES, PLAYER, PLAYER_PLACE
 
 # The modules in a Go program, as the linker has written them into it.
+# From Go 1.18 on, a header of 32 bytes is followed by Go's version and the modules, each as its length and
+# its text: https://go.dev/src/debug/buildinfo/buildinfo.go
 
 _MAGIC: Final = b"\xff Go buildinf:"
 _FLAGS: Final = len(_MAGIC) + 1
@@ -232,6 +234,8 @@ def _go(program: bytes) -> Iterator[Package]:
 
 
 # The licences of what Muster's images and programs contain: `make licences` writes docs/licences.md.
+# Python packages state it in their metadata; of a Go module, the licence file in the module cache is
+# recognised by its wording. What is not recognised is listed as such, never guessed.
 
 UNKNOWN: Final = "not recognised"
 _BUILD: Final = "run `muster local build` on this machine first; for one program, with `--only NAME`."

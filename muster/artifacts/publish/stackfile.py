@@ -17,6 +17,8 @@ from muster.model.stack import Stack
 from muster.whole_file import write_whole
 
 # Resolves the images that a stack names by tag to digests.
+# The registry's first answer is trusted: a digest guarantees that later pulls are the same, not that the
+# image is safe.
 
 
 def pins(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,11 @@ from muster.model.clusters import EksCluster
 from muster.model.stack import Stack
 
 # Whether a pod on a GPU node gets the GPUs that it requests, or those that its environment names.
+# NVIDIA's runtime obeys the variable NVIDIA_VISIBLE_DEVICES by default, and images of CUDA set it to `all`.
+# The API shows who names the GPUs and, where the GPU Operator installs the runtime, whether it obeys; on
+# other nodes that is in a file of the image.
+# Source: https://github.com/NVIDIA/k8s-device-plugin#configuration and
+# https://github.com/NVIDIA/gpu-operator at v26.7.0, assets/state-container-toolkit, read 2026-11-27
 
 _VISIBLE_DEVICES_CHECK: Final = "GPU isolation"
 _VISIBLE_DEVICES_PATH: Final = "/apis/apps/v1/daemonsets"

@@ -26,6 +26,7 @@ from muster.model.pools import Capacity, Pool
 from muster.model.stack import ArtifactSource, GangMode, Stack
 
 # AWS: credentials, the region's vCPU quotas for GPU instances, and the zones that sell each machine.
+# Capacity blocks use none.
 
 # EC2's quotas count vCPUs, by instance family and purchase option:
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
@@ -109,6 +110,7 @@ def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
 
 
 # Whether the controller's image and the charts exist where the stack says.
+# A registry is only asked whether it has a digest or a version. Nothing is downloaded.
 
 
 def check_image(stack: Stack, *, name: str, web: Web) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ from muster.model.pools import Pool
 from muster.model.stack import Stack
 
 # Takes the user's names out of text that he may publish.
+# A word of the stack file stays only if it belongs to the language: a key, an allowed value, a machine. Every
+# other text in it is a name, and so is what has the form of an address or of an account.
 
 _SHORTEST: Final = 2
 _PARTS: Final = re.compile(r"[/:@]+")

@@ -44,6 +44,8 @@ class Snapshot:
 
 
 # A snapshot as JSON, as `muster snapshot` writes it.
+# Unlike an object of a cluster, a file is the user's input: a field of an unexpected type is an error that
+# names it.
 
 _VERSION: Final = 1
 # Of 10,000 jobs it is about 30 MB.

@@ -110,6 +110,7 @@ class Workload:
 
 
 # Pod groups of KAI with their pods, and the nodes on which they run or could run.
+# KAI decides by nodes, not by quota alone, so a snapshot for it has both.
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from muster.model import names, waiting
 from muster.model.work import QUEUED
 
 # Why a ClusterQueue starts no job at all: it is inactive, or one of its AdmissionChecks is.
+# Kueue 0.19 keeps a queue active whose check is being deleted.
+# Read from their Active conditions. Someone who may not read them gets no reason.
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _MAX_MESSAGE: Final = 1000
@@ -69,6 +71,9 @@ def _find(api: Api, plural: str, name: str) -> Json | None:
 
 
 # The Workloads that are ahead of a Workload in its queue.
+# The order is that of Kueue 0.19.2: by priority, then by the time since which the Workload is queued. That
+# time is reset when an admission check or the pods-ready timeout requeues it (pkg/workload,
+# GetQueueOrderTimestamp). Kueue's visibility API is preferred where it is served.
 
 _REQUEUED: Final = ("PodsReadyTimeout", "AdmissionCheck")
 _RECLAIMED: Final = "InCohortReclaimWhileBorrowing"

@@ -24,6 +24,8 @@ from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS
 
 # Images out of a directory and a Containerfile, with buildah.
+# Decides how buildah is called so that it needs no daemon, no registry and no
+# network, leaves nothing behind, and gives the same digest for the same files.
 
 MADE_AT: Final = 1735689600  # 2025-01-01, for every file: the digest depends on content alone
 _SECONDS: Final = 900.0

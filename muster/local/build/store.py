@@ -26,6 +26,7 @@ from muster.local.build.versions import Asset, Origin
 from muster.local.errors import LocalClusterError
 
 # Charts and manifests that are copied out of Go modules.
+# The module's hash is compared with go.sum, so the files are the published ones.
 
 
 def asset_entry(cache: Cache, asset: Asset) -> Entry:

@@ -14,6 +14,8 @@ from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.errors import LocalClusterError
 
 # The control groups of a local cluster's containers, which outlive its namespaces.
+# runc removes a container's group when the container is deleted in good order; after a kill we remove it.
+# Only groups named after our own containers are touched.
 
 _MOUNT: Final = Path("/sys/fs/cgroup")
 _PARENT: Final = "k8s.io"  # containerd's default parent, by its namespace

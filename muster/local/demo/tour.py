@@ -26,6 +26,8 @@ from muster.local.preflight import require_linux
 from muster.local.pulumi_locks import PulumiLock, locks_of
 
 # Runs one command as a step and lets it end by itself after Ctrl-C.
+# `subprocess.run` kills its child a quarter of a second after Ctrl-C. A `pulumi` that is killed leaves its
+# lock, a state without the resources that it was making, and Helm releases that the next run cannot install.
 
 GRACE: Final = 120.0
 """Seconds that an interrupted command has to finish and record what it has begun."""

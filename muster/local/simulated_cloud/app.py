@@ -56,6 +56,8 @@ from muster.local.simulated_cloud.objects import (
 from muster.local.simulated_cloud.offering import Offering
 
 # The autoscaler's decision: from what exists, the next actions. Pure: no clock, no network, no state.
+# Level-triggered: deciding twice on the same input gives the same actions, and a decision that was not
+# carried out is made again.
 
 
 def decide(

@@ -21,6 +21,8 @@ from muster.local.simulated_cloud.objects import Node, Request
 from muster.local.simulated_cloud.offering import Offering, Pool
 
 # The bill: node-seconds and money for each pool, in the cloud's time, kept in a ConfigMap.
+# A lease is entered once, when its node goes. The uids of the last leases are kept beside the sums, so that a
+# restart between entry and deletion does not charge twice.
 
 _REMEMBERED: Final = 200
 _HOUR: Final = 3600.0

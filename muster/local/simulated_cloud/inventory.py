@@ -267,6 +267,7 @@ class Inventory:
 
 
 # Free capacity of existing nodes, without running pods and booked capacity.
+# A booking is not enforced against ordinary pods: as in cluster-autoscaler it only excludes other requests.
 
 Free = dict[str, dict[str, int]]
 

@@ -15,6 +15,8 @@ from muster.model.kueue.groups import Group
 from muster.model.section import Section, describe_value
 
 # Fields and kinds of Kueue's API that a stack cannot set, each with its reason.
+# A test walks the pinned CRDs and fails on any field of a spec that is neither rendered by some stack nor
+# listed here.
 
 _ONE_CLUSTER: Final = "a stack is one cluster: Muster sends no work to others"
 
@@ -30,6 +32,8 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 # The defaults that the CRDs of Kueue 0.19.2 fill into rendered manifests.
+# A test compares this list with the answer of a real API server, so that a new default is noticed. Each of
+# them is what the model means by an unset field.
 
 # Kind -> path of the field -> value. A path below a field that is not there fills nothing in.
 DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(

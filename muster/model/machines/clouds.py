@@ -18,6 +18,16 @@ from muster.model.quantities import GIB, MIB, Bytes, Millicores
 from muster.model.regions import LazyTable, Provider
 
 # GKE's machines with TPUs, and the slices that they are made in.
+# Slices, and which machine makes them: https://docs.cloud.google.com/tpu/docs/v6e and, for v5e,
+# https://cloud.google.com/tpu/docs/supported-versions; on GKE
+# https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. CPU and memory are in Google's list of
+# machine types, by https://github.com/Cyclenerd/google-cloud-pricing-cost-calculator at dac31281
+# (tools/machinetypes.csv), read 2026-11-27.
+# Unsourced, because no page of Google's was found that shows them: the slices of v5p and of tpu7x. The first
+# topology of a machine is the one that a single node has.
+# The zones are those of Google's page, which could be read up to Europe: they say where a slice is made, and
+# not where none can be. AI zones (us-central1-ai1a) are no zones of a region's clusters unless a stack names
+# them. Source: https://docs.cloud.google.com/tpu/docs/regions-zones, read 2026-11-27.
 
 _FLEX: Final = frozenset({Capacity.QUEUED, Capacity.FLEX_START})
 _SOLD: Final = _FLEX | {Capacity.ON_DEMAND, Capacity.SPOT, Capacity.RESERVATION}

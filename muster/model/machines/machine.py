@@ -12,6 +12,7 @@ from muster.model.quantities import GIB, MIB, Bytes, Millicores, format_cpu, for
 from muster.model.regions import Provider
 
 # What a node reserves for itself, by provider, and what remains for pods.
+# Does not include DaemonSets: they are pods, and depend on what is installed.
 
 # Both clouds keep 100 MiB back for the kubelet's hard eviction threshold.
 _EVICTION: Final = 100 * MIB
@@ -82,6 +83,7 @@ def _banded(total: int, bands: tuple[tuple[int, int], ...]) -> int:
 
 # Networks between the GPUs of several machines, which a job uses only with further network cards and with a
 # plugin for NCCL. Without them it talks over the machine's first card.
+# Which machine has which: https://cloud.google.com/compute/docs/gpus/gpu-network-bandwidth
 
 
 class Fabric(StrEnum):

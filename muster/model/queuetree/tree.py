@@ -19,6 +19,8 @@ from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
 # The custom resource definition of QueueTree.
+# Lists are atomic: there is one writer, and field ownership for each of a thousand teams would be larger
+# than the teams.
 
 Schema = dict[str, Any]
 
@@ -175,6 +177,8 @@ class QueueTree:
 
 
 # Reads the queue tree from an object's spec.
+# The API server has validated it against its definition. Anything else in it is ignored, not an error: a
+# webhook with less information admits more, and the policies still apply.
 
 
 def from_spec(spec: Mapping[str, object]) -> QueueTree:

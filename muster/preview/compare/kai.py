@@ -19,6 +19,11 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.preemption_rules import Right, below_common_parent
 
 # Who may evict whose work with KAI.
+# Inside a queue, work yields to higher-priority work of its own team. Across queues, a queue reclaims what
+# other queues use beyond their quota. Work of priority 100 and more is never evicted, and never exceeds a
+# quota. How KAI 0.17 decides (docs/scheduling-deep-dive): preemption never crosses a queue; reclaim takes
+# preemptible work alone, from queues over their quota or fair share, for queues below theirs, and compares
+# two queues where their chains of parents meet. What is within a quota is never reclaimed.
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,11 @@ from muster.preview.compare.kai import KaiRules
 from muster.preview.compare.preemption_rules import PreemptionRules, Right, below_common_parent
 
 # Who may preempt whom with Kueue.
+# The input is what Kueue gets: priorities, `withinClusterQueue`, `reclaimWithinCohort`, the Cohorts and
+# their limits. How Kueue 0.19.2 decides (pkg/scheduler/preemption): within a queue by `withinClusterQueue`;
+# across queues by `reclaimWithinCohort`, against queues that have borrowed, and, without fair sharing, only
+# when the work fits the quota of the preemptor's queue or of a Cohort above it that the victim is outside
+# of. Fair sharing also takes from queues that have borrowed more of what both may borrow.
 
 _LOWER = ("LowerPriority", "LowerOrNewerEqualPriority")
 
@@ -161,6 +166,7 @@ def _steps(tree: Tree, chain: tuple[Node, ...], pool: str, reach: Mapping[str, R
 
 
 # Compares the priorities of two stacks, and which teams may use them.
+# A team without a list may use every priority of the stack, so a new priority is open to it at once.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,9 @@ from muster.live.fields import Json
 from muster.live.web import Response, Web, WebError
 
 # Writes the report where it can be read without the right to comment, which a fork's job does not have.
+# GitHub shows what is appended to the file GITHUB_STEP_SUMMARY on the job's page, up to 1 MiB
+# (https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#adding-a-job-summary).
+# GitLab has no such page: the report goes into a file, to be kept as an artifact, and into the log.
 
 ARTIFACT: Final = "muster-preview.md"
 

@@ -24,6 +24,7 @@ from muster.preview.forge.gitlab import GitLab
 from muster.preview.forge.notes import Forge, Note, list_pages
 
 # Comments on a pull request of GitHub.
+# https://docs.github.com/en/rest/issues/comments: a pull request is an issue; comments are listed by 100.
 
 _VERSION: Final = "2022-11-28"
 

@@ -133,6 +133,7 @@ def _step(pool: Pool, values: Values) -> int:
 
 
 # Which changes of amounts are worth a try, by what the late jobs of a replay lacked.
+# A move raises some amounts and lowers others by the same number of GPUs. Pure.
 
 # Each move is at least one replay. These bounds leave most of forty for amounts.
 _MOST_RECEIVERS: Final = 3

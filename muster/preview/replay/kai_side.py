@@ -38,6 +38,8 @@ from muster.replay.recording import Job, Recording
 from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM, Decider, Subject, quota_of_all
 
 # What a job is to KAI's player when the play begins: it runs, it waits, or it arrives later.
+# A cluster shows on which nodes a job's pods run. A recording does not: there KAI places what runs, a second
+# before the others arrive.
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ def to_state(workload: object, *, was_running: bool, was_preempted: bool) -> Wor
 
 
 # Generates a snapshot for users who have no cluster yet: teams that request more than there is.
+# Deterministic: the same stack, counts and seed give the same Workloads. Running ones fill the teams'
+# quotas in the order of the teams; pending ones are created one after another.
 
 _TAKEN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHAPES = (1, 1, 1, 2, 2, 4, 8)

@@ -39,6 +39,8 @@ from muster.render.manifest import Manifest
 from muster.replay import stored
 
 # What Kueue may write on the temporary control plane: only what its decisions depend on.
+# All other writes are refused, which saves time. Written for Kueue 0.19.2; docs/decisions/006 explains why no
+# decision depends on a refused write.
 
 USER: Final = "kueue"
 _GROUP: Final = names.KUEUE_API_VERSION.partition("/")[0]
@@ -90,6 +92,10 @@ def _role(plane: ControlPlane, name: str, *rules: dict[str, Any]) -> None:
 
 
 # Writes objects straight into the etcd of a temporary API server.
+# An API server sets the creation time of every object that it creates, and Kueue orders Workloads by that
+# time. Written to etcd, objects keep their original times, and ten thousand of them take a second. The
+# format is the one that the API server stores for a custom resource (JSON, in the storage version of its
+# definition).
 
 Each = TypeVar("Each")
 
@@ -134,6 +140,9 @@ def _text(raw: bytes) -> str:
 
 
 # Waits until Kueue knows which quota is in use.
+# Right after its start Kueue would assign quota a second time that Workloads hold already. It is ready when
+# the status of every ClusterQueue has the condition Active, and together they count every Workload that
+# holds quota.
 
 _QUEUES: Final = f"/apis/{KUEUE_API_VERSION}/clusterqueues"
 _MAX_SECONDS: Final = 600.0

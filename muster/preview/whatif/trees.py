@@ -20,6 +20,7 @@ from muster.render import kueue
 from muster.render.manifest import Manifest
 
 # Which objects of a stack are created on the temporary control plane.
+# Admission checks are left out and count as Ready, because whether a cloud has capacity cannot be known.
 
 # Kind -> path, in the order in which the objects refer to each other.
 _KINDS: Final = {

@@ -16,6 +16,7 @@ from muster.render.kueue.manager import manager_config
 from muster.render.manifest import Manifest, kueue
 
 # Kueue's configuration where it decides and no pod runs: on a temporary control plane, and in the player.
+# Nothing times out there.
 
 _NEVER: Final = "8760h"
 

@@ -21,6 +21,7 @@ from muster.render import ray
 from muster.render.manifest import Manifest, manifest
 
 # The accounts of a team's namespace: its pods, its pipelines, its members.
+# The rights of a cloud identity are set in the cloud.
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -101,6 +102,8 @@ def _subject(kind: str, name: str) -> dict[str, str]:
 
 
 # Network policies of a team's pods: only the traffic that Ray, jobs and buckets need.
+# They have an effect where the cluster's network enforces NetworkPolicies (GKE Dataplane V2, the VPC CNI's
+# network policy agent on EKS, the local cluster), and none elsewhere.
 
 DNS_PORT: Final = 53
 
@@ -172,6 +175,7 @@ def _block(address: str, without: tuple[str, ...] = ()) -> Rule:
 
 
 # The rights of a team's members in its namespace.
+# It has no right to admit work, to cluster-scoped objects, or to pods without a job.
 
 _READ: Final = ["get", "list", "watch"]
 _OWN: Final = [*_READ, "create", "update", "patch", "delete", "deletecollection"]
@@ -226,6 +230,9 @@ def _around() -> list[Rule]:
 
 
 # The PodDisruptionBudget of a team's namespace: no drain of a node takes a pod of running work.
+# `kubectl drain`, node upgrades of GKE and EKS, cluster-autoscaler and Karpenter evict pods, and an
+# eviction waits for the budget. Kueue, KAI, KubeRay and the controller delete pods, which no budget stops.
+# How long each of them waits is in docs/upgrades.md.
 
 # More pods than a namespace has, so that none may be missing. Pods of Ray clusters and Jobs belong to no
 # resource with a scale, for which a budget takes a whole number as `minAvailable` and nothing else:
@@ -270,6 +277,8 @@ def _claim(team: Team, volume: Volume, labels: Mapping[str, str]) -> Manifest:
 
 
 # Limits of a namespace: the number of objects, and what a container requests by default and at least.
+# Counts of objects protect the API server and the controllers from a single team. Without default
+# and least requests a pod would count as nothing in every queue. The team's queue limits how much it may run.
 
 # Kubernetes' names for the keys of the stack file.
 _COUNTED: Final[Mapping[str, str]] = {
@@ -313,6 +322,7 @@ def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest
 
 
 # A team's Namespace, with the labels and annotations that admission reads.
+# Users of the namespace may not change them (policies/protected.py).
 
 _POD_SECURITY: Final = "pod-security.kubernetes.io"
 

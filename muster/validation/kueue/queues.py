@@ -33,6 +33,9 @@ from muster.validation.kueue.object_names import cohort_path, queue_path
 from muster.validation.paths import department_path, team_path
 
 # The fields of a stack that only Kueue supports, with their config paths.
+#     fields_of(stack)  -> config path -> field name, in the order of the file's sections
+# A stack uses a field when it has another value than its default. Under another scheduler each of them is a
+# violation, so that none is ignored silently.
 
 Options = PoolOptions | CohortOptions | QueueOptions | KueueOptions
 
@@ -72,6 +75,8 @@ def _used(place: str, options: Options) -> dict[str, str]:
 
 
 # The device classes that Kueue maps to a quota (`muster:kueue.deviceClasses`).
+# The figures are those of Kueue's own check of its configuration, without which it does not start.
+# Source: https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/pkg/config/validation.go, read 2026-11-27.
 
 _PATH: Final = "muster:kueue.deviceClasses"
 _MOST_RESOURCES: Final = 16
@@ -117,6 +122,7 @@ def _with_quota(stack: Stack) -> list[str]:
 
 
 # How many of everything Kueue takes: judged on what is rendered, so that nothing is counted twice.
+# The figures are the CRDs' `maxItems` and those of pkg/webhooks/clusterqueue_webhook.go.
 
 MOST_GROUPS: Final = 16
 MOST_FLAVORS: Final = 64

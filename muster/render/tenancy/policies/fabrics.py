@@ -18,6 +18,11 @@ from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
 
 # What of a pod reaches beyond its team: one rule for pods and for pod templates.
+# Anti-affinity that names all namespaces keeps every team's pods from its nodes. A volume that is named by
+# an address or an identity is mounted over the network of the node, past the network policies of the
+# namespace, and may be another team's. A volume claim in a template is storage that no quota limits; a
+# team's claims come from the stack. NVIDIA's runtime gives a container the GPUs of others that its
+# environment names, where a node's own settings let it (muster/render/karpenter.py).
 
 # Objects of the namespace and the pod itself. A CSI driver serves a pod without a claim only if the platform
 # team has installed it for that. hostPath is judged by the Pod Security Standard (pod_security.py).
@@ -65,6 +70,8 @@ def _terms(of: str) -> str:
 
 
 # Work that asks for a topology which the stack does not have: no scheduler ever places it.
+# Source: https://github.com/kubernetes-sigs/kueue at v0.19.2, pkg/scheduler/flavorassigner ("does not support
+# TopologyAwareScheduling") and apis/kueue/v1beta2/topology_types.go, read 2026-11-27.
 
 _KUEUE: Final = "kueue.x-k8s.io/podset-"
 _KUEUE_LEVELS: Final = tuple(

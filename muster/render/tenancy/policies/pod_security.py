@@ -25,6 +25,9 @@ from muster.render.tenancy.policies.policy import (
 )
 
 # Credentials of a team's accounts: short-lived, and of the account of its pipelines alone.
+# A Secret of type service-account-token holds a token of any account of the namespace that never expires.
+# With one, a tenant acts as an account that a controller made, such as that of a Ray cluster's autoscaler.
+# What such an account may do is in scalers.py.
 
 _TYPE: Final = "kubernetes.io/service-account-token"
 _NAMED: Final = "{of}.metadata.?annotations[?'kubernetes.io/service-account.name']"

@@ -26,6 +26,10 @@ from muster.render.tenancy.policies.scalers import IS_SCALER
 
 # What a controller made belongs to that controller: who owns it, and what KubeRay keeps for its own
 # objects.
+# Kueue (0.19.2, jobframework/reconciler.go) queues nothing that has a controller among its owners: it counts
+# the owner. Work that gets one while it runs can no longer be stopped, and work that loses its own is counted
+# for no team. KubeRay (1.6.2, rayjob_controller.go) ends a RayJob by the token in the Secret of its cluster:
+# with an empty one neither the job nor its pods end. It takes a Secret that exists for its own.
 
 _ALL: Final = ("CREATE", "UPDATE", "DELETE")
 _CHANGES: Final = ("UPDATE", "DELETE")

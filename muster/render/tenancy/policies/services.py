@@ -27,6 +27,8 @@ from muster.render.tenancy.policies.policy import (
 from muster.render.tenancy.policies.work import UNLESS
 
 # Ways into a team's namespace from outside of the cluster: none, regardless of who makes them.
+# An Ingress, a Gateway or one of its routes is closed as load balancers and ports of nodes are
+# (render/tenancy/team.py). KubeRay makes them for a tenant who asks, so its account is not exempt.
 
 _KINDS: Final = (
     Kinds(group="networking.k8s.io", resources=("ingresses",)),

@@ -1,4 +1,4 @@
-"""The size of what a team stores, in addition to the number of objects (render/tenancy/limits.py).
+"""The size of what a team stores, in addition to the number of objects (render/tenancy/team.py).
 
 Every object is in etcd, and in the memory of the API server and of each controller that watches it. The API
 server takes 1.5 MiB of one, and a template is copied into a Workload and into every pod. Work of more pods

@@ -16,6 +16,7 @@ from muster.render.tenancy.policies.pod_security import standard_faults, standar
 from muster.render.tenancy.policies.policy import ADMINISTRATOR, EVERYWHERE, SYSTEM, Policy, Rule, quoted
 
 # Which pods request GPUs or TPUs, and which work they may belong to.
+# One rule for pods and for the pod templates of Jobs.
 
 WAYS: Final = (
     f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "

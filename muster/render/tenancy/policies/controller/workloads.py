@@ -23,6 +23,7 @@ from muster.render.tenancy.policies.policy import (
 
 # RayClusters. Of elastic gangs of Kueue claims come off the pod templates, those of KAI keep the history of
 # their pods in annotations of ours, and nothing else changes.
+# Who may patch a RayCluster may run any image in its pods.
 
 _NONE: Final = "dyn({})"
 _HEAD: Final = "headGroupSpec"
@@ -121,6 +122,7 @@ def _pins(stack: Stack) -> list[str]:
 
 
 # Workloads, for the recorder's account: the annotation that says when they may start, and nothing else.
+# Who may patch Workloads may change their priority, take them out of the queue, or name another queue.
 
 _FORECASTS_OWN_KEY: Final = f"key == '{names.FORECAST_ANNOTATION}'"
 _SAME: Final = "object.spec == oldObject.spec && object.?status == oldObject.?status"
