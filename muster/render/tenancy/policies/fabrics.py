@@ -154,7 +154,7 @@ _IS_SLOW: Final = (
     f"(pool.missing != '' && group.gpus.exists(gpus, group.pods * gpus > pool.gpus) && !{_ASKS})"
 )
 _SLOW: Final = (
-    "variables.groups.filter(group, group.gpus.size() > 0 && "
+    "variables.shapes.filter(group, group.gpus.size() > 0 && "
     f"variables.pools.exists(pool, {_FITS}) && variables.pools.all(pool, !{_FITS} || {_IS_SLOW}))"
 )
 
@@ -177,7 +177,7 @@ def fabrics(stack: Stack) -> Policy | None:
             ("clusterPath", pod_templates.CLUSTER_PATH),
             *pod_templates.words("", "object"),
             ("pools", f"[{', '.join(_pool(pool) for pool in pools)}]"),
-            ("groups", _groups()),
+            ("shapes", _shapes()),
             ("slow", _SLOW),
         ),
         rules=(
@@ -202,7 +202,7 @@ def _pool(pool: Pool) -> str:
     )
 
 
-def _groups() -> str:
+def _shapes() -> str:
     """Groups of pods that start together, with the whole GPUs that each of their containers asks for."""
     cluster = "variables.cluster"
     head = _group("'head'", "1", f"{cluster}.headGroupSpec.template")

@@ -5,6 +5,7 @@ evaluates them, so that no process of ours has to run. Each reads a team's setti
 its Namespace, so there are as many policies for a thousand teams as for one.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -202,6 +203,12 @@ class Policy:
     words: Sequence[tuple[str, str]] = ()
     unless: Sequence[tuple[str, str]] = ()
     everywhere: bool = False
+
+    def __post_init__(self) -> None:
+        """The API server takes no policy with a variable of a name twice."""
+        twice = sorted(name for name, count in Counter(name for name, _ in self.words).items() if count > 1)
+        if twice:
+            raise ValueError(f"policy {self.name} has two variables of one name: {', '.join(twice)}")
 
     def manifests(self, mode: TenancyMode) -> list[Manifest]:
         """The policy and the binding that puts it in force."""
