@@ -2,7 +2,7 @@
 
 Responsible for translating quota, borrowing, lending, weight, preemption and the fields of a `kueue:`
 section to Kueue's API. A field that a section leaves unset is left out, so that Kueue's default applies
-(muster/model/kueue/queue.py lists the defaults). Fields of the short form are always written.
+(tests/unit/model/kueue_files.py lists the defaults). Fields of the short form are always written.
 """
 
 from collections.abc import Sequence
