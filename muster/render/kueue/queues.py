@@ -56,7 +56,7 @@ def cluster_queue(
         "queueingStrategy": _QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
-        "namespaceSelector": _own_namespaces([name for team in members for name in team.namespaces])
+        "namespaceSelector": _own_namespaces([name for member in members for name in member.namespaces])
         if said.namespace_selector is None
         else to_json(said.namespace_selector),
         "resourceGroups": resource_groups(node.groups),
