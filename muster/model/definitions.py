@@ -173,43 +173,45 @@ class Spec(dict[str, Any]):
         return spec_schema(cls)
 
     def written(self) -> dict[str, Any]:
-        """Without empty mappings, which a server-side apply makes null of, and refuses."""
-        return {name: value for name, value in self.items() if value != {}}
+        """As a manifest has it."""
+        return _without_empty(self)
 
     @classmethod
     def adopt(cls, spec: Mapping[str, Any]) -> Schema:
         """What a stack may have of an object's spec."""
         fields = cls.schema()["properties"]
-        return {
-            name: value
-            for name, value in spec.items()
-            if value not in (None, {}, "") and "refused" not in fields.get(name, {"refused": ""})
-        }
+        allowed = {name for name, schema in fields.items() if "refused" not in schema}
+        return {name: value for name, value in _without_empty(spec).items() if name in allowed}
 
     @classmethod
     def read(cls: type[Written], above: Section, key: str) -> Written:
         """The section that `key` has."""
-        return cls.read_rest(above.section(key))
+        return read_spec(cls, above.section(key))
 
-    @classmethod
-    def read_rest(cls: type[Written], section: Section) -> Written:
-        """The keys of a section that it has besides those that were read, and every mistake in them. A key
-        with a value of another type is left out.
-        """
-        own, rest = section.asked, section.rest()
-        if own and not rest:  # Of a section with keys of ours nothing else is required.
-            return cls()
-        values = _plain(rest, cls.schema())
-        malformed = set()
-        for fault in Walk().faults(values, cls.schema()):
-            if fault.is_malformed:
-                malformed.add(fault.path[0])
-            allowed = (*fault.allowed, *own) if fault.is_field and len(fault.path) == 1 else fault.allowed
-            message = f"is not a key of {cls.KIND.split()[1]}" if fault.is_field else fault.message
-            noun = "key" if fault.is_field else str(fault.path[-1])
-            fix = suggestion(fault.word, allowed, noun=noun) if allowed else f"{fault.fix}."
-            section.note(at(*fault.path), f"{message}.", fix)
-        return cls({name: value for name, value in values.items() if name not in malformed})
+
+def read_spec(kind: type[Written], section: Section) -> Written:
+    """The keys of a section that it has besides those that were read, and every mistake in them. A key
+    with a value of another type is left out.
+    """
+    own, rest = section.asked, section.rest()
+    if own and not rest:  # Of a section with keys of ours nothing else is required.
+        return kind()
+    values = _plain(rest, kind.schema())
+    malformed = set()
+    for fault in Walk().faults(values, kind.schema()):
+        if fault.is_malformed:
+            malformed.add(fault.path[0])
+        allowed = (*fault.allowed, *own) if fault.is_field and len(fault.path) == 1 else fault.allowed
+        message = f"is not a key of {kind.KIND.split()[1]}" if fault.is_field else fault.message
+        noun = "key" if fault.is_field else str(fault.path[-1])
+        fix = suggestion(fault.word, allowed, noun=noun) if allowed else f"{fault.fix}."
+        section.note(at(*fault.path), f"{message}.", fix)
+    return kind({name: value for name, value in values.items() if name not in malformed})
+
+
+def _without_empty(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Without fields that say nothing. Of an empty mapping a server-side apply makes null, and refuses it."""
+    return {name: value for name, value in spec.items() if value not in (None, {}, "")}
 
 
 @cache

@@ -34,6 +34,7 @@ from typing import (
     get_type_hints,
 )
 
+from muster.model import definitions
 from muster.model.definitions import Spec
 from muster.model.quantities import Bytes, Quantity, format_duration
 from muster.model.section import Section, describe_value
@@ -331,7 +332,7 @@ def _read_key(key: Key, section: Section, *, is_required: bool) -> Any:
     if key.metadata["read"] is not None:
         return key.metadata["read"](section, key.name)
     if key.metadata["is_inline"]:
-        return kind.read_rest(section) if is_spec(kind) else read_part(kind, section)
+        return definitions.read_spec(kind, section) if is_spec(kind) else read_part(kind, section)
     is_absent = section.get(key.name) is None
     if is_declared(kind):
         if key.default is None and is_absent:

@@ -31,7 +31,7 @@ QUEUE_TREE: Final = "default"
 
 # Kueue keeps `controllerName` for good, so the object has another name when Kueue's own check is used
 # instead.
-CONTROLLER_NAME: Final = "muster.dev/gang-admission"
+CONTROLLER_NAME: Final = f"{GROUP}/gang-admission"
 FIELD_MANAGER: Final = CONTROLLER_NAME
 ADMISSION_CHECK: Final = "gang"
 # The scheduling gate of every GPU pod of a KAI stack. The webhook and the policies add it at creation, and
@@ -66,19 +66,19 @@ GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 GPU_PARTS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_DEVICES)
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-POOL_LABEL: Final = "muster.dev/pool"
-TEAM_LABEL: Final = "muster.dev/team"
-DEPARTMENT_LABEL: Final = "muster.dev/department"
+POOL_LABEL: Final = f"{GROUP}/pool"
+TEAM_LABEL: Final = f"{GROUP}/team"
+DEPARTMENT_LABEL: Final = f"{GROUP}/department"
 # A namespace with this label at "true" contains metrics scrapers, and may reach only metrics ports.
-MONITORING_LABEL: Final = "muster.dev/monitoring"
+MONITORING_LABEL: Final = f"{GROUP}/monitoring"
 SYSTEM_POOL: Final = "system"
 # The default StorageClass of an EKS cluster with Auto Mode.
 AUTO_MODE_CLASS: Final = "muster-ebs"
 
 # Annotations of a namespace that admission reads: names separated by commas, written by the program. Users
 # of the namespace cannot change them.
-QUEUES_ANNOTATION: Final = "muster.dev/queues"
-PRIORITIES_ANNOTATION: Final = "muster.dev/priorities"
+QUEUES_ANNOTATION: Final = f"{GROUP}/queues"
+PRIORITIES_ANNOTATION: Final = f"{GROUP}/priorities"
 # The account of a team's pipelines; people are members by group. (Pods run as `default`.)
 MEMBER_ACCOUNT: Final = "member"
 MEMBER_ROLE: Final = "muster-team-member"
@@ -104,7 +104,6 @@ DEVICE_RESOURCES: Final = tuple(DEVICES)
 # Whole GPUs, MIG slices and shared ones of a vendor; all of Neuron's units; TPUs.
 DEVICE_PREFIXES: Final = ("nvidia.com/", "amd.com/", "aws.amazon.com/neuron", TPU_RESOURCE)
 GPU_TAINT_KEY: Final = GPU_RESOURCE
-TPU_TAINT_KEY: Final = TPU_RESOURCE
 # GKE labels TPU nodes with both, and its autoscaler reads them from the pods' node selectors.
 TPU_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
 TPU_TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"

@@ -22,7 +22,6 @@ from muster.model.pools import Pool
 from muster.model.regions import Provider
 from muster.model.violations import Violation, at, suggestion
 
-HOURS_A_MONTH: Final = 730
 OLD: Final = timedelta(days=90)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.model.names import KUEUE_API_VERSION
+from muster.model.names import GROUP, KUEUE_API_VERSION
 from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
 from muster.provider.fields import holds, value_at
 from muster.provider.manifests import IN_USE, SHARED, Item, Ref, apply_waves, delete_waves
@@ -21,7 +21,7 @@ from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_
 
 # On an object, this annotation lets us take over the fields that others hold. Only the author of the manifest
 # writes it; the program never does.
-FORCE = "muster.dev/force-conflicts"
+FORCE = f"{GROUP}/force-conflicts"
 
 # Namespaces that a cluster cannot be without: the API server refuses to delete them.
 PERMANENT_NAMESPACES = frozenset({"default"})

@@ -37,14 +37,15 @@ class FlavorPool:
 
 @dataclass(frozen=True, kw_only=True)
 class Queues:
-    """`objects` and `config` are what Kueue decides by. `teams`: by namespace, and by name for lists that
-    know no namespaces. `priorities`: name -> value; a name that is missing has the value that was recorded.
-    `pools`: for lists that name pools, and to say which part of a quota without a bound is real; a cluster
-    has none.
+    """`objects` and `config` are what Kueue decides by, and `tree` has its queues. `teams`: by namespace, and
+    by name for lists that know no namespaces. `priorities`: name -> value; a name that is missing has the
+    value that was recorded. `pools`: for lists that name pools, and to say which part of a quota without a
+    bound is real; a cluster has none.
     """
 
     objects: Sequence[Manifest]
     config: Manifest
+    tree: Tree
     teams: Mapping[str, Team]
     priorities: Mapping[str, int] = field(default_factory=dict)
     pools: Sequence[Pool] = ()
@@ -61,11 +62,6 @@ class Queues:
         }
 
     @cached_property
-    def tree(self) -> Tree:
-        """The ClusterQueues and Cohorts."""
-        return read_tree(self.objects, self.pools)
-
-    @cached_property
     def node_pools(self) -> Sequence[NodePool]:
         """The pools of the stack, or else those that the flavors name."""
         return self.pools or [*_flavor_pools(self.objects, self.tree)]
@@ -76,7 +72,7 @@ def of_cluster(objects: Iterable[Mapping[str, object]], config: Manifest) -> Que
     of the LocalQueues name the teams; a namespace without one is a team of its own.
     """
     played = [_plain(each) for each in objects]
-    return Queues(objects=played, config=config, teams=_teams(played))
+    return Queues(objects=played, config=config, tree=read_tree(played), teams=_teams(played))
 
 
 def _teams(objects: Iterable[Manifest]) -> dict[str, Team]:

@@ -144,8 +144,3 @@ def schema(kind: Any) -> Schema:
 def properties(kind: Any) -> dict[str, Schema]:
     """The keys of the section."""
     return _WRITER.properties(kind)
-
-
-def property_of(kind: Any, attribute: str) -> Schema:
-    """The key of one field."""
-    return _WRITER.of_key(next(key for key in keys(kind) if key.attribute == attribute))

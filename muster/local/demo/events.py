@@ -13,11 +13,12 @@ from enum import StrEnum
 from typing import Final
 
 from muster.local.demo.cluster import Object
+from muster.model import names
 
-POOL: Final = "muster.dev/pool"
-WORKLOAD_UID: Final = "muster.dev/workload-uid"
-RETRY_AT: Final = "muster.dev/retry-at"
-LAST_FAILURE: Final = "muster.dev/last-failure"
+POOL: Final = names.POOL_LABEL
+WORKLOAD_UID: Final = names.WORKLOAD_UID_LABEL
+RETRY_AT: Final = names.RETRY_AT_ANNOTATION
+LAST_FAILURE: Final = names.LAST_FAILURE_ANNOTATION
 JOB_KINDS: Final = ("RayJob", "RayCluster", "Job")
 
 

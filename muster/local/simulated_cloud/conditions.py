@@ -108,7 +108,6 @@ NOT_FOUND_FINAL: Final = ConditionUpdate(
     FAILED, "True", "CapacityIsNotFound", "CA could not find requested capacity"
 )
 NO_PODS: Final = ConditionUpdate(FAILED, "True", "FailedToCreatePods", "")
-NOT_BOOKABLE: Final = ConditionUpdate(FAILED, "True", "FailedToBookCapacity", "")
 EXPIRED: Final = ConditionUpdate(FAILED, "True", "Expired", "ProvisioningRequest is expired")
 CA_BOOKING_EXPIRED: Final = ConditionUpdate(
     BOOKING_EXPIRED, "True", "CapacityReservationTimeExpired", "Capacity reservation time is expired"

@@ -6,7 +6,6 @@
     ShardSettings        a SchedulingShard, in KAI's words; so QueueSpec and TopologySpec
     Topology             node labels that describe how close two nodes are
     KaiSettings          settings for the whole stack (`muster:kai`)
-    EXCLUDED             fields of KAI that a stack cannot have, each with its reason
 
 Two modules are about whole stacks and are imported by name: partition.py (which pools share a shard, the
 names of their queues) and tree.py (every Queue with its figures).
@@ -14,14 +13,12 @@ names of their queues) and tree.py (every Queue with its figures).
 Responsible for units, and for hiding how KAI spells "without bound" and "nothing".
 """
 
-from muster.model.kai.excluded import EXCLUDED
 from muster.model.kai.figures import UNLIMITED, Figure, MilliGpus, Unlimited, added, within
 from muster.model.kai.queue import DEFAULT_QUEUE_PRIORITY, QueueSettings, QueueSpec, Share, Shares
 from muster.model.kai.shard import KaiSettings, Level, Sharding, ShardSettings, Topology, TopologySpec
 
 __all__ = [
     "DEFAULT_QUEUE_PRIORITY",
-    "EXCLUDED",
     "UNLIMITED",
     "Figure",
     "KaiSettings",

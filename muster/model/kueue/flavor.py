@@ -29,18 +29,23 @@ class Expression:
 
     key: str = declared("The label.", example="team")
     operator: SelectorOperator = declared("How it is compared.")
-    values: tuple[str, ...] = declared("The values, for In and NotIn.", (), example=["vision", "speech"])
+    values: tuple[str, ...] = declared(
+        "The values, for In and NotIn.", (), example=["vision", "speech"], is_sparse=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
     """Both parts have to hold."""
 
-    match_labels: Mapping[str, str] = declared("Labels with their values.", {}, example={"team": "vision"})
+    match_labels: Mapping[str, str] = declared(
+        "Labels with their values.", {}, example={"team": "vision"}, is_sparse=True
+    )
     match_expressions: tuple[Expression, ...] = declared(
         "Expressions that all have to hold.",
         (),
         example=[{"key": "team", "operator": "In", "values": ["vision", "speech"]}],
+        is_sparse=True,
     )
 
 
@@ -64,7 +69,9 @@ class Taint:
     """A taint of a flavor's nodes: pods that do not tolerate it are not given the flavor."""
 
     key: str = declared("The key of the taint.", example="example.com/dedicated")
-    value: str = declared("The value of the taint.", "", default_text="none", example="research")
+    value: str = declared(
+        "The value of the taint.", "", default_text="none", example="research", is_sparse=True
+    )
     effect: Effect = declared("What it does to pods that do not tolerate it.")
 
 

@@ -6,50 +6,12 @@ Meanings and defaults are those of apis/kueue/v1beta2/clusterqueue_types.go of K
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from muster.model.keys import ANY_INTEGER, Parent, declared
 from muster.model.kueue.flavor import Selector
 from muster.model.kueue.groups import Group
 from muster.model.section import Section, describe_value
-
-# Fields and kinds of Kueue's API that a stack cannot set, each with its reason.
-# A test walks the pinned CRDs and fails on any field of a spec that is neither rendered by some stack nor
-# listed here.
-
-_ONE_CLUSTER: Final = "a stack is one cluster: Muster sends no work to others"
-
-# A path excludes everything below it.
-EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "MultiKueueCluster.spec": _ONE_CLUSTER,
-        "MultiKueueConfig.spec": _ONE_CLUSTER,
-        "Workload.spec": "Kueue makes Workloads from jobs; tenants do not write them",
-        "ResourceFlavor.spec.nodeTaints[].timeAdded": "the kubelet writes it; on a flavor it means nothing",
-    }
-)
-
-
-# The defaults that the CRDs of Kueue 0.19.2 fill into rendered manifests.
-# A test compares this list with the answer of a real API server, so that a new default is noticed. Each of
-# them is what the model means by an unset field.
-
-# Kind -> path of the field -> value. A path below a field that is not there fills nothing in.
-DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
-    {
-        "ClusterQueue": MappingProxyType(
-            {
-                "spec.flavorFungibility.whenCanBorrow": "MayStopSearch",
-                "spec.flavorFungibility.whenCanPreempt": "TryNextFlavor",
-                "spec.preemption.borrowWithinCohort.policy": "Never",
-                "spec.stopPolicy": "None",
-            }
-        ),
-        "LocalQueue": MappingProxyType({"spec.stopPolicy": "None"}),
-    }
-)
-
 
 # Cohort: the `kueue:` section of a department.
 

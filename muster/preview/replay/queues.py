@@ -1,5 +1,6 @@
 """The queues that a stack renders, for the player."""
 
+from muster.model.kueue.tree import to_tree
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.preview.whatif import trees
@@ -12,6 +13,7 @@ def queues_of(stack: Stack) -> Queues:
     return Queues(
         objects=[manifest for batch in trees.manifest_batches(stack) for _, manifest in batch],
         config=kueue.deciding_config(stack),
+        tree=to_tree(stack),
         teams=teams_by_namespace(stack),
         priorities={each.name: each.value for each in stack.priorities},
         pools=stack.pools,

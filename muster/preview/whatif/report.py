@@ -3,7 +3,6 @@
 Responsible for the wording. Every name is untrusted text and stays text (document.py).
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,8 +27,6 @@ _AFTER_EVICTION: Final = {
     WorkloadState.ADMITTED: "runs again",
     WorkloadState.RUNNING: "keeps its other pods",
 }
-# These uids belong to this simulation, so they are of no use to a reader.
-_UIDS: Final = re.compile(r" \(UID: [^)]*\)")
 _REASONS: Final = {
     "InClusterQueue": "has priority in the same queue",
     "InCohortReclamation": "reclaims its own quota",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from muster.model import names
+from muster.model.keys import to_json
 from muster.model.kueue import AdmissionCheck, CheckUse, Parameters, RequestConfig
 from muster.model.pools import Pool
 from muster.model.stack import GangMode, Stack
@@ -175,11 +176,7 @@ def _node_selector(pool: Pool) -> Mapping[str, str]:
 def _check(check: AdmissionCheck) -> Manifest:
     spec: Manifest = {"controllerName": check.controller_name}
     if check.parameters is not None:
-        spec["parameters"] = {
-            "apiGroup": check.parameters.api_group,
-            "kind": check.parameters.kind,
-            "name": check.parameters.name,
-        }
+        spec["parameters"] = to_json(check.parameters)
     return kueue("AdmissionCheck", check.name, spec=spec)
 
 

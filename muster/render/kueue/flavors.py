@@ -20,7 +20,8 @@ from typing import Final
 
 from muster.model import names
 from muster.model.gpu_operator import cloud_of
-from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration
+from muster.model.keys import to_json
+from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Toleration
 from muster.model.machines import ARM64
 from muster.model.node_labels import class_label, flavor_labels
 from muster.model.pools import Pool
@@ -61,7 +62,7 @@ def _pool(pool: Pool, stack: Stack, labels: Mapping[str, str]) -> Manifest:
     taints = [device_taint(pool)] if pool.is_gpu else []
     return _spec(
         labels=labels,
-        taints=[*taints, *(_taint(taint) for taint in said.node_taints)],
+        taints=[*taints, *map(to_json, said.node_taints)],
         tolerations=[*_of_gke(pool, stack), *said.tolerations],
         topology=said.topology,
     )
@@ -81,7 +82,7 @@ def _other(flavor: Flavor | PoolOptions) -> Manifest:
     """The flavor as it is written."""
     return _spec(
         labels=flavor.node_labels,
-        taints=[_taint(taint) for taint in flavor.node_taints],
+        taints=list(map(to_json, flavor.node_taints)),
         tolerations=flavor.tolerations,
         topology=flavor.topology,
     )
@@ -105,11 +106,6 @@ def _spec(
     if topology is not None:
         spec["topologyName"] = topology
     return spec
-
-
-def _taint(taint: Taint) -> dict[str, str]:
-    value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, **value, "effect": taint.effect.value}
 
 
 def _toleration(toleration: Toleration) -> Manifest:

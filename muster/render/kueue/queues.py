@@ -2,22 +2,21 @@
 
 Responsible for translating quota, borrowing, lending, weight, preemption and the fields of a `kueue:`
 section to Kueue's API. A field that a section leaves unset is left out, so that Kueue's default applies
-(muster/model/kueue/queue.py lists the defaults). Fields of the short form are always written.
+(tests/unit/model/kueue_files.py lists the defaults). Fields of the short form are always written.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
+from muster.model.keys import to_json
 from muster.model.kueue import (
     BorrowPreemption,
     BorrowWithinCohort,
     ConcurrentAdmission,
-    Fungibility,
     Group,
     LocalQueue,
     QueueOptions,
     Quota,
-    Selector,
     StopPolicy,
 )
 from muster.model.kueue.tree import Node, queue_name
@@ -57,9 +56,9 @@ def cluster_queue(
         "queueingStrategy": _QUEUEING[team.queueing],
         # By name, not by our label: a user who may label a namespace must not be able to move it into
         # another's queue.
-        "namespaceSelector": _selector(
-            said.namespace_selector, [name for each in members for name in each.namespaces]
-        ),
+        "namespaceSelector": _own_namespaces([name for member in members for name in member.namespaces])
+        if said.namespace_selector is None
+        else to_json(said.namespace_selector),
         "resourceGroups": resource_groups(node.groups),
         "preemption": _preemption(node, said.borrow_within_cohort),
         **_policies(said),
@@ -127,7 +126,7 @@ def _policies(said: QueueOptions) -> Manifest:
     if said.stop_policy is not StopPolicy.NONE:
         found["stopPolicy"] = said.stop_policy.value
     if said.fungibility is not None:
-        found["flavorFungibility"] = _fungibility(said.fungibility)
+        found["flavorFungibility"] = to_json(said.fungibility)
     if said.admission_mode is not None:
         found["admissionScope"] = {"admissionMode": said.admission_mode.value}
     return found
@@ -136,18 +135,8 @@ def _policies(said: QueueOptions) -> Manifest:
 def _preemption(node: Node, borrow: BorrowWithinCohort) -> Manifest:
     found: Manifest = {"withinClusterQueue": node.within, "reclaimWithinCohort": node.reclaim}
     if borrow.policy is not BorrowPreemption.NEVER:
-        found["borrowWithinCohort"] = {"policy": borrow.policy.value}
-        if borrow.max_priority_threshold is not None:
-            found["borrowWithinCohort"]["maxPriorityThreshold"] = borrow.max_priority_threshold
+        found["borrowWithinCohort"] = to_json(borrow)
     return found
-
-
-def _fungibility(said: Fungibility) -> Manifest:
-    found = {
-        "whenCanBorrow": said.when_can_borrow.value,
-        "whenCanPreempt": said.when_can_preempt.value,
-    }
-    return found if said.preference is None else {**found, "preference": said.preference.value}
 
 
 def _migration(stack: Stack, policy: ConcurrentAdmission) -> Manifest:
@@ -159,22 +148,7 @@ def _migration(stack: Stack, policy: ConcurrentAdmission) -> Manifest:
     return found
 
 
-def _selector(said: Selector | None, namespaces: Sequence[str]) -> Manifest:
-    if said is None:
-        if len(namespaces) == 1:
-            return {"matchLabels": {_NAME: namespaces[0]}}
-        several = {"key": _NAME, "operator": "In", "values": list(namespaces)}
-        return {"matchExpressions": [several]}
-    found: Manifest = {}
-    if said.match_labels:
-        found["matchLabels"] = dict(sorted(said.match_labels.items()))
-    if said.match_expressions:
-        found["matchExpressions"] = [
-            {
-                "key": each.key,
-                "operator": each.operator.value,
-                **({"values": list(each.values)} if each.values else {}),
-            }
-            for each in said.match_expressions
-        ]
-    return found
+def _own_namespaces(namespaces: Sequence[str]) -> Manifest:
+    if len(namespaces) == 1:
+        return {"matchLabels": {_NAME: namespaces[0]}}
+    return {"matchExpressions": [{"key": _NAME, "operator": "In", "values": list(namespaces)}]}

@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from muster.config import load
 from muster.local.envtest import ControlPlane, path_of
 from muster.manifests import lean
-from muster.model.kueue.queue import DEFAULTED
 from muster.model.stack import Scheduler, Stack
 from tests.integration.kueue_api.objects import Refused, apply
-from tests.unit.model.kueue_files import EVERYTHING, PREEMPTING, rendered
+from tests.unit.model.kueue_files import DEFAULTED, EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks
 from tests.waiting import eventually
 

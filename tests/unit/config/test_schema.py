@@ -19,6 +19,7 @@ from muster.config.edit import template
 from muster.config.schema import part_schema, stack_schema
 from muster.config.schema.kinds import of_definition
 from muster.config.stack import examine
+from muster.model import definitions
 from muster.model.definitions import Spec
 from muster.model.machines import MACHINES
 from muster.model.quantities import format_duration, parse_duration
@@ -143,16 +144,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         found.defaults.append((self.path, key, default))
         return duration(self, key, default)
 
-    read_rest = Spec.read_rest.__func__  # type: ignore[attr-defined]
+    read_spec = definitions.read_spec
 
-    def asked_rest(cls: type[Spec], section: Section) -> Spec:
+    def asked_spec(kind: type[Spec], section: Section) -> Spec:
         """A section in another project's words is judged by its schema itself."""
-        for place, node in sections(of_definition(cls.schema()), section._values, section.path):
+        for place, node in sections(of_definition(kind.schema()), section._values, section.path):
             found.keys[place] |= set(node.get("properties", {}))
-        spec: Spec = read_rest(cls, section)
-        return spec
+        return read_spec(kind, section)
 
-    monkeypatch.setattr(Spec, "read_rest", classmethod(asked_rest))
+    monkeypatch.setattr(definitions, "read_spec", asked_spec)
     for name, method in {
         "get": asked_get,
         "choice": asked_choice,

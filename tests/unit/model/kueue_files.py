@@ -1,7 +1,8 @@
 """Stack files with many Kueue settings, for tests that validate rendered objects against Kueue's CRDs."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from muster.config import load
 from muster.model.names import KUEUE_API_VERSION
@@ -11,6 +12,18 @@ from muster.render import kueue
 _HERE = Path(__file__).parent
 EVERYTHING = _HERE / "everything.yaml"
 PREEMPTING = _HERE / "preempting.yaml"
+# Kind -> path -> the default that Kueue's definitions fill in, which is what the model means by an unset
+# field. A path below a field that is not there fills nothing in. Compared with the pinned definitions
+# (test_kueue_api.py) and with a real API server (tests/integration/kueue_api).
+DEFAULTED: Final[Mapping[str, Mapping[str, object]]] = {
+    "ClusterQueue": {
+        "spec.flavorFungibility.whenCanBorrow": "MayStopSearch",
+        "spec.flavorFungibility.whenCanPreempt": "TryNextFlavor",
+        "spec.preemption.borrowWithinCohort.policy": "Never",
+        "spec.stopPolicy": "None",
+    },
+    "LocalQueue": {"spec.stopPolicy": "None"},
+}
 
 
 def everything() -> tuple[Stack, ...]:

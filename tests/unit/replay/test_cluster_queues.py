@@ -21,6 +21,9 @@ def test_teams_and_pools_of_a_cluster_are_those_of_its_stack(stack: str) -> None
     assert {space: team.name for space, team in found.teams.items()} == {
         space: team.name for _, team in known.teams() for space in team.namespaces
     }
+    trees = (found.tree, rendered.tree)
+    counted, expected = ({queue.object_name: queue.groups for queue in tree.teams()} for tree in trees)
+    assert counted == expected
     read = {(pool.flavor, pool.name, pool.is_gpu) for pool in found.node_pools}
     assert read >= {(pool.flavor, pool.name, pool.is_gpu) for pool in known.pools}
     assert rendered.node_pools == known.pools
