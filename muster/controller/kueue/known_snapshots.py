@@ -86,9 +86,10 @@ class KnownSnapshots:
 
     def _word_changed(self, before: Said | None, after: Said | None) -> None:
         """Karpenter writes one for each pod and each try."""
-        for said in (before, after):
-            for name in self._words.placeholders_of(said) if self._words and said else ():
-                self._belonging_changed(None, self._placeholders.get(Key(PLACEHOLDER_NAMESPACE, name)))
+        listed = [said for said in (before, after) if said]
+        names = {name for said in listed if self._words for name in self._words.placeholders_of(said)}
+        for name in names:
+            self._belonging_changed(None, self._placeholders.get(Key(PLACEHOLDER_NAMESPACE, name)))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         """What a placeholder set is promised depends on the nodes of its pods."""
