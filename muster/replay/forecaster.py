@@ -48,7 +48,11 @@ LEAST_SECONDS: Final = 600
 _STALE_SECONDS: Final = 3600
 _STEP: Final = 600
 _AS_OF: Final = ", as of "
-_NOTE: Final = re.compile(rf"(?P<words>.*){_AS_OF}(?P<at>\S+)", re.DOTALL)
+_NOTE: Final = re.compile(
+    rf"(?P<start>.*?)(, place (?P<place>[0-9]{{1,9}}) of [0-9]+)?{_AS_OF}(?P<at>\S+)", re.DOTALL
+)
+_PLACES: Final = 0.25
+"""The part of its place by which a job has to come nearer: with each job that starts, all others do."""
 
 
 def to_note(found: Forecast) -> str:
@@ -60,11 +64,13 @@ def next_note(before: str | None, after: str | None, *, now: float) -> str | Non
     """What the Workload is to have. `after` is None where nothing could be said in this round."""
     if before is None:
         return after
-    words, at = _parsed(before)
+    start, place, at = _parsed(before)
     age = now - at
     if after is None:
         return before if age < _STALE_SECONDS else None
-    is_news = _parsed(after)[0] != words or age >= _STALE_SECONDS
+    next_start, next_place, _ = _parsed(after)
+    has_moved = abs(next_place - place) >= max(1, _PLACES * place)
+    is_news = next_start != start or has_moved or age >= _STALE_SECONDS
     # A round may begin a little early.
     return after if is_news and age >= LEAST_SECONDS - _STEP / 10 else before
 
@@ -84,17 +90,14 @@ def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%MZ}"
 
 
-def _parsed(note: str) -> tuple[str, float]:
-    """The words and the time of a note. One that is not ours is very old."""
+def _parsed(note: str) -> tuple[str, int, float]:
+    """The start, the place and the time of a note. One that is not ours is very old."""
     found = _NOTE.fullmatch(note)
     try:
-        return (
-            (note, 0.0)
-            if found is None
-            else (found["words"], datetime.fromisoformat(found["at"]).timestamp())
-        )
+        at = datetime.fromisoformat(found["at"]).timestamp() if found else 0.0
     except ValueError:
-        return note, 0.0
+        found, at = None, 0.0
+    return (found["start"], int(found["place"] or 0), at) if found else (note, 0, at)
 
 
 AGENT: Final = "muster-forecast"

@@ -165,7 +165,7 @@ def next_step(attempt: Attempt, policy: GangPolicy, *, since: datetime) -> Step:
         step.requeue_at,
         placeholders.next_due(attempt, policy),
         stall[0] if stall else None,
-        *(each.again_at(pod) for each in _sets(attempt) for pod in each.resting(attempt.now)),
+        *placeholders.resting(attempt).values(),
     )
     return replace(step, requeue_at=min((each for each in looks if each), default=None))
 
@@ -234,7 +234,7 @@ def delete_outdated(attempt: Attempt) -> tuple[Delete, ...]:
     requests = [request for request in attempt.requests if request.metadata.name not in kept]
     outdated = [template for template in attempt.templates if template.metadata.name not in attempt.written]
     # One that has ended lends its name to the next when it is deleted, and keeps it for a pause.
-    resting = {pod.metadata.name for each in _sets(attempt) for pod in each.resting(attempt.now)}
+    resting = placeholders.resting(attempt)
     stray = [
         item
         for item in attempt.placeholders

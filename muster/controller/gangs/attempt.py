@@ -121,6 +121,18 @@ class Attempt(ABC):
         attempt = self.labels[ATTEMPT]
         return tuple(r for r in self.requests if r.metadata.labels.get(ATTEMPT) == attempt)
 
+    @property
+    def last_progress(self) -> datetime | None:
+        """When something of what it has asked for changed last: its requests, the nodes that it waits for."""
+        requests = self.attempted
+        moments = (
+            *(request.metadata.creation_timestamp for request in requests),
+            *(each.last_transition_time for request in requests for each in request.status.conditions),
+            *(request.progressed_at for request in requests if isinstance(request, PlaceholderSet)),
+            *(node.status.since("Ready") for node in self.surroundings.nodes),
+        )
+        return max((moment for moment in moments if moment), default=None)
+
     @cached_property
     def current(self) -> Mapping[str, ProvisioningRequest]:
         """The live requests of this attempt that match the policy, by shape."""

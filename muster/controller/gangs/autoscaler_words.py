@@ -87,7 +87,8 @@ def _since_booting(about_pod: Sequence[Said]) -> Iterator[Said]:
 
 
 def subject_of(said: Said) -> list[str]:
-    return [said.involved_object.name]
+    """What it is about, and the NodeClaim that it names, as `nodeclaim/NAME`."""
+    return [said.involved_object.name, *(match[0] for match in _NOMINATED.finditer(said.message))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,14 @@ class AutoscalerWords:
             if any(pattern.search(f"{said.reason}: {said.message}") for said in found):
                 return words
         return ""
+
+    def placeholders_of(self, said: Said) -> Iterator[str]:
+        """The names of those that it says something of, themselves or by the NodeClaim made for them."""
+        subject = said.involved_object
+        yield subject.name
+        if subject.kind == "NodeClaim":
+            for nomination in self.pods.store.by_index(BY_SUBJECT, f"nodeclaim/{subject.name}"):
+                yield nomination.involved_object.name
 
     def _about(self, pod: Placeholder) -> Iterator[Said]:
         for said in self.pods.store.by_index(BY_SUBJECT, pod.metadata.name):

@@ -34,6 +34,9 @@ class PodNeeds:
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
     terms: tuple[NodeSelectorTerm, ...] = ()
+    runtime_class: str = ""
+    overhead: Amounts | None = None
+    """The part of `amounts` that the API server adds to a pod of the RuntimeClass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ def pod_needs(
         node_selector={**spec.node_selector, **node_selector},
         tolerations=(*spec.tolerations, *tolerations),
         terms=required.node_selector_terms if required else (),
+        runtime_class=spec.runtime_class_name,
+        overhead=pods.read({}, spec.overhead) if spec.runtime_class_name else None,
     )
 
 

@@ -50,8 +50,9 @@ def unsatisfiable_reason(gang: Gang) -> str | None:
             return per_pool("the gang", needed[spec.pool], [spec.flavor])
         if reason := not_by_placeholders(spec):
             return reason
-        if spec.flavor.by_placeholders and spec.count > MOST_PLACEHOLDERS:
-            return too_many_pods("the gang", spec.count, [spec.flavor])
+    placed = [spec for spec in gang.request_specs if spec.flavor.by_placeholders]
+    if (count := sum(spec.count for spec in placed)) > MOST_PLACEHOLDERS:
+        return too_many_pods("the gang", count, [spec.flavor for spec in placed])
     return None
 
 
@@ -209,7 +210,7 @@ def parameter_too_long(name: str, value: str) -> str:
 
 
 def too_many_pods(name: str, count: int, flavors: Sequence[FlavorPolicy]) -> str:
-    pools = ", ".join(flavor.name for flavor in flavors)
+    pools = ", ".join(dict.fromkeys(flavor.name for flavor in flavors))
     return (
         f"{name} has {count} pods, and a gang of pool {pools} gets its nodes by placeholders, "
         f"{MOST_PLACEHOLDERS} at most; ask for fewer and larger pods"

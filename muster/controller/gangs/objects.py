@@ -133,6 +133,11 @@ class PodResourceClaim(Partial, frozen=True):
     resource_claim_template_name: str = ""
 
 
+class Volume(Partial, frozen=True):
+    ephemeral: Partial | None = None
+    """A claim of the pod's own, made with it. One that the pods share is attached to a node once."""
+
+
 class PodSpec(Partial, frozen=True):
     node_name: str = ""
     containers: tuple[Container, ...] = ()
@@ -146,6 +151,8 @@ class PodSpec(Partial, frozen=True):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
+    runtime_class_name: str = ""
+    volumes: tuple[Volume, ...] = ()
 
 
 class PodTemplateSpec(Partial, frozen=True):

@@ -82,19 +82,10 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     progressed_at: datetime | None = None
     """When the last of the nodes on which it stands came, or it was asked for."""
 
-    def again_at(self, ended: Placeholder) -> datetime | None:
-        """When one that has ended is made again. The scheduler would bind it to the same node, whose kubelet
-        may reject it again: so each place is tried after 1, 2, 4 ... seconds. How old the set was when the
-        last one was made is the pause, which no object has to keep.
-        """
-        made, asked = ended.metadata.creation_timestamp, self.metadata.creation_timestamp
-        if made is None or asked is None:
-            return None
-        return made + min(max(made - asked, _SHORTEST_PAUSE), _LONGEST_PAUSE)
-
     def resting(self, now: datetime) -> tuple[Placeholder, ...]:
         """Those whose places are not tried again yet."""
-        return tuple(each for each in self.ended if (at := self.again_at(each)) and at > now)
+        asked = self.metadata.creation_timestamp
+        return tuple(each for each in self.ended if (at := again_at(each, asked=asked)) and at > now)
 
     def lacks_pods(self, now: datetime) -> bool:
         return len(self.pods) + len(self.resting(now)) < self.count
@@ -113,6 +104,17 @@ class PlaceholderSet(ProvisioningRequest, frozen=True):
     @property
     def is_bound(self) -> bool:
         return self.bound >= self.count
+
+
+def again_at(ended: Placeholder, *, asked: datetime | None) -> datetime | None:
+    """When one that has ended is made again, of those that were `asked` for then. The scheduler would bind it
+    to the same node, whose kubelet may reject it again: so each place is tried after 1, 2, 4 ... seconds. How
+    long they had been asked for when the last one was made is the pause, which no object has to keep.
+    """
+    made = ended.metadata.creation_timestamp
+    if made is None or asked is None:
+        return None
+    return made + min(max(made - asked, _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
 
 def toleration_of(name: str) -> Toleration:

@@ -18,8 +18,9 @@ from muster.controller.gangs.actions import CreatePlaceholders
 from muster.controller.gangs.attempt import Attempt
 from muster.controller.gangs.capacity_claims import claims_of_request, missing_detail
 from muster.controller.gangs.deadlines import booking_end
-from muster.controller.gangs.identity import placeholder_name
+from muster.controller.gangs.identity import placeholder_name, request_of_placeholder
 from muster.controller.gangs.owner import Owner
+from muster.controller.gangs.placeholder_sets import PlaceholderSet, again_at
 from muster.controller.gangs.split import RequestSpec
 from muster.controller.gangs.verify import PodDemand
 from muster.model.gangpolicy import GangPolicy
@@ -39,6 +40,22 @@ def due(attempt: Attempt, policy: GangPolicy) -> tuple[CreatePlaceholders, ...]:
     )
 
 
+def resting(attempt: Attempt) -> Mapping[str, datetime]:
+    """Until when the places of placeholders that have ended are not tried again, by the name of the pod."""
+    policy, until = attempt.policy or GangPolicy(), dict[str, datetime]()
+    requests = {request.metadata.name: request for request in attempt.current.values()}
+    for pod in attempt.placeholders:
+        request = requests.get(request_of_placeholder(pod.metadata.name))
+        if request is None or not pod.status.has_ended:
+            continue
+        is_set = isinstance(request, PlaceholderSet)
+        created, booked = request.metadata.creation_timestamp, booking_end(request, policy, now=attempt.now)
+        at = again_at(pod, asked=created if is_set else booked)
+        if at and at > attempt.now:
+            until[pod.metadata.name] = at
+    return until
+
+
 def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
     """When the nodes of the first finished request must be held."""
     if not policy.holds:
@@ -49,7 +66,8 @@ def next_due(attempt: Attempt, policy: GangPolicy) -> datetime | None:
 
 def _open(attempt: Attempt) -> Iterator[RequestSpec]:
     """Requests that are provisioned and have fewer placeholders than pods."""
-    held = {item.metadata.name for item in attempt.placeholders if not item.status.has_ended}
+    alive = (item.metadata.name for item in attempt.placeholders if not item.status.has_ended)
+    held = {*alive, *resting(attempt)}
     for spec in attempt.gang.request_specs:
         request = attempt.current.get(spec.shape)
         if request is None or not request.status.holds("Provisioned") or missing_detail(spec, request):
@@ -123,6 +141,9 @@ def _where(demand: PodDemand) -> dict[str, Any]:
         "nodeSelector": dict(needs.node_selector),
         "tolerations": [_lean(toleration) for toleration in needs.tolerations],
     }
+    if needs.runtime_class:
+        # The API server then adds its node selector, tolerations and overhead, as to the gang's own pods.
+        found["runtimeClassName"] = needs.runtime_class
     if needs.terms:
         required = {"nodeSelectorTerms": msgspec.to_builtins(needs.terms)}
         found["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -130,7 +151,9 @@ def _where(demand: PodDemand) -> dict[str, Any]:
 
 
 def _container(demand: PodDemand, image: str) -> dict[str, Any]:
-    amounts = {name: quantity(name, amount) for name, amount in demand.needs.amounts.items() if amount}
+    overhead = demand.needs.overhead or {}
+    own = {name: amount - overhead.get(name, 0) for name, amount in demand.needs.amounts.items()}
+    amounts = {name: quantity(name, amount) for name, amount in own.items() if amount > 0}
     # What cannot be overcommitted has to have a limit, or the API server refuses the pod.
     whole = {name: each for name, each in amounts.items() if "/" in name or name.startswith("hugepages-")}
     return {

@@ -1,7 +1,7 @@
 """What a pod demands of its node that a placeholder does not copy.
 
-A ProvisioningRequest sends the whole pod template. Placeholders have its amounts, node selector, tolerations
-and required node affinity, so that they may stand where the gang's own pods do not fit.
+A ProvisioningRequest sends the whole pod template. Placeholders have its amounts, node selector, tolerations,
+required node affinity and RuntimeClass, so that they may stand where the gang's own pods do not fit.
 """
 
 from collections.abc import Iterator
@@ -42,6 +42,9 @@ def _fields(spec: PodSpec) -> Iterator[Uncopied]:
     if hard:
         field = "topologySpreadConstraints with whenUnsatisfiable: DoNotSchedule"
         yield Uncopied(field=field, on_one_node=hard == {_NODE})
+    if any(volume.ephemeral is not None for volume in spec.volumes):
+        # A node takes so many disks (CSINode), which no other pod of the gang needs there.
+        yield Uncopied(field="ephemeral volumes", on_one_node=True)
     ports = [port for each in (*spec.init_containers, *spec.containers) for port in each.ports]
     if any(port.host_port for port in ports):
         yield Uncopied(field="hostPort of a container", on_one_node=True)

@@ -621,8 +621,12 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     # Before the first request no deadline runs: it waits for its turn and holds nothing.
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else step.status
-    actions = (*delete_outdated(snapshot), *step.releases, *set_status(snapshot, message))
-    looks = [step.limit.at] if runs else []
+    status, looks = set_status(snapshot, message), [step.limit.at] if runs else []
+    changed, is_first = snapshot.last_progress, STATUS not in snapshot.batch.leader.metadata.annotations
+    if status and runs and not is_first and changed and changed <= snapshot.now < changed + SETTLED_AFTER:
+        # Nodes that come one after another would each be a write.
+        status, looks = (), [*looks, changed + SETTLED_AFTER]
+    actions = (*delete_outdated(snapshot), *step.releases, *status)
     looks += [step.requeue_at] if step.requeue_at else []
     position = snapshot.turn_position() if step.for_turn and not runs else None
     return Decision(

@@ -178,7 +178,8 @@ def _whole(group: Sequence[_Placed], policy: GangPolicy) -> PodGroupDemand:
         count=len(group),
         needs=first.needs,
         flavor=first.flavor,
-        managed=any(first.needs.amounts.get(name) for name in policy.managed_resources),
+        managed=bool(first.pod.spec.resource_claims)
+        or any(first.needs.amounts.get(name) for name in policy.managed_resources),
         uncopied=_all_uncopied(group),
     )
     return PodGroupDemand(demand=demand, pods=tuple(each.pod for each in group), is_packed=False)

@@ -11,7 +11,7 @@ transport, resuming and relisting to the reflector, and what to write to the rec
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
@@ -159,6 +159,11 @@ class Client:
             token = page.metadata.continue_
             if not token:
                 return
+
+    async def latest_version(self, resource: Resource[T]) -> str:
+        """The resourceVersion of the collection, read through to etcd."""
+        async with aclosing(self.pages(resource, size=1)) as pages:
+            return (await anext(pages)).metadata.resource_version
 
     @asynccontextmanager
     async def watch(

@@ -10,15 +10,17 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
 from muster.controller.gangs.indexes import BY_NODE
 from muster.controller.gangs.objects import Belonging, Node, Placeholder
-from muster.controller.kube.resource import Object, ObjectMeta
+from muster.controller.kube.resource import Key, Object, ObjectMeta
 from muster.controller.kueue import identity
 from muster.controller.kueue.checks import Checks
 from muster.controller.kueue.objects import Workload
 from muster.controller.kueue.slices import is_elastic
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
+from muster.model.names import PLACEHOLDER_NAMESPACE
 
 _NO_METADATA: Final = ObjectMeta()
 
@@ -37,9 +39,10 @@ class KnownSnapshots:
         others: Iterable[Informer[Any]],
         placeholders: Informer[Placeholder],
         nodes: Informer[Node],
+        words: AutoscalerWords | None,
         checks: Checks,
     ) -> None:
-        self._build, self._placeholders = build, placeholders
+        self._build, self._placeholders, self._words = build, placeholders, words
         self._known: dict[str, dict[str, WorkloadSnapshot]] = {}
         """By uid and check."""
         workloads.store.listen(self._workload_changed)
@@ -47,6 +50,8 @@ class KnownSnapshots:
             cache.store.listen(self._belonging_changed)
         for cache in others:
             cache.store.listen(self._other_changed)
+        for events in (words.pods, words.claims) if words else ():
+            events.store.listen(self._word_changed)
         nodes.store.listen(self._node_changed)
         checks.listen(self._known.clear)
 
@@ -78,6 +83,13 @@ class KnownSnapshots:
         """Kueue writes the status of a queue with every gang."""
         if before is None or after is None or _content(before) != _content(after):
             self._known.clear()
+
+    def _word_changed(self, before: Said | None, after: Said | None) -> None:
+        """Karpenter writes one for each pod and each try."""
+        listed = [said for said in (before, after) if said]
+        names = {name for said in listed if self._words for name in self._words.placeholders_of(said)}
+        for name in names:
+            self._belonging_changed(None, self._placeholders.get(Key(PLACEHOLDER_NAMESPACE, name)))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         """What a placeholder set is promised depends on the nodes of its pods."""

@@ -167,18 +167,19 @@ def never_fits_anywhere(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iter
     The policy lists every pool, also those that nothing is asked for: what fits in none of them fits nowhere.
     """
     pinned: dict[str, list[tuple[int, Amounts]]] = {}
-    for pod_set in job_pod_sets:
-        if not pod_set.count:
-            continue
-        suited, large = pools.suited(pod_set), pools.large_enough(pod_set)
+    listed = [(each, pools.large_enough(each)) for each in job_pod_sets if each.count]
+    placed = [(each, large) for each, large in listed if large and all(one.by_placeholders for one in large)]
+    if (count := sum(each.count for each, _ in placed)) > MOST_PLACEHOLDERS:
+        name = placed[0][0].name if len(placed) == 1 else "the gang"
+        yield too_many_pods(name, count, [flavor for _, large in placed for flavor in large])
+    for pod_set, large in listed:
+        suited = pools.suited(pod_set)
         if suited and not large:
             yield per_node(pod_set.name, pod_set.amounts, suited)
         sizes = [(nodes_for(pod_set, flavor), flavor) for flavor in large]
         if sizes and all(too_many_nodes(nodes, flavor) for nodes, flavor in sizes):
             apart = f" (one for each pod, by its {pod_set.apart})" if pod_set.apart else ""
             yield per_pool(f"{pod_set.name}{apart}", min(nodes for nodes, _ in sizes), large)
-        elif pod_set.count > MOST_PLACEHOLDERS and large and all(each.by_placeholders for each in large):
-            yield too_many_pods(pod_set.name, pod_set.count, large)
         elif large and all(is_part_of_slice(pod_set.count, pod_set.amounts, flavor) for flavor in large):
             yield part_of_slice(pod_set.name, large)
         elif large and all(lacks_copies(pod_set, flavor) for flavor in large):

@@ -16,6 +16,7 @@ from muster.controller.gangs.split import Gang, split
 from muster.controller.gangs.uncopied import uncopied
 from muster.controller.kueue.objects import Flavors, PodSet, PodSetAssignment, Workload
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import UNCOUNTED_DEVICES
 from muster.model.pods import Amounts
 
 NONE: Final[Mapping[str, int]] = MappingProxyType({})
@@ -98,7 +99,7 @@ def _demand(
 ) -> Demand | None:
     count = max(0, _admitted(pod_set, assignment) - less)
     amounts = pod_amounts(pod_set.template.spec)
-    resource = managed_resource(amounts, policy)
+    resource = managed_resource(amounts, policy) or claimed_resource(pod_set, assignment, amounts)
     assigned = assignment.flavors.get(resource) or next(iter(sorted(assignment.flavors.values())), "")
     flavor = policy.flavor(assigned)
     if flavor is None or count == 0:
@@ -120,7 +121,9 @@ def unlisted(pod_set: PodSet, assignment: PodSetAssignment, policy: GangPolicy) 
     PodSet, what is left of the gang would count as the whole. Empty where there is none. Raises ValueError
     for a bad quantity.
     """
-    assigned = assignment.flavors.get(managed_resource(pod_amounts(pod_set.template.spec), policy), "")
+    amounts = pod_amounts(pod_set.template.spec)
+    resource = managed_resource(amounts, policy) or claimed_resource(pod_set, assignment, amounts)
+    assigned = assignment.flavors.get(resource, "")
     return assigned if assigned and policy.flavor(assigned) is None else ""
 
 
@@ -129,6 +132,14 @@ def managed_resource(amounts: Amounts, policy: GangPolicy) -> str:
     where it requests none.
     """
     return next((name for name in policy.managed_resources if amounts.get(name)), "")
+
+
+def claimed_resource(pod_set: PodSet, assignment: PodSetAssignment, amounts: Amounts) -> str:
+    """What Kueue counts the pods' ResourceClaims as (`muster:kueue.deviceClasses`): it has assigned a flavor
+    for it, and no container requests it. Empty where they claim no device that has quota.
+    """
+    counted = sorted(assignment.flavors.keys() - amounts.keys() - {"pods", UNCOUNTED_DEVICES})
+    return counted[0] if counted and pod_set.template.spec.resource_claims else ""
 
 
 def flavored(spec: PodSpec, amounts: Amounts, assigned: Iterable[str], flavors: Flavors) -> PodNeeds:

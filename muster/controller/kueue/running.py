@@ -24,8 +24,7 @@ from muster.controller.gangs.verify import Placement
 from muster.controller.kueue.actions import Action, Decision, PatchAnnotations, State
 from muster.controller.kueue.check_state import set_check_state
 from muster.controller.kueue.release import release_and_retry
-from muster.controller.kueue.scale_up import RECHECK_INTERVAL as START_RECHECK
-from muster.controller.kueue.scale_up import is_claimed, remove_claims
+from muster.controller.kueue.scale_up import is_claimed, recheck_claims_at, remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.quantities import format_duration
@@ -88,7 +87,7 @@ def while_running(snapshot: WorkloadSnapshot) -> Decision:
     cleaned: tuple[Action, ...] = ()
     if is_claimed(snapshot):
         cleaned = remove_claims(snapshot, history=replace(next_history, unclaimed=snapshot.labels[ATTEMPT]))
-        wakes += [snapshot.now + START_RECHECK]
+        wakes += [recheck_claims_at(snapshot)]
     return Decision(
         actions=(*stale, *_record(snapshot, next_history, lost), *cleaned),
         requeue_at=min(wakes, default=None),

@@ -40,7 +40,7 @@ from muster.model.names import ELASTIC_JOB
 from muster.model.quantities import format_duration
 
 RECHECK_INTERVAL: Final = timedelta(seconds=5)
-"""Until the cluster of an elastic gang is started: no watch of ours shows it."""
+_RECHECK_AT_MOST: Final = timedelta(minutes=10)
 REPLACED_WITHIN: Final = timedelta(minutes=10)
 """Kueue finishes a slice in the step that gives its successor quota."""
 _NEVER: Final = timedelta(days=36_500)
@@ -63,6 +63,14 @@ def remove_claims(
 def is_claimed(snapshot: WorkloadSnapshot) -> bool:
     """It runs, and its templates have not been cleaned since it was started."""
     return snapshot.is_elastic and snapshot.history.unclaimed != snapshot.labels[ATTEMPT]
+
+
+def recheck_claims_at(snapshot: WorkloadSnapshot) -> datetime:
+    """When the cluster of a gang that runs is read again: no watch of ours shows that it is started. After a
+    quarter of the time that it has taken already, because one that never starts would be read for ever.
+    """
+    taken = snapshot.now - (snapshot.workload.status.since("Admitted") or snapshot.now)
+    return snapshot.now + min(max(taken / 4, RECHECK_INTERVAL), _RECHECK_AT_MOST)
 
 
 def inherited_claims(snapshot: WorkloadSnapshot) -> Mapping[str, PodClaim]:

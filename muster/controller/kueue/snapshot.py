@@ -184,13 +184,7 @@ class WorkloadSnapshot(Attempt):
     @property
     def last_change(self) -> datetime:
         """When something of it changed last: its quota, its requests, the nodes that it waits for."""
-        requests = self.attempted
-        moments = [
-            self.quota_since,
-            *(request.metadata.creation_timestamp for request in requests),
-            *(each.last_transition_time for request in requests for each in request.status.conditions),
-            *(node.status.since("Ready") for node in self.surroundings.nodes),
-        ]
+        moments = (self.quota_since, self.last_progress)
         return max((moment for moment in moments if moment), default=self.now)
 
     @cached_property

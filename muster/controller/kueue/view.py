@@ -91,14 +91,14 @@ class View(GangView[Workload]):
     def __post_init__(self) -> None:
         GangView.__post_init__(self)
         self.usage = NodeUsage(self.pods)
-        words = (self.words.pods, self.words.claims) if self.words else ()
         self.known = KnownSnapshots(
             self._base_snapshot,
             workloads=self.workloads,
             made=(self.requests, self.templates),
             placeholders=self.placeholders,
             nodes=self.nodes,
-            others=(self.flavors, self.queues, *words),
+            others=(self.flavors, self.queues),
+            words=self.words,
             checks=self.checks,
         )
         self.split_gangs = SplitGangs(

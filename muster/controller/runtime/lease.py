@@ -77,10 +77,6 @@ class LeaderElection:
         self._jitter, self._wall_clock = jitter, wall_clock
         self._observed: _Observed | None = None
         self._valid_until = float("-inf")
-        self.acquired_at = ""
-        """The resourceVersion of the write that made this process the leader: what it reads from after that
-        shows all writes of the leader before it.
-        """
         self._gauge = metrics.leader.labels(str(key))
         self._renew_failures = metrics.lease_renew_failures.labels(str(key))
         self._gauge.set(0)
@@ -107,9 +103,6 @@ class LeaderElection:
             try:
                 async with asyncio.timeout(ATTEMPT_TIMEOUT):
                     if await self._try():
-                        self.acquired_at = (
-                            self._observed.lease.metadata.resource_version if self._observed else ""
-                        )
                         self._gauge.set(1)
                         self._log.info("leading")
                         return

@@ -77,6 +77,7 @@ class Manager:
         self.reader = client
         self.client = client.guarded(election.check) if election else client
         self._election = election
+        self._led_from: dict[str, asyncio.Task[str]] = {}
         self._grace, self._lame_duck = grace, lame_duck
         self._stopping = False
         health.ready_when("process", lambda: "stopping" if self._stopping else None)
@@ -125,9 +126,16 @@ class Manager:
 
     def shows_all_writes(self, informer: Informer[Any]) -> bool:
         """Whether no other replica can have written what this cache does not show: this process leads, and
-        the cache was read after it began to. Never without an election.
+        the cache has come to where its collection was after it began to. Never without an election. The
+        lease's own version would not do: each kind may have an etcd of its own, which counts for itself.
         """
-        return self._election is not None and informer.store.has_read_past(self._election.acquired_at)
+        if self._election is None or not self._election.leads:
+            return False
+        name, looked = str(informer.resource), self._led_from.get(str(informer.resource))
+        if looked is None or (looked.done() and looked.exception() is not None):
+            self._led_from[name] = asyncio.ensure_future(self.reader.latest_version(informer.resource))
+            return False
+        return looked.done() and informer.store.has_read_to(looked.result())
 
     def controller(
         self,

@@ -162,11 +162,11 @@ class Store(Generic[T]):
         if not self._read_to or older(self._read_to, version):
             self._read_to = version
 
-    def has_read_past(self, version: str) -> bool:
-        """Whether a list or a watch has brought everything up to this version. False where the two cannot be
-        compared. Versions of another kind can be: one etcd counts them for all kinds.
+    def has_read_to(self, version: str) -> bool:
+        """Whether a list or a watch has brought everything up to this version of the collection. False where
+        the two cannot be compared.
         """
-        return older(version, self._read_to)
+        return version == self._read_to != "" or older(version, self._read_to)
 
     def is_gone(self, uid: str) -> bool:
         """Whether an object of this uid was here and was deleted; False also where that is not known."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from muster.controller.gangs.actions import EmitEvent
 from muster.controller.kube.resource import Key, OwnerReference
-from muster.controller.kueue.actions import RecordRunningPods, SetCheckState
+from muster.controller.kueue.actions import RecordRunningPods, RemoveClaims, SetCheckState
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import CheckState, PodSetUpdate, Workload
 from muster.controller.kueue.scale_up import REPLACED_WITHIN
@@ -17,7 +17,7 @@ from muster.controller.kueue.view import View
 from muster.controller.runtime.store import Store
 from muster.model.names import CONSUME_ANNOTATION, ELASTIC_JOB, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Fleet
-from tests.unit.admission.gang_world import CHECK, POLICY, assignment, workload
+from tests.unit.admission.gang_world import CHECK, POLICY, World, assignment, workload
 from tests.unit.admission.views import view_of
 from tests.unit.controller_runtime.virtual import virtual
 from tests.unit.gangs.paper import START, with_condition
@@ -159,3 +159,26 @@ def test_a_slice_that_waits_for_its_predecessor_delays_no_gang_in_line() -> None
         assert "stuck" not in fleet.ready
 
     virtual(scenario())
+
+
+def test_a_cluster_that_never_starts_is_read_more_and_more_rarely() -> None:
+    """Each look is a GET of the cluster and a LIST of its pods."""
+    world = World(stock={"l4": 2}, runtime=timedelta(days=30))
+    world.submit("a", {"main": ("l4", 2)})
+    for _ in range(5):
+        world.tick()
+    held = world.workloads["a"]
+    notes = {**held.metadata.annotations, ELASTIC_JOB: "true"}
+    meta = replace(held.metadata, annotations=notes, owner_references=CLUSTER)
+    world.workloads["a"] = replace(held, metadata=meta)
+    looks = list[float]()
+    began = held.status.since("Admitted")
+    assert began is not None
+    world.now = began
+    while (passed := (world.now - began).total_seconds()) < 3 * 3600:
+        decision = decide(world.snapshot("a"))
+        looks += [passed for action in decision.actions if isinstance(action, RemoveClaims)]
+        assert decision.requeue_at is not None
+        world.now = decision.requeue_at
+    assert sum(passed < 60 for passed in looks) > 6, "most clusters start within a minute"
+    assert sum(3600 <= passed < 7200 for passed in looks) <= 7

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import msgspec
 import pytest
 
 from muster.config import load
+from muster.controller.kueue.jobs import JobPodSet
+from muster.controller.kueue.limits import Pools, never_fits_anywhere
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Request, Verdict, question
 from muster.model import names
 from muster.model.gangpolicy import GangPolicy, from_spec
 from muster.model.kueue import FlavorQuota, Group, KueueOptions, Operator, Quota, Toleration
+from muster.model.names import PLACEHOLDER_CLASS
 from muster.model.quantities import Gpus, Millicores, Quantity
 from muster.model.queues import Allowance, Amount, Bound, Limit
 from muster.model.queuetree import QueueTree
@@ -21,6 +25,7 @@ from muster.model.queuetree import from_spec as tree_from_spec
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang, queuetree
 from muster.render.kueue import manager_config
+from tests.unit.gangs.paper import flavor_policy
 from tests.unit.model.model_stacks import CPU, L4, gpus, two_teams
 
 Json = dict[str, Any]
@@ -299,3 +304,22 @@ def test_objects_of_an_older_program_bound_gpus_alone() -> None:
     assert judge("job", job(pod(cpu="64", **{"example.com/fpga": "1"})), older, tree) == Allow()
     assert "16 GPUs" in refusal(judge("job", job(pod(gpu="16")), older, tree))
     assert "at most 16" in refusal(judge("job", job(pod(gpu="1"), 20), None, tree))
+
+
+def test_the_pods_of_a_gang_by_placeholders_count_together() -> None:
+    flavor = flavor_policy("l4", 1, provisioning_class_name=PLACEHOLDER_CLASS, max_nodes=0)
+    pools = Pools(policy=GangPolicy(flavors=(flavor,)))
+
+    def pod_set(name: str) -> JobPodSet:
+        tolerated = frozenset({names.GPU_RESOURCE})
+        return JobPodSet(
+            name=name,
+            count=3_000,
+            amounts={names.GPU_RESOURCE: Fraction(1)},
+            pool="l4",
+            tolerated=tolerated,
+        )
+
+    assert not [*never_fits_anywhere([pod_set("a")], pools)]
+    (reason,) = never_fits_anywhere([pod_set("a"), pod_set("b")], pools)
+    assert "the gang has 6000 pods" in reason

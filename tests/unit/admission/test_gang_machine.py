@@ -4,7 +4,7 @@ import dataclasses
 import random
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreatePlaceholders, Delete
 from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
-from muster.controller.gangs.objects import Container, PodSpec, PodStatus, PodTemplateSpec, ResourceNeeds
+from muster.controller.gangs.objects import (
+    Container,
+    PlaceholderStatus,
+    PodSpec,
+    PodStatus,
+    PodTemplateSpec,
+    ResourceNeeds,
+)
 from muster.controller.gangs.placeholders import named, pod
 from muster.controller.gangs.retry import FIRST_TRY, REFUSED, RETRY_AT, TRIES, parse_history
 from muster.controller.kueue.actions import Deactivate, Reactivate, SetCheckState, State
@@ -1012,6 +1019,24 @@ def test_a_placeholder_that_was_evicted_is_made_anew() -> None:
     world.placeholders[name] = msgspec.structs.replace(evicted, status=PodStatus(phase="Failed"))
     run(world, 1)
     assert world.placeholders[name].status.phase != "Failed"
+
+
+def test_a_kubelet_that_rejects_what_holds_a_node_is_asked_more_and_more_rarely() -> None:
+    world = World(delay={"h100": 25 * MINUTE}, policy=HOLDING)
+    world.submit("a", SPLIT)
+    run(world, 14)
+    (name,) = world.placeholders
+    began, made = world.now, set[datetime]()
+    while world.now < began + 10 * MINUTE:
+        held = world.placeholders.get(name)
+        if held is not None and not held.status.has_ended:
+            born = msgspec.structs.replace(held.metadata, creation_timestamp=world.now)
+            made.add(world.now)
+            ended = PlaceholderStatus(phase="Failed", reason="UnexpectedAdmissionError")
+            world.placeholders[name] = msgspec.structs.replace(held, metadata=born, status=ended)
+        world.settle()
+        world.now += timedelta(seconds=1)
+    assert 3 <= len(made) <= 8
 
 
 def assert_unready_first(world: World) -> None:

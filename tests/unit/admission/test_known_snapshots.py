@@ -6,7 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from muster.controller.gangs.autoscaler_words import (
+    BY_SUBJECT,
+    CLAIM_EVENTS,
+    EVENTS,
+    AutoscalerWords,
+    Said,
+    Subject,
+    subject_of,
+)
+from muster.controller.gangs.objects import Placeholder
 from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue import identity
 from muster.controller.kueue.known_snapshots import KnownSnapshots
 from muster.controller.kueue.objects import (
     ClusterQueue,
@@ -17,9 +28,12 @@ from muster.controller.kueue.objects import (
 )
 from muster.controller.kueue.snapshot import WorkloadSnapshot
 from muster.controller.runtime.informer import Informer
+from muster.model.names import PLACEHOLDER_NAMESPACE
 from tests.unit.admission.fleet import SPACE, TWO_SHAPES, Fleet
-from tests.unit.admission.gang_world import CHECK
+from tests.unit.admission.gang_world import CHECK, POLICY, workload
+from tests.unit.admission.views import view_of
 from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.gangs.cached import cached
 from tests.unit.gangs.paper import START
 
 replace = msgspec.structs.replace
@@ -80,3 +94,41 @@ def test_a_snapshot_is_built_again_when_a_queue_or_a_flavor_is_another_one() -> 
         assert view.known.of(held, CHECK, START).queue_flavors == (("l4",),)
 
     virtual(scenario())
+
+
+def _said(name: str, subject: Subject, message: str) -> Said:
+    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}", resource_version="2")
+    return Said(metadata=meta, involved_object=subject, reason="Nominated", message=message)
+
+
+def test_an_event_concerns_the_gang_of_its_placeholder_alone() -> None:
+    gangs = {name: workload(name, TWO_SHAPES) for name in ("a", "b")}
+    pods = [
+        Placeholder(
+            metadata=ObjectMeta(
+                name=f"{name}-0",
+                namespace=PLACEHOLDER_NAMESPACE,
+                uid=f"pod-{name}",
+                labels={identity.WORKLOAD_UID: held.metadata.uid},
+            )
+        )
+        for name, held in gangs.items()
+    ]
+    words = AutoscalerWords(
+        cached(EVENTS, (), **{BY_SUBJECT: subject_of}), cached(CLAIM_EVENTS, (), **{BY_SUBJECT: subject_of})
+    )
+    view = view_of(POLICY, workloads=gangs.values(), placeholders=pods, words=words)
+
+    def is_kept_after(cache: Informer[Said], said: Said) -> list[bool]:
+        before = [view.known.of(held, CHECK, START) for held in gangs.values()]
+        cache.store.put(said)
+        return [
+            view.known.of(held, CHECK, START) is one for held, one in zip(gangs.values(), before, strict=True)
+        ]
+
+    nominated = _said("1", Subject(kind="Pod", name="a-0"), "should schedule on: nodeclaim/pool-x1")
+    assert is_kept_after(words.pods, nominated) == [False, True]
+    failed = _said("2", Subject(kind="NodeClaim", name="pool-x1"), "InsufficientCapacityError")
+    assert is_kept_after(words.claims, failed) == [False, True]
+    foreign = _said("3", Subject(kind="NodeClaim", name="pool-x"), "InsufficientCapacityError")
+    assert is_kept_after(words.claims, foreign) == [True, True]

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
+from muster.controller.gangs.demand import pod_amounts, pod_needs
 from muster.controller.gangs.objects import Node, PlaceholderStatus, PodSpec
 from muster.controller.gangs.placeholder_sets import held_for
+from muster.controller.gangs.placeholders import waiting_spec
 from muster.controller.gangs.retry import LAST_FAILURE, parse_history
+from muster.controller.gangs.verify import PodDemand
 from muster.controller.kube.resource import OwnerReference
 from muster.controller.kueue.actions import State
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
-from muster.model.names import ELASTIC_JOB
+from muster.model.names import ELASTIC_JOB, PLACEHOLDER_CLASS
 from tests.length import examples
 from tests.unit.admission.gang_world import entry_state, pod_spec, replace
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
@@ -450,6 +453,7 @@ def spread(where: dict[str, str], way: str) -> dict[str, object]:
         ({}, PINNED, "hostPort"),
         ({"hostNetwork": True}, OPEN, PORTS),
         ({"resourceClaims": [{"name": "nic", "resourceClaimName": "one"}]}, (), "resourceClaims"),
+        ({"volumes": [{"name": "own", "ephemeral": {}}]}, (), "ephemeral volumes"),
     ],
 )
 def test_a_gang_whose_pods_may_not_fit_where_placeholders_do_is_refused_at_once(
@@ -467,6 +471,7 @@ def test_a_gang_whose_pods_may_not_fit_where_placeholders_do_is_refused_at_once(
     [
         (affinity("podAntiAffinity", SOFT, {"weight": 1, "podAffinityTerm": HOST}), ()),
         (spread(ZONE, "ScheduleAnyway"), ()),
+        ({"volumes": [{"name": "common", "persistentVolumeClaim": {"claimName": "data"}}]}, ()),
         ({"hostNetwork": True}, ()),
         ({}, OPEN),
     ],
@@ -481,7 +486,58 @@ def test_pods_that_have_a_node_each_may_keep_off_a_shared_one() -> None:
     for spec in (affinity("podAntiAffinity", HARD, HOST), spread(HOST, "DoNotSchedule")):
         assert answer_to(spec, gpus_per_node=1) == ""
     assert answer_to({"hostNetwork": True}, ports=PINNED, gpus_per_node=1) == ""
+    assert answer_to({"volumes": [{"name": "own", "ephemeral": {}}]}, gpus_per_node=1) == ""
     assert answer_to(affinity("podAntiAffinity", HARD, ZONE), gpus_per_node=1)
+
+
+def test_a_placeholder_has_the_runtime_class_of_its_pod_and_no_overhead_twice() -> None:
+    """The API server adds the class's node selector, tolerations and overhead to each pod that names it."""
+    spec = replace(pod_spec(1), runtime_class_name="kata", overhead={"cpu": "250m", "memory": "120Mi"})
+    needs = pod_needs(spec, pod_amounts(spec), node_selector={})
+    demand = PodDemand(name="main", pool="l4", count=1, needs=needs)
+    made = waiting_spec(demand, "pause", max_lifetime=MINUTE)
+    assert made["runtimeClassName"] == "kata"
+    (container,) = made["containers"]
+    assert container["resources"]["requests"] == {"cpu": "1000m", "memory": str(2**30), "nvidia.com/gpu": "1"}
+    plain = pod_needs(pod_spec(1), pod_amounts(pod_spec(1)), node_selector={})
+    assert "runtimeClassName" not in waiting_spec(
+        dataclasses.replace(demand, needs=plain), "pause", max_lifetime=MINUTE
+    )
+
+
+def test_a_gang_has_so_many_placeholders_in_all_its_pools() -> None:
+    """Each of its pools alone is within the bound."""
+    l4, h100 = (dataclasses.replace(each, max_nodes=5_000) for each in PLACED.flavors)
+    by_pods = dataclasses.replace(h100, provisioning_class_name=PLACEHOLDER_CLASS)
+    world = world_of(dataclasses.replace(PLACED, flavors=(l4, by_pods)))
+    world.submit("a", {"big": ("h100", 3_000), "small": ("l4", 3_000)})
+    world.quota = 10_000
+    assert "the gang has 6000 pods" in refusal(world)
+
+
+def test_nodes_that_come_one_after_another_are_one_write() -> None:
+    world = world_of(l4=1)
+    world.submit("a", {"main": ("l4", 8)})
+    tick(world)
+    said = set[str]()
+    for count in range(1, 8):
+        world.now += timedelta(seconds=2)
+        world.stock["l4"] = count
+        world.cloud()
+        for name, pod in world.placeholders.items():
+            if pod.spec.node_name and not pod.status.conditions:
+                bound = with_condition((), "PodScheduled", "True", world.now)
+                world.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+        world.settle()
+        entry = world.workloads["a"].check_state("gang")
+        assert entry is not None
+        said.add(entry.message)
+    assert len(said) == 1, said
+    world.now += timedelta(seconds=10)
+    world.settle()
+    entry = world.workloads["a"].check_state("gang")
+    assert entry is not None
+    assert entry.message.startswith("7 of 8 l4 nodes")
 
 
 def test_an_elastic_job_that_is_no_ray_cluster_is_refused_before_it_starts() -> None:

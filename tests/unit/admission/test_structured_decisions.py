@@ -6,12 +6,13 @@ from functools import cached_property
 import msgspec
 import pytest
 
+from muster.controller.gangs.objects import PodResourceClaim
 from muster.controller.gangs.surroundings import Surroundings
 from muster.controller.kueue import without_quota
 from muster.controller.kueue.actions import SetCheckState, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from tests.unit.admission.gang_world import CHECK, World
+from tests.unit.admission.gang_world import CHECK, World, pod_spec
 
 replace = msgspec.structs.replace
 
@@ -58,6 +59,24 @@ def test_the_wait_message_does_not_change_with_time_alone() -> None:
     world = provisioning()
     world.now += timedelta(minutes=7)
     assert not decide(world.snapshot("a")).actions
+
+
+def test_pods_that_claim_their_devices_wait_for_nodes_as_those_that_request_them() -> None:
+    """By Dynamic Resource Allocation: no container requests what Kueue counts as `nvidia.com/gpu`."""
+    world = World(stock={"l4": 0}, runtime=timedelta(days=30))
+    world.submit("a", {"main": ("l4", 2)})
+    held = world.workloads["a"]
+    (main,) = held.spec.pod_sets
+    claims = (PodResourceClaim(name="gpu", resource_claim_template_name="one-gpu"),)
+    template = replace(main.template, spec=replace(pod_spec(0), resource_claims=claims))
+    spec = replace(held.spec, pod_sets=(replace(main, template=template),))
+    world.workloads["a"] = replace(held, spec=spec)
+    world.tick()
+    entry = world.workloads["a"].check_state(CHECK)
+    assert entry is not None
+    assert entry.state == State.PENDING
+    (request,) = world.requests.values()
+    assert request.spec.pod_sets[0].count == 2
 
 
 @pytest.mark.parametrize("words", ["released everything; try 2 at 10:42 UTC", "in a further language"])

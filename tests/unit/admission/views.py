@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from muster.controller.gangs.autoscaler_words import AutoscalerWords
 from muster.controller.gangs.objects import (
     NODE,
     PLACEHOLDER,
@@ -63,6 +64,7 @@ def view_of(
     *,
     flavors: Iterable[Any] = FLAVORS.values(),
     owned: Indexes = OF_BELONGINGS,
+    words: AutoscalerWords | None = None,
     **objects: Iterable[Any],
 ) -> View:
     """`objects`: what is in the caches, by the names that the view has for them. `owned`: how what was made
@@ -78,6 +80,7 @@ def view_of(
         pods=cached(POD, held["pods"], **OF_PODS),
         flavors=cached(RESOURCE_FLAVOR, flavors),
         queues=cached(CLUSTER_QUEUE, ()),
+        words=words,
         checks=cast(Checks, OneCheck(policy)),
     )
 

@@ -8,7 +8,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from muster.controller.kube.resource import Key
+from muster.controller.gangs.objects import POD_TEMPLATE, PodTemplate
+from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.runtime.controller import NotLeading
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health
@@ -154,9 +155,8 @@ def test_a_cache_is_current_when_it_was_read_after_the_lease_was_taken() -> None
         await election.acquire()
         assert not manager.shows_all_writes(leases), "it was read before"
         server.put("leases", {"metadata": {"name": "other", "namespace": "default"}})
-        while leases.get(Key("default", "other")) is None:
+        while leases.get(Key("default", "other")) is None or not manager.shows_all_writes(leases):
             await asyncio.sleep(0.1)
-        assert manager.shows_all_writes(leases)
         assert not alone.shows_all_writes(leases), "without an election others may write"
         following.cancel()
 
@@ -176,5 +176,27 @@ def test_those_that_ask_at_once_never_lead_together(held_before: bool) -> None:
         assert any(task.done() for task in asking)
         for task in asking:
             task.cancel()
+
+    with_server(scenario)
+
+
+def test_a_version_of_the_lease_says_nothing_of_other_kinds() -> None:
+    """They may lie in an etcd of their own, which counts for itself."""
+
+    async def scenario(server: FakeApiServer) -> None:
+        metrics = Metrics(CollectorRegistry())
+        client, health = server.client(), Health(metrics, port=0)
+        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
+        election = candidate(server, "two")
+        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
+        others = manager.informer(POD_TEMPLATE)
+        await election.acquire()
+        others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="900")))
+        server.version = 1_000  # Another replica has written since.
+        for _ in range(20):
+            assert not manager.shows_all_writes(others)
+            await asyncio.sleep(0.02)
+        others.store.put(PodTemplate(metadata=ObjectMeta(name="a", uid="a", resource_version="1000")))
+        assert manager.shows_all_writes(others)
 
     with_server(scenario)

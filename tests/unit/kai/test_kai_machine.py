@@ -8,13 +8,24 @@ import pytest
 
 from muster.controller.gangs.gpu_parts import read_number
 from muster.controller.gangs.identity import ATTEMPT
+from muster.controller.gangs.objects import Container, PodResourceClaim, ResourceNeeds
 from muster.controller.gangs.retry import REFUSED, TRIES
+from muster.controller.gangs.split import split
 from muster.controller.kai.actions import Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kai.ledger import Ledger
+from muster.controller.kai.objects import GatedPod, GatedSpec, RayCluster
+from muster.controller.kai.pod_groups import pod_group_demands
 from muster.controller.kai.queue_capacity import Shortfall
+from muster.controller.kube.resource import ObjectMeta
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy, KaiPolicy, OverQuota
-from muster.model.names import CLASS_ANNOTATION, CONSUME_ANNOTATION, GKE_LEASE_LABEL, GKE_QUEUED_CLASS
+from muster.model.names import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    GKE_LEASE_LABEL,
+    GKE_QUEUED_CLASS,
+    POOL_LABEL,
+)
 from tests.unit.gangs.paper import Crash
 from tests.unit.kai.kai_world import POLICY, Group, World, queue, replace
 
@@ -615,3 +626,19 @@ def _lose(here: World, name: str, *groups: str) -> None:
     for group in groups:
         pods = (pod for pod in here.of(name) if pod.metadata.labels["ray.io/group"] == group)
         here.take_away(next(pod.spec.node_name for pod in pods if pod.spec.node_name))
+
+
+def test_pods_that_claim_their_devices_are_asked_for_as_those_that_request_them() -> None:
+    """By Dynamic Resource Allocation: no container requests a GPU, and the gate would go at once."""
+    claims = (PodResourceClaim(name="gpu", resource_claim_template_name="one-gpu"),)
+    cpu = Container(resources=ResourceNeeds(requests={"cpu": "1"}))
+    pods = [
+        GatedPod(
+            metadata=ObjectMeta(name=f"worker-{number}", namespace="ns"),
+            spec=GatedSpec(containers=(cpu,), node_selector={POOL_LABEL: "l4"}, resource_claims=claims),
+        )
+        for number in range(2)
+    ]
+    (found,) = pod_group_demands(pods, RayCluster(), POLICY)
+    (request,) = split([found.demand], annotations={}).request_specs
+    assert (request.pool, request.count) == ("l4", 2)

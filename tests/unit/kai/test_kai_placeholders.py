@@ -8,7 +8,7 @@ import pytest
 
 from muster.controller.gangs.actions import CreateSet, EmitEvent
 from muster.controller.gangs.identity import request_of_placeholder
-from muster.controller.gangs.objects import Placeholder, Toleration
+from muster.controller.gangs.objects import Placeholder, PlaceholderStatus, Toleration
 from muster.controller.gangs.placeholder_pods import pods
 from muster.controller.gangs.placeholder_sets import HANDOVER, held_for
 from muster.controller.gangs.retry import LAST_FAILURE, REFUSED, TRIES
@@ -19,7 +19,7 @@ from muster.controller.kai.objects import REQUIRED_PLACEMENT
 from muster.controller.kai.shutdown import shutdown_actions
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import HELD_TAINT_KEY, KAI_PRIORITY_LABEL, PLACED_ANNOTATION, UNDISTURBED
-from tests.unit.gangs.paper import Crash
+from tests.unit.gangs.paper import Crash, with_condition
 from tests.unit.gangs.placed_paper import HARMS, Harm
 from tests.unit.kai.kai_world import POLICY, Group, queue, replace
 from tests.unit.kai.placed_kai_world import PLACED, PlacedWorld, view_of
@@ -375,3 +375,25 @@ def test_another_gangs_placeholders_are_not_its_own() -> None:
     run(here, 3)
     assert here.running("a") == here.running("b") == 3
     assert not any(is_gated(pod) for pod in here.pods.values())
+
+
+def test_nodes_that_come_one_after_another_are_one_write() -> None:
+    here = world(stock={"l4": 1, "h100": 0})
+    here.queues = {"team-a": queue("team-a", quota=20)}
+    here.submit("a", {"headgroup": Group("l4"), "workers": Group("l4", 7)})
+    run(here, 1)
+    said = set[str]()
+    for count in range(1, 8):
+        here.now += timedelta(seconds=2)
+        here.stock["l4"] = count
+        here.cloud()
+        for name, pod in here.placeholders.items():
+            if pod.spec.node_name and not pod.status.conditions:
+                bound = with_condition((), "PodScheduled", "True", here.now)
+                here.placeholders[name] = replace(pod, status=PlaceholderStatus(conditions=bound))
+        here.settle()
+        said.add(here.status("a"))
+    assert len(said) == 1, said
+    here.now += timedelta(seconds=10)
+    here.settle()
+    assert "7 of 8 l4 nodes" in here.status("a")

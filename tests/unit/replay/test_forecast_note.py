@@ -80,6 +80,20 @@ def test_other_words_wait_until_ten_minutes_have_passed() -> None:
         assert (next_note(_FIRST, after, now=now) == after) is is_written, minutes
 
 
+def test_a_start_of_one_job_writes_the_notes_of_the_next_few_alone() -> None:
+    """Otherwise each round writes the note of every job of a queue of a thousand."""
+    written = set()
+    for place in range(2, 1_000):
+        before, _ = _later(0, place=place)
+        after, now = _later(10, place=place - 1)
+        if next_note(before, after, now=now) == after:
+            written.add(place)
+    assert written == {2, 3, 4}
+    before, _ = _later(0, place=100)
+    after, now = _later(10, place=75)
+    assert next_note(before, after, now=now) == after
+
+
 def test_a_note_that_cannot_be_renewed_is_removed_after_an_hour() -> None:
     assert next_note(_FIRST, None, now=_AT + 59 * 60) == _FIRST
     assert next_note(_FIRST, None, now=_AT + 60 * 60) is None
