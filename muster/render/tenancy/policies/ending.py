@@ -20,6 +20,12 @@ _OWNERS: Final = tuple(each.resource for each in QUEUED)
 _ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 
 
+_WITHOUT_FINALIZERS: Final = (
+    "request.operation != 'DELETE' && request.?subResource.orValue('') == '' && "
+    "!object.metadata.?finalizers.hasValue() && !object.?spec.?jobTemplate.?metadata.?finalizers.hasValue()"
+)
+
+
 def ending(stack: Stack) -> Policy:
     return Policy(
         name="muster-ending",
@@ -34,7 +40,7 @@ def ending(stack: Stack) -> Policy:
             Kinds(group="", resources=("configmaps", "secrets")),
             Kinds(group="", resources=("pods/eviction",), operations=("CREATE",)),
         ),
-        unless=TRUSTED,
+        unless=(("without-finalizers", _WITHOUT_FINALIZERS), *TRUSTED),
         words=(
             *_finalizer_words("", "object"),
             *_finalizer_words("Before", "oldObject"),
