@@ -244,7 +244,7 @@ def _restricted(capabilities: Sequence[str]) -> str:
         f"({root}.orValue(true) ? [] : ['set spec.securityContext.runAsNonRoot: true'])",
         _context("context.?runAsUser.orValue(1) == 0", "set securityContext.runAsUser to another than 0"),
     )
-    return f"[{of_volumes}] + {container_faults({'true': of_container})} + [{' + '.join(of_contexts)}]"
+    return f"[{of_volumes}] + {container_faults({'': of_container})} + [{' + '.join(of_contexts)}]"
 
 
 def _beyond(capabilities: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ def _names() -> str:
     claimed = "pod.spec.?resourceClaims.orValue([]).exists(claim, claim.?name.orValue('') == used.name)"
     used = "each.?resources.?claims.orValue([])"
     of_containers = {
-        "true": [
+        "": [
             (f"!each.?name.orValue('').matches('{_NAME}')", "'write a name of at most 63 of a-z, 0-9 and -'"),
             (
                 same.format(of="pod.containers", one="each", key="name"),
@@ -158,7 +158,7 @@ def _fields() -> str:
     twofold = "entry.?value.orValue('') != '' && entry.?valueFrom.hasValue()"
     no_port = "entry.?containerPort.orValue(0) < 1 || entry.?containerPort.orValue(0) > 65535"
     of_containers = {
-        "each.?image.orValue('') == ''": [("true", "'write its image'")],
+        "": [("each.?image.orValue('') == ''", "'write its image'")],
         "has(each.env)": [
             (f"each.env.exists(entry, {unnamed})", "'give each entry of env a name'"),
             (

@@ -160,13 +160,13 @@ def fault(condition: str, message: str) -> str:
 def container_faults(faults: Mapping[str, Iterable[tuple[str, str]]], *, unnamed: str = "autoscaler") -> str:
     """One CEL list for each container of `pod` (pod_templates.pod_of), of the sentences about that container.
     `faults`: conditions on `each` with their sentences in CEL, by the condition under which they are asked
-    for at all, such as `has(each.env)`.
+    for at all, such as `has(each.env)`, empty for always.
     """
     name = f"'container ' + each.?name.orValue('{unnamed}') + ': ' + "
     groups = []
     for when, group in faults.items():
         fixes = " + ".join(fault(condition, name + fix) for condition, fix in group)
-        groups.append(f"({when} ? {fixes} : [])")
+        groups.append(f"({when} ? {fixes} : [])" if when else fixes)
     return f"pod.containers.map(each, {' + '.join(groups)})"
 
 
