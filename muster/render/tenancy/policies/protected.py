@@ -63,7 +63,7 @@ def owners(stack: Stack) -> Policy:
             Kinds(group="", resources=("services", "serviceaccounts"), operations=_CHANGES),
         ),
         unless=(
-            ("new-without-owners", _WITHOUT_OWNERS),
+            ("a-new-object-without-owners", _WITHOUT_OWNERS),
             ("the-system", SYSTEM),
             ("an-administrator", ADMINISTRATOR),
         ),

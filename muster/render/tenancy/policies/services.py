@@ -125,7 +125,7 @@ def ray_services(stack: Stack) -> Policy:
             "outside of the cluster."
         ),
         kinds=kinds_of(each for each in WORK if each.is_ray),
-        unless=(*UNLESS, ("without-services", _BY_KUBERAY_ALONE)),
+        unless=(*UNLESS, ("an-object-without-services", _BY_KUBERAY_ALONE)),
         words=(
             *words,
             ("headFaults", _faults("variables.headService", names_address=True)),
