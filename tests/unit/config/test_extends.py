@@ -1,12 +1,14 @@
 """A stack file that extends another means the same to every reader, and mistakes keep their own lines."""
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from muster import config
 from muster.cli import main
@@ -16,6 +18,7 @@ from muster.policies import pack
 from muster.policies.credentials import plain_config
 from muster.policies.registered import Registered
 from muster.policies.rule import Case
+from muster.render import ray, tenancy
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "environments" / "stacks"
@@ -259,6 +262,27 @@ def test_show_names_the_file_and_the_line_of_every_value(
     origins = json.loads(capsys.readouterr().out)["origins"]
     assert origins["muster:pools.l4.machine"] == {"file": str(path.parent / "base.yaml"), "line": 6}
     assert origins["muster:pools.l4.maxNodes"] == {"file": str(path), "line": 4}
+
+
+def test_show_prints_the_policies_in_lines_that_mean_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "stacks" / "Pulumi.local.yaml"
+    assert main(["show", path.as_posix(), "--policies"]) == 0
+    shown = list(yaml.safe_load_all(capsys.readouterr().out))
+    stack = config.load(path)
+    rendered = [*ray.admission(stack.ray), *(each for pair in tenancy.policies(stack) for each in pair)]
+    assert without_space(shown) == without_space(rendered)
+    rules = [each for policy in shown for each in policy["spec"].get("variables", ())]
+    lines = [line for each in rules for line in each["expression"].splitlines()]
+    assert max(map(len, lines)) < 260, "an expression stands on one line"
+
+
+def without_space(value: Any) -> Any:
+    """The same without white space outside of CEL's strings."""
+    if isinstance(value, str):
+        return re.sub(r"('(?:[^'\\]|\\.)*')|\s+", lambda found: found[1] or "", value)
+    if isinstance(value, Mapping):
+        return {key: without_space(each) for key, each in value.items()}
+    return [without_space(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def test_show_reports_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from muster.model.quantities import parse_quantity
 from muster.model.work import WORK
 from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.policy import container_faults, fault
 from muster.render.tenancy.team import LEAST_REQUEST
 
 _LEAST: Final = ", ".join(f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
@@ -24,16 +25,17 @@ _TOO_LITTLE: Final = (
 
 
 def faults() -> str:
-    """What of `pod` (pod_templates.pod_of) an author has to change, as a CEL list of sentences."""
-    return " + ".join(
-        (
-            f"pod.containers.filter(each, {_TOO_LITTLE.format(of='each')}).map(each, 'container ' + "
-            f"each.?name.orValue('autoscaler') + ': request {_FIX}, and nothing below zero')",
-            f"({_TOO_LITTLE.format(of='pod.spec')} ? ['request {_FIX} in spec.resources'] : [])",
-            "(pod.spec.?overhead.orValue(dyn({})).size() == 0 ? [] : "
-            "['remove overhead, which is that of its runtimeClassName'])",
-        )
+    """What of `pod` (pod_templates.pod_of) an author has to change, as a CEL list of lists of sentences."""
+    too_little = (_TOO_LITTLE.format(of="each"), f"'request {_FIX}, and nothing below zero'")
+    of_containers = container_faults({"has(each.resources)": [too_little]})
+    of_pod = (
+        fault(_TOO_LITTLE.format(of="pod.spec"), f"'request {_FIX} in spec.resources'"),
+        fault(
+            "pod.spec.?overhead.orValue(dyn({})).size() > 0",
+            "'remove overhead, which is that of its runtimeClassName'",
+        ),
     )
+    return f"{of_containers} + [{' + '.join(of_pod)}]"
 
 
 def too_many(when: str, of: str, most: int) -> str:
@@ -42,14 +44,15 @@ def too_many(when: str, of: str, most: int) -> str:
     """
     hosts, replicas = "group.?numOfHosts.orValue(1)", "group.?replicas.orValue(1)"
     groups = f"variables.cluster{when}.?workerGroupSpecs.orValue([])"
-    found = [
-        f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most})",
-        f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}",
-    ]
+    of_ray = (
+        f"{groups}.exists(group, {replicas} > {most} || {hosts} > {most}) || "
+        f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}"
+    )
+    of_others = list[str]()
     for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.counts):
         groups = pod_templates.groups_at(pods.template, when) if pods.template.groups else f"[{{'of': {of}}}]"
         counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.counts]
-        found.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
+        of_others.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
         if pods.template.groups:
-            found.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
-    return " || ".join(found)
+            of_others.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
+    return f"request.resource.group == 'ray.io' ? {of_ray} : {' || '.join(of_others)}"

@@ -18,6 +18,10 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 # Each of their pods would run on outside of any queue. What a CronJob has made is queued by itself.
 _OWNERS: Final = tuple(each.resource for each in QUEUED)
 _ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+_WITHOUT_FINALIZERS: Final = (
+    "request.operation != 'DELETE' && request.?subResource.orValue('') == '' && "
+    "!object.metadata.?finalizers.hasValue() && !object.?spec.?jobTemplate.?metadata.?finalizers.hasValue()"
+)
 
 
 def ending(stack: Stack) -> Policy:
@@ -34,7 +38,7 @@ def ending(stack: Stack) -> Policy:
             Kinds(group="", resources=("configmaps", "secrets")),
             Kinds(group="", resources=("pods/eviction",), operations=("CREATE",)),
         ),
-        unless=TRUSTED,
+        unless=(("an-object-without-finalizers", _WITHOUT_FINALIZERS), *TRUSTED),
         words=(
             *_finalizer_words("", "object"),
             *_finalizer_words("Before", "oldObject"),

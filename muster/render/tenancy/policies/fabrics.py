@@ -51,14 +51,15 @@ def faults() -> str:
     )
     return " + ".join(
         (
-            f"['podAffinity', 'podAntiAffinity'].filter(kind, {_terms('pod.spec.?affinity[?kind]')}"
-            f".exists(term, {elsewhere}))"
-            ".map(kind, 'remove namespaces and namespaceSelector from affinity.' + kind)",
+            f"(!has(pod.spec.affinity) ? [] : ['podAffinity', 'podAntiAffinity'].filter(kind, "
+            f"{_terms('pod.spec.affinity[?kind]')}.exists(term, {elsewhere}))"
+            ".map(kind, 'remove namespaces and namespaceSelector from affinity.' + kind))",
             "pod.spec.?volumes.orValue([]).filter(volume, volume.exists(key, key != 'name' && "
             f"!(key in {quoted(_VOLUMES)}))).map(volume, 'mount volume ' + volume.name + ' from a "
             "PersistentVolumeClaim of the stack')",
-            f"{quoted(_DEVICES)}.filter(name, pod.containers.exists(container, {_SETS}))"
-            ".map(name, 'remove ' + name + ' from env of the containers, and request GPUs in resources')",
+            f"(!pod.containers.exists(container, has(container.env)) ? [] : {quoted(_DEVICES)}.filter(name, "
+            f"pod.containers.exists(container, {_SETS})).map(name, 'remove ' + name + ' from env of the "
+            "containers, and request GPUs in resources'))",
         )
     )
 

@@ -21,6 +21,9 @@ from muster.render.tenancy.policies.policy import (
     Kinds,
     Policy,
     Rule,
+    container_faults,
+    joined,
+    no_faults,
     quoted,
 )
 
@@ -92,11 +95,14 @@ _VOLUMES: Final = (
     *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"),
     *("projected", "secret"),
 )
+_PROBED: Final = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 
-_CONTAINERS: Final = "pod.containers"
 # The security context of the pod and those of its containers; some are absent.
-_CONTEXTS: Final = f"([pod.spec.?securityContext] + {_CONTAINERS}.map(each, each.?securityContext))"
+_CONTEXTS: Final = "([pod.spec.?securityContext] + pod.containers.map(each, each.?securityContext))"
+_HAS_CONTEXT: Final = (
+    "(has(pod.spec.securityContext) || pod.containers.exists(each, has(each.securityContext)))"
+)
 _LINUX: Final = "pod.spec.?os.?name.orValue('') != 'windows'"
 
 
@@ -129,46 +135,55 @@ def pod_security(stack: Stack) -> Policy:
         ),
         rules=(
             Rule(
-                holds=f"{_BY_THE_API_SERVER} || variables.faults.size() == 0",
+                holds=f"{_BY_THE_API_SERVER} || {no_faults('variables.faults')}",
                 message="'the namespace enforces the Pod Security Standard ' + variables.level + "
-                f"'{allowed}. In the pod: ' + variables.faults.join('; ')",
+                f"'{allowed}. In the pod: ' + {joined('variables.faults')}",
             ),
         ),
     )
 
 
 def standard_faults(level: str, stack: Stack) -> str:
-    """What an author has to change in `pod` (pod_templates.pod_of), as a CEL list of sentences; empty where
-    its pods may start.
+    """What an author has to change in `pod` (pod_templates.pod_of), as a CEL list of lists of sentences, all
+    empty where its pods may start.
     """
-    capabilities = stack.tenancy.capabilities
-    baseline, restricted = " + ".join(_baseline(capabilities)), " + ".join(_restricted(capabilities))
+    baseline, restricted = _baseline(stack.tenancy.capabilities), _restricted(stack.tenancy.capabilities)
     return f"{baseline} + ({level} != 'restricted' ? [] : {restricted})"
 
 
-def _baseline(capabilities: Sequence[str]) -> tuple[str, ...]:
-    return (
+def _baseline(capabilities: Sequence[str]) -> str:
+    of_host = (
         "['hostNetwork', 'hostPID', 'hostIPC'].filter(field, pod.spec[?field].orValue(false) == true)"
         ".map(field, 'remove spec.' + field)",
         "pod.spec.?volumes.orValue([]).filter(volume, has(volume.hostPath))"
         ".map(volume, 'remove hostPath volume ' + volume.name + "
         "(volume.hostPath.?path.orValue('') == '/dev/shm' ? ', or write emptyDir: {medium: Memory}' : ''))",
-        _container("each.?ports.orValue([]).exists(port, port.?hostPort.orValue(0) != 0)", "remove hostPort"),
-        _container("each.?securityContext.?privileged.orValue(false)", "remove securityContext.privileged"),
-        _container(
-            _added((*_CAPABILITIES, *capabilities)),
-            f"remove capabilities beyond the default ones{_beyond(capabilities)}",
-        ),
-        _container(
-            "each.?securityContext.?procMount.orValue('Default') != 'Default'",
-            "remove securityContext.procMount",
-        ),
-        _container(
-            "[each.?livenessProbe, each.?readinessProbe, each.?startupProbe, "
-            "each.?lifecycle.?postStart, each.?lifecycle.?preStop].exists(way, "
-            "way.?httpGet.?host.orValue('') != '' || way.?tcpSocket.?host.orValue('') != '')",
-            "remove host from its probes and lifecycle",
-        ),
+    )
+    reached = (
+        "[each.?livenessProbe, each.?readinessProbe, each.?startupProbe, "
+        "each.?lifecycle.?postStart, each.?lifecycle.?preStop].exists(way, "
+        "way.?httpGet.?host.orValue('') != '' || way.?tcpSocket.?host.orValue('') != '')"
+    )
+    of_container = {
+        "has(each.ports)": [
+            ("each.ports.exists(port, port.?hostPort.orValue(0) != 0)", "'remove hostPort'"),
+        ],
+        "has(each.securityContext)": [
+            ("each.securityContext.?privileged.orValue(false)", "'remove securityContext.privileged'"),
+            (
+                _added((*_CAPABILITIES, *capabilities)),
+                f"'remove capabilities beyond the default ones{_beyond(capabilities)}'",
+            ),
+            (
+                "each.securityContext.?procMount.orValue('Default') != 'Default'",
+                "'remove securityContext.procMount'",
+            ),
+        ],
+        " || ".join(f"has(each.{field})" for field in _PROBED): [
+            (reached, "'remove host from its probes and lifecycle'"),
+        ],
+    }
+    of_contexts = (
         _context(
             f"!(context.?seLinuxOptions.?type.orValue('') in {quoted(_SELINUX_TYPES)}) || "
             "context.?seLinuxOptions.?user.orValue('') != '' || "
@@ -180,45 +195,56 @@ def _baseline(capabilities: Sequence[str]) -> tuple[str, ...]:
         _context("context.?windowsOptions.?hostProcess.orValue(false)", "remove windowsOptions.hostProcess"),
         f"pod.spec.?securityContext.?sysctls.orValue([]).filter(each, !(each.name in {quoted(_SYSCTLS)}))"
         ".map(each, 'remove sysctl ' + each.name)",
+    )
+    of_notes = (
         f"pod.notes.filter(key, key.startsWith('{_APPARMOR}') && "
         "!(pod.notes[key] in ['', 'runtime/default']) && !pod.notes[key].startsWith('localhost/'))"
-        ".map(key, 'remove annotation ' + key)",
+        ".map(key, 'remove annotation ' + key)"
+    )
+    return (
+        f"[{' + '.join(of_host)}] + {container_faults(of_container)} + "
+        f"[({_HAS_CONTEXT} ? {' + '.join(of_contexts)} : []) + {of_notes}]"
     )
 
 
-def _restricted(capabilities: Sequence[str]) -> tuple[str, ...]:
+def _restricted(capabilities: Sequence[str]) -> str:
     """In addition to baseline."""
     allowed = ("NET_BIND_SERVICE", *capabilities)
     root = "pod.spec.?securityContext.?runAsNonRoot"
     profile = "seccompProfile.?type.hasValue()"
-    return (
-        # A volume that names no kind is an emptyDir.
-        f"pod.spec.?volumes.orValue([]).filter(volume, volume.exists(kind, kind != 'name') && "
+    # A volume that names no kind is an emptyDir.
+    of_volumes = (
+        "pod.spec.?volumes.orValue([]).filter(volume, volume.exists(kind, kind != 'name') && "
         f"!has(volume.hostPath) && !{quoted(_VOLUMES)}.exists(kind, kind in volume))"
-        ".map(volume, 'use a PersistentVolumeClaim for volume ' + volume.name)",
-        _container(
+        ".map(volume, 'use a PersistentVolumeClaim for volume ' + volume.name)"
+    )
+    of_container = [
+        (
             f"{_LINUX} && each.?securityContext.?allowPrivilegeEscalation.orValue(true)",
-            "set securityContext.allowPrivilegeEscalation: false",
+            "'set securityContext.allowPrivilegeEscalation: false'",
         ),
-        _container(
+        (
             f"{_LINUX} && !('ALL' in each.?securityContext.?capabilities.?drop.orValue([]))",
-            'set securityContext.capabilities.drop: ["ALL"]',
+            "'set securityContext.capabilities.drop: [\"ALL\"]'",
         ),
-        _container(
+        (
             f"{_LINUX} && {_added(allowed)}",
-            f"remove securityContext.capabilities.add but {', '.join(allowed)}",
+            f"'remove securityContext.capabilities.add but {', '.join(allowed)}'",
         ),
-        _container(
+        (
             f"!each.?securityContext.?runAsNonRoot.orValue({root}.orValue(false))",
-            "set securityContext.runAsNonRoot: true",
+            "'set securityContext.runAsNonRoot: true'",
         ),
+        (
+            f"{_LINUX} && !each.?securityContext.?{profile} && !pod.spec.?securityContext.?{profile}",
+            f"'set securityContext.seccompProfile.type: {_PROFILES[0]}'",
+        ),
+    ]
+    of_contexts = (
         f"({root}.orValue(true) ? [] : ['set spec.securityContext.runAsNonRoot: true'])",
         _context("context.?runAsUser.orValue(1) == 0", "set securityContext.runAsUser to another than 0"),
-        _container(
-            f"{_LINUX} && !each.?securityContext.?{profile} && !pod.spec.?securityContext.?{profile}",
-            f"set securityContext.seccompProfile.type: {_PROFILES[0]}",
-        ),
     )
+    return f"[{of_volumes}] + {container_faults({'': of_container})} + [{' + '.join(of_contexts)}]"
 
 
 def _beyond(capabilities: Sequence[str]) -> str:
@@ -234,14 +260,6 @@ def _added(allowed: Sequence[str]) -> str:
 
 def _profile(field: str) -> str:
     return f"!(context.?{field}.?type.orValue('{_PROFILES[0]}') in {quoted(_PROFILES)})"
-
-
-def _container(condition: str, fix: str) -> str:
-    """One fault for each container to which the condition applies, under the name `each`."""
-    return (
-        f"{_CONTAINERS}.filter(each, {condition})"
-        f".map(each, 'container ' + each.?name.orValue('autoscaler') + ': {fix}')"
-    )
 
 
 def _context(condition: str, fix: str) -> str:

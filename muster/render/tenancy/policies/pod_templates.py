@@ -6,8 +6,8 @@ A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from muster.model.work import GROUPED, SUSPEND, WORK, Path
-from muster.render.tenancy.policies.policy import Kinds, kinds_of
+from muster.model.work import GROUPED, SUSPEND, WORK, Path, WorkKind
+from muster.render.tenancy.policies.policy import Kinds, joined, kinds_of, no_faults
 
 KINDS: Final = kinds_of(WORK)
 # What makes pods outside of every queue. No member may write it, and the role `edit` may.
@@ -24,7 +24,6 @@ CLUSTER_PATH: Final = (
     f"{{{', '.join(f'{each.resource!r}: {each.cluster!r}' for each in WORK if each.cluster)}}}"
     "[?request.resource.resource].orValue('')"
 )
-_PODS: Final = tuple(pods for work in WORK for pods in work.pods)
 _SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
 
 
@@ -56,7 +55,7 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
     `when`. They need the words `JOB_PATH` and `("clusterPath", CLUSTER_PATH)`.
     """
     cluster = f"variables.cluster{when}"
-    parts = (
+    of_ray = (
         _part(
             f"{cluster}.?headGroupSpec.?template",
             f"{cluster}.headGroupSpec.template",
@@ -65,21 +64,33 @@ def words(when: str, of: str) -> Sequence[tuple[str, str]]:
         f"{cluster}.?workerGroupSpecs.orValue([]).filter(group, has(group.template)).map(group, "
         "{'path': dyn(variables.clusterPath + '.workerGroupSpecs of ' + group.?groupName.orValue('')), "
         "'template': dyn(group.template)})",
-        # Deployments and others have theirs where a Job has its own.
-        *(_parts_at(path, when, of) for path in dict.fromkeys(pods.template for pods in _PODS)),
+        *_parts_at((work for work in WORK if work.is_ray), when, of),
     )
+    # Deployments and others have theirs where a Job has its own.
+    of_others = _parts_at((work for work in WORK if not work.is_ray), when, of)
     return [
         (f"job{when}", job(of)),
         groups_word(when, of),
         cluster_word(when, of),
-        (f"parts{when}", " + ".join(parts)),
+        (
+            f"parts{when}",
+            f"request.resource.group == 'ray.io' ? {' + '.join(of_ray)} : {' + '.join(of_others)}",
+        ),
         (f"templates{when}", f"variables.parts{when}.map(part, part.template)"),
     ]
 
 
-def _parts_at(path: Path, when: str, of: str) -> str:
-    if not path.groups:
-        return _part(optional(of, path.text), f"{of}.{path.text}", f"'{path.text}'")
+def _parts_at(work: Iterable[WorkKind], when: str, of: str) -> Sequence[str]:
+    """The parts at the paths of these kinds, a CEL list for each path."""
+    return [
+        _grouped_parts(path, when)
+        if path.groups
+        else _part(optional(of, path.text), f"{of}.{path.text}", f"'{path.text}'")
+        for path in dict.fromkeys(pods.template for kind in work for pods in kind.pods)
+    ]
+
+
+def _grouped_parts(path: Path, when: str) -> str:
     name = f"'{path.groups} of ' + group.name + ': " if path.field else f"'{path.groups}.' + group.name + '."
     return (
         f"{groups_at(path, when)}.filter(group, {optional('group.of', path.rest)}.hasValue()).map(group, "
@@ -101,7 +112,8 @@ def groups_word(when: str, of: str) -> tuple[str, str]:
         groups.append(
             f"{found}.map(each, {{'at': dyn('{path.groups}'), 'name': dyn({name}), 'of': dyn({group})}})"
         )
-    return f"groups{when}", " + ".join(groups)
+    grouped = f"request.resource.resource in {[each.resource for each in GROUPED]}"
+    return f"groups{when}", f"{grouped} ? {' + '.join(groups)} : []"
 
 
 def groups_at(path: Path, when: str) -> str:
@@ -153,3 +165,23 @@ def pod_of(path: str, template: str) -> str:
         f"'notes': dyn({metadata}.?annotations.orValue(dyn({{}}))), "
         f"'finalizers': dyn({metadata}.?finalizers.orValue([]))}}"
     )
+
+
+def faulty(pods: str, faults: str) -> str:
+    """Of each of `pods` with a fault its path, and `fixes`: the `faults` of `pod`, which are CEL lists of
+    sentences.
+    """
+    found = f"{pods}.map(pod, {{'path': dyn(pod.path), 'fixes': dyn({faults})}})"
+    return f"{found}.filter(pod, !{no_faults('pod.fixes')})"
+
+
+def new_faults(now: str, before: str) -> str:
+    """Of faulty pods what none of those before had."""
+    is_old = f"{before}.exists(old, old.fixes.exists(others, fix in others))"
+    new = f"pod.fixes.map(some, some.filter(fix, !{is_old}))"
+    return faulty(now, new)
+
+
+def joined_faults(pods: str) -> str:
+    """What an author has to change in each of these pods, as one text."""
+    return f"{pods}.map(pod, 'In ' + pod.path + ': ' + {joined('pod.fixes')}).join('. ')"

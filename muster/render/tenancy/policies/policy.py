@@ -6,7 +6,7 @@ its Namespace, so there are as many policies for a thousand teams as for one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,9 +148,37 @@ def annotations_of(of: str) -> str:
     return f"{of}.metadata.?annotations.orValue(dyn({{}}))"
 
 
+# What an author has to change is a CEL list of sentences. The API server evaluates each rule twice, for its
+# message as well, so what nothing is wrong with has to cost little: one pass over the containers of a pod,
+# which asks each question once and writes a sentence only where there is a fault.
+
+
 def fault(condition: str, message: str) -> str:
     """A CEL list of no or one sentence."""
     return f"({condition} ? [{message}] : [])"
+
+
+def container_faults(faults: Mapping[str, Iterable[tuple[str, str]]], *, unnamed: str = "autoscaler") -> str:
+    """One CEL list for each container of `pod` (pod_templates.pod_of), of the sentences about that container.
+    `faults`: conditions on `each` with their sentences in CEL, by the condition under which they are asked
+    for at all, such as `has(each.env)`, empty for always.
+    """
+    name = f"'container ' + each.?name.orValue('{unnamed}') + ': ' + "
+    groups = []
+    for when, group in faults.items():
+        fixes = " + ".join(fault(condition, name + fix) for condition, fix in group)
+        groups.append(f"({when} ? {fixes} : [])" if when else fixes)
+    return f"pod.containers.map(each, {' + '.join(groups)})"
+
+
+def no_faults(lists: str) -> str:
+    """Whether all of several CEL lists are empty."""
+    return f"{lists}.all(some, some.size() == 0)"
+
+
+def joined(lists: str) -> str:
+    """The sentences of several CEL lists, as one text."""
+    return f"{lists}.filter(some, some.size() > 0).map(some, some.join('; ')).join('; ')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

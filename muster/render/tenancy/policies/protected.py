@@ -42,6 +42,13 @@ _MAKERS: Final = tuple(each.kind for each in WORK if each.is_queued and each.gro
 _GROUPS: Final = tuple(group for group in by_group(WORK) if group != "batch")
 
 
+_WITHOUT_OWNERS: Final = (
+    "request.operation == 'CREATE' && request.resource.resource != 'secrets' && "
+    "!object.metadata.?ownerReferences.hasValue() && "
+    "!dyn(object).?spec.?jobTemplate.?metadata.?ownerReferences.hasValue()"
+)
+
+
 def owners(stack: Stack) -> Policy:
     return Policy(
         name="muster-owners",
@@ -55,7 +62,11 @@ def owners(stack: Stack) -> Policy:
             Kinds(group="", resources=("secrets",), operations=_ALL),
             Kinds(group="", resources=("services", "serviceaccounts"), operations=_CHANGES),
         ),
-        unless=(("the-system", SYSTEM), ("an-administrator", ADMINISTRATOR)),
+        unless=(
+            ("a-new-object-without-owners", _WITHOUT_OWNERS),
+            ("the-system", SYSTEM),
+            ("an-administrator", ADMINISTRATOR),
+        ),
         words=(
             JOB_PATH,
             BEFORE,

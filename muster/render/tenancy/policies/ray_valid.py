@@ -13,7 +13,7 @@ from typing import Final
 
 from muster.model import names
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
-from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault, quoted
+from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, fault, joined, no_faults, quoted
 from muster.render.tenancy.policies.work import UNLESS
 
 _FT_ANNOTATION: Final = "ray.io/ft-enabled"
@@ -51,13 +51,17 @@ def ray_valid() -> Policy:
         unless=UNLESS,
         words=(
             *words,
-            ("new", "variables.faults.filter(fault, !(fault in variables.faultsBefore))"),
+            (
+                "new",
+                "variables.faults.map(some, some.filter(fault, "
+                "!variables.faultsBefore.exists(others, fault in others)))",
+            ),
         ),
         rules=(
             Rule(
-                holds="variables.new.size() == 0",
+                holds=no_faults("variables.new"),
                 message="'KubeRay would take ' + object.kind + ' ' + object.metadata.name + ' for invalid, "
-                "and neither start nor stop it; ' + variables.new.join('; ')",
+                f"and neither start nor stop it; ' + {joined('variables.new')}",
             ),
             _runtime_environment(),
         ),
@@ -74,7 +78,7 @@ def _runtime_environment() -> Rule:
 
 
 def _words(when: str, of: str) -> list[tuple[str, str]]:
-    """The variables of an object, in its new or old state. `faults` are the fixes, as CEL strings."""
+    """The variables of an object, in its new or old state. `faults` are the fixes, lists of CEL strings."""
     cluster = f"variables.cluster{when}"
     containers = f"{cluster}.?headGroupSpec.?template.?spec.?containers.orValue([])"
     parts = (
@@ -86,8 +90,9 @@ def _words(when: str, of: str) -> list[tuple[str, str]]:
     # One word a part: CEL parses no deep expression.
     found = {
         f"groupFaults{when}": _of_groups(when),
-        f"clusterFaults{when}": _of_cluster(when),
-        f"ownFaults{when}": [*_of_job(of), *_of_service(when, of)],
+        f"clusterFaults{when}": f"[{' + '.join(_of_cluster(when))}]",
+        f"jobFaults{when}": f"[{_JOB} ? {' + '.join(_of_job(of))} : []]",
+        f"serviceFaults{when}": f"[{_SERVICE} ? {' + '.join(_of_service(when, of))} : []]",
     }
     faults = " + ".join(f"variables.{word}" for word in found)
     return [
@@ -99,7 +104,7 @@ def _words(when: str, of: str) -> list[tuple[str, str]]:
         (f"isV2{when}", f"{cluster}.?autoscalerOptions.?version.orValue('') == 'v2'"),
         # Of the first container, as KubeRay looks.
         (f"env{when}", f"{containers}.size() == 0 ? [] : {containers}[0].?env.orValue([])"),
-        *((word, " + ".join(listed)) for word, listed in found.items()),
+        *found.items(),
         (f"faults{when}", f"oldObject == null ? [] : {faults}" if when else faults),
     ]
 
@@ -109,7 +114,7 @@ def _has_variable(when: str, name: str, *values: str) -> str:
     return f"variables.env{when}.exists(each, each.name == '{name}'{holds})"
 
 
-def _of_groups(when: str) -> list[str]:
+def _of_groups(when: str) -> str:
     """Of the head and of the workers. A worker's numbers are in ray.py."""
     params, labels = (f"part.group.?{field}.orValue(dyn({{}}))" for field in ("rayStartParams", "labels"))
     idles = "part.group.?idleTimeoutSeconds"
@@ -145,7 +150,7 @@ def _of_groups(when: str) -> list[str]:
             "'set restartPolicy to Never in ' + part.path",
         ),
     )
-    return [f"variables.parts{when}.filter(part, {condition}).map(part, {fix})" for condition, fix in found]
+    return f"variables.parts{when}.map(part, {' + '.join(fault(condition, fix) for condition, fix in found)})"
 
 
 def _of_cluster(when: str) -> list[str]:
@@ -250,7 +255,7 @@ def _of_job(of: str) -> list[str]:
             "'set restartPolicy of the head to Never, as SidecarMode needs it'",
         ),
     ]
-    return [fault(f"{_JOB} && ({condition})", fix) for condition, fix in found]
+    return [fault(condition, fix) for condition, fix in found]
 
 
 def _of_service(when: str, of: str) -> list[str]:
@@ -265,4 +270,4 @@ def _of_service(when: str, of: str) -> list[str]:
             f"'write annotation {_TIMEOUT_ANNOTATION} as 30m or as seconds'",
         ),
     ]
-    return [fault(f"{_SERVICE} && {condition}", fix) for condition, fix in found]
+    return [fault(condition, fix) for condition, fix in found]

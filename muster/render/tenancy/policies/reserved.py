@@ -65,7 +65,6 @@ _RESERVED: Final = (
     f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')) || "
     f"({_LOADED} && key.startsWith('{_GRAFANA}')){{kai}}"
 )
-_NONE: Final = "dyn({})"
 
 
 def reserved(stack: Stack) -> Policy:
@@ -96,19 +95,34 @@ def _keyed(when: str, of: str) -> str:
     """
     cluster, found = f"variables.cluster{when}", list[str]()
     for field in ("labels", "annotations"):
-        own = _set(f"{of}.metadata.?{field}", f"'metadata.{field}'")
-        # A CronJob's jobs have labels of their own; of other kinds this is the object again.
-        job = _set(f"variables.job{when}.?metadata.?{field}", f"variables.jobPath + 'metadata.{field}'")
-        pods = _set(f"part.template.?metadata.?{field}", f"part.path + '.metadata.{field}'")
-        found.append(f"[{own}, {job}] + variables.parts{when}.map(part, {pods})")
-    head = _set(f"{cluster}.?headGroupSpec.?labels", "variables.clusterPath + '.headGroupSpec.labels'")
-    group = _set("group.?labels", "variables.clusterPath + '.workerGroupSpecs[].labels'")
-    found.append(f"[{head}] + {cluster}.?workerGroupSpecs.orValue([]).map(group, {group})")
+        found += [
+            _set(f"{of}.metadata.?{field}", f"'metadata.{field}'"),
+            # A CronJob's jobs have labels of their own; of other kinds the job is the object again.
+            "(variables.jobPath == '' ? [] : "
+            + _set(f"variables.job{when}.?metadata.?{field}", f"variables.jobPath + 'metadata.{field}'")
+            + ")",
+            _sets(
+                f"variables.parts{when}", f"template.?metadata.?{field}", f"each.path + '.metadata.{field}'"
+            ),
+        ]
+    groups = f"{cluster}.?workerGroupSpecs.orValue([])"
+    found += [
+        _set(f"{cluster}.?headGroupSpec.?labels", "variables.clusterPath + '.headGroupSpec.labels'"),
+        _sets(groups, "?labels", "variables.clusterPath + '.workerGroupSpecs[].labels'"),
+    ]
     return " + ".join(found)
 
 
 def _set(of: str, path: str) -> str:
-    return f"{{'path': dyn({path}), 'keys': dyn({of}.orValue({_NONE}))}}"
+    """A CEL list of one set where there is one."""
+    return f"({of}.hasValue() ? [{{'path': dyn({path}), 'keys': dyn({of}.value())}}] : [])"
+
+
+def _sets(of: str, field: str, path: str) -> str:
+    return (
+        f"{of}.filter(each, each.{field}.hasValue())"
+        f".map(each, {{'path': dyn({path}), 'keys': dyn(each.{field}.value())}})"
+    )
 
 
 def _taken(is_reserved: str) -> str:

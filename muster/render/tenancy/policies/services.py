@@ -95,6 +95,15 @@ _UPDATED: Final = "request.operation == 'UPDATE'"
 _FINALIZERS_BEFORE: Final = "variables.before.metadata.?finalizers.orValue([])"
 
 
+# Most Ray objects: there is nothing to judge.
+_BY_KUBERAY_ALONE: Final = (
+    f"[dyn({ray_spec('object')})].all(cluster, !has(cluster.headServiceAnnotations) && "
+    "!['headService', 'serviceType', 'enableIngress'].exists(field, "
+    "field in cluster.?headGroupSpec.orValue(dyn({})))) && "
+    "!['serveService', 'upgradeStrategy'].exists(field, field in object.spec)"
+)
+
+
 def ray_services(stack: Stack) -> Policy:
     """What becomes a Service, an Ingress or a Gateway once KubeRay has read it."""
     words = [("path", CLUSTER_PATH), BEFORE]
@@ -116,7 +125,7 @@ def ray_services(stack: Stack) -> Policy:
             "outside of the cluster."
         ),
         kinds=kinds_of(each for each in WORK if each.is_ray),
-        unless=UNLESS,
+        unless=(*UNLESS, ("an-object-without-services", _BY_KUBERAY_ALONE)),
         words=(
             *words,
             ("headFaults", _faults("variables.headService", names_address=True)),

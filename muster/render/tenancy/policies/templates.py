@@ -95,17 +95,24 @@ def _words(stack: Stack) -> list[tuple[str, str]]:
         pods = f"variables.pods{when}"
         words += [
             (f"pods{when}", _pods(when)),
-            (f"unsafe{when}", _faults(pods, standard_faults("variables.level", stack))),
-            (f"stuck{when}", _faults(pods, _stuck(stack))),
-            (f"reaching{when}", _faults(pods, fabrics.faults())),
-            (f"endless{when}", _faults(pods, ending_faults(stack))),
-            (f"uncounted{when}", _faults(pods, amounts.faults())),
+            (f"unsafe{when}", pod_templates.faulty(pods, standard_faults("variables.level", stack))),
+            (f"stuck{when}", pod_templates.faulty(pods, f"[{_stuck(stack)}]")),
+            (f"reaching{when}", pod_templates.faulty(pods, f"[{fabrics.faults()}]")),
+            (f"endless{when}", pod_templates.faulty(pods, f"[{ending_faults(stack)}]")),
+            (f"uncounted{when}", pod_templates.faulty(pods, amounts.faults())),
             (f"managers{when}", _managers(when, of)),
         ]
-        words += [(f"held{when}", _faults(pods, placement.HELD))] if stack.placeholder_pools else []
+        if stack.placeholder_pools:
+            words.append((f"held{when}", pod_templates.faulty(pods, f"[{placement.HELD}]")))
     held = ("held",) if stack.placeholder_pools else ()
     judged = ("unsafe", "stuck", "reaching", "endless", "uncounted", *held)
-    return [*words, *(_new(word) for word in judged)]
+    return [
+        *words,
+        *(
+            (f"{word}Now", pod_templates.new_faults(f"variables.{word}", f"variables.{word}Before"))
+            for word in judged
+        ),
+    ]
 
 
 def _pods(when: str) -> str:
@@ -143,28 +150,12 @@ def _made(path: str, context: str, container: str) -> str:
     )
 
 
-def _faults(pods: str, faults: str) -> str:
-    """Of each pod with any fault its path and its faults."""
-    found = f"{pods}.map(pod, {{'path': dyn(pod.path), 'fixes': dyn({faults})}})"
-    return f"{found}.filter(pod, pod.fixes.size() > 0)"
-
-
-def _new(word: str) -> tuple[str, str]:
-    """Faults that no template had before."""
-    changed = (
-        f"{{'path': dyn(pod.path), 'fixes': dyn(pod.fixes.filter(fix, "
-        f"!variables.{word}Before.exists(old, fix in old.fixes)))}}"
-    )
-    return f"{word}Now", f"variables.{word}.map(pod, {changed}).filter(pod, pod.fixes.size() > 0)"
-
-
 def _rule(word: str, reason: str, *, unless: str = "false") -> Rule:
     """Names what an author has to change in each template with a new fault."""
     new = f"variables.{word}Now"
     return Rule(
         holds=f"{new}.size() == 0 || {unless}",
-        message=f"{reason} + '. ' + "
-        f"{new}.map(pod, 'In ' + pod.path + ': ' + pod.fixes.join('; ')).join('. ')",
+        message=f"{reason} + '. ' + {pod_templates.joined_faults(new)}",
     )
 
 
