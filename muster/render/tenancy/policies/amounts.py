@@ -48,8 +48,8 @@ def too_many(when: str, of: str, most: int) -> str:
     ]
     for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.counts):
         groups = pod_templates.groups_at(pods.template, when) if pods.template.groups else f"[{{'of': {of}}}]"
-        counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.counts]
+        counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.factors]
         found.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
-        if pods.template.groups:
+        if pods.template.groups or len(counts) > 1:
             found.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
     return " || ".join(found)

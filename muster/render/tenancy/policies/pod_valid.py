@@ -10,6 +10,7 @@ Source: https://github.com/kubernetes/kubernetes at v1.34.4, pkg/apis/core/valid
 from typing import Final
 
 from muster.model import names
+from muster.model.work import WORK
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import SYSTEM, Policy, Rule, quoted
 
@@ -148,6 +149,9 @@ def _fields() -> list[str]:
         f"{_OF} + 'set imagePullPolicy to {', '.join(_PULLS[1:])}')",
         f"(pod.spec.?restartPolicy.orValue('') in {restarts} ? [] : ['set restartPolicy to Never or "
         "OnFailure'])",
+        f"(!(request.resource.resource in {[each.resource for each in WORK if each.serves]}) || "
+        "pod.spec.?restartPolicy.orValue('') in ['', 'Always'] ? [] : "
+        "['remove restartPolicy: these pods are always restarted'])",
         f"{tolerations}.filter(each, !(each.?operator.orValue('') in {quoted(_OPERATORS)}) || "
         f"!(each.?effect.orValue('') in {quoted(_EFFECTS)})).map(each, 'toleration ' + "
         f"each.?key.orValue('') + ': write operator Equal or Exists, and as effect {', '.join(_EFFECTS[1:])} "
