@@ -16,7 +16,7 @@ from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu
-from tests.integration.kueue_api.world import PODS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.world import PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -67,17 +67,18 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     """One has its nodes and starts whole; the other one gets none, and not one pod of it starts."""
     with world.manager():
         apply(world.plane, _set("serve"))
-        eventually("both groups wait whole", lambda: _waiting(world) == {"0": 3, "1": 3})
+        eventually("both groups wait whole", lambda: _pods(world, gated=True) == {"0": 3, "1": 3})
         assert [_counts(each) for each in world.items(WORKLOADS)] == [{"leader": 1, "worker": 2}] * 2
         (first,) = eventually("the first group asks", partial(world.asked, "serve-0"))
         (second,) = eventually("the second group asks", partial(world.asked, "serve-1"))
         assert [sum(each["count"] for each in one["spec"]["podSets"]) for one in (first, second)] == [2, 2]
         world.provision(first)
         world.wait_until_runs("serve-0")
-        eventually("its pods alone may start", lambda: _waiting(world) == {"1": 3})
+        eventually("its pods alone may start", lambda: _pods(world, gated=False) == {"0": 3})
         world.answer(second, "Failed")
         eventually("the other waits outside of the quota", lambda: is_outside(world.workload("serve-1")))
-        assert _waiting(world) == {"1": 3}
+        eventually("its request is gone", lambda: second["metadata"]["name"] not in _requests(world))
+        assert _pods(world, gated=False) == {"0": 3}
         assert world.holds("serve-0", "Admitted")
 
 
@@ -85,8 +86,8 @@ def test_kueue_holds_back_a_pod_that_no_work_makes(world: World) -> None:
     """Why `onStaggered: hold` is refused beside them: nothing lifts the gate of what keeps nodes."""
     meta = {"name": "alone", "namespace": TEAM}
     apply(world.plane, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()})
-    (pod,) = world.items(PODS)
-    assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == [_GATE]
+    pod = world.plane.call("GET", f"{PODS}/alone")
+    assert _GATE in {gate["name"] for gate in pod["spec"]["schedulingGates"]}
     world.delete(f"{PODS}/alone")
 
 
@@ -94,11 +95,16 @@ def _counts(workload: Object) -> dict[str, int]:
     return {each["name"]: each["count"] for each in workload["spec"]["podSets"]}
 
 
-def _waiting(world: World) -> dict[str, int]:
-    """How many pods of each group wait behind the gate of Kueue."""
+def _requests(world: World) -> list[str]:
+    return [each["metadata"]["name"] for each in world.items(REQUESTS)]
+
+
+def _pods(world: World, *, gated: bool) -> dict[str, int]:
+    """How many pods of each group wait behind the gate of Kueue, or do not; without those that end."""
     found: dict[str, int] = {}
     for pod in world.items(PODS):
-        if any(gate["name"] == _GATE for gate in pod["spec"].get("schedulingGates") or ()):
+        gates = {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}
+        if (_GATE in gates) == gated and "deletionTimestamp" not in pod["metadata"]:
             group = pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
             found[group] = found.get(group, 0) + 1
     return found
