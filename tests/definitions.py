@@ -1,8 +1,8 @@
 """Writes `muster/model/definitions.json`: `python -m tests.definitions`, after another version is pinned.
 
-The fields of what members of a team may create, from KubeRay's definitions and Kubernetes' OpenAPI, of the
-versions that the local cluster is built from; and of what a stack says in KAI's words, with our sentences and
-examples (tests/kai/crds). Equal parts are written once.
+The fields of what members of a team may create, from the definitions of KubeRay, JobSet and LeaderWorkerSet
+and Kubernetes' OpenAPI, of the versions that the local cluster is built from; and of what a stack says in
+KAI's words, with our sentences and examples (tests/kai/crds). Equal parts are written once.
 """
 
 import json
@@ -15,6 +15,7 @@ import yaml
 
 from muster.local.build import versions
 from muster.model.definitions import FILE
+from muster.model.work import BY_KIND
 from tests.kai import definitions as kai
 from tests.unit.model.go_modules import source_of
 
@@ -22,6 +23,11 @@ Json = dict[str, Any]
 _KUBERNETES: Final = {
     "apis__batch__v1_openapi.json": {"Job": "batch.v1.Job", "CronJob": "batch.v1.CronJob"},
     "api__v1_openapi.json": {each: f"core.v1.{each}" for each in ("ConfigMap", "Secret", "Service")},
+}
+_CRDS: Final = {
+    "kuberay": "config/crd/bases",
+    "jobset": "config/components/crd/bases",
+    "lws": "config/crd/bases",
 }
 _WORDS: Final = ("type", "required", "enum", "minimum", "maximum", "pattern", "minItems", "maxItems")
 # Of a section of a stack: what a reader is told of it, and the bounds that no kind of KubeRay's has.
@@ -76,15 +82,18 @@ class _Parts:
 def definitions() -> str:
     """The text of the file."""
     programs = versions.load().programs
-    kuberay, kubernetes = programs["kuberay"], programs["kube-apiserver"]
+    kubernetes = programs["kube-apiserver"]
     kinds: Json = {}
     parts = _Parts({})
-    bases = source_of(f"{kuberay.module}@{kuberay.version}", "config/crd/bases")
-    for file in sorted(bases.glob("*.yaml")):
+    pinned = ((programs[name], at) for name, at in _CRDS.items())
+    folders = [source_of(f"{program.module}@{program.version}", at) for program, at in pinned]
+    for file in (file for bases in folders for file in sorted(bases.glob("*.yaml"))):
         spec = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["spec"]  # noqa: S506
+        if spec["names"]["kind"] not in BY_KIND:
+            continue
         for each in spec["versions"]:
             name = f"{spec['group']}/{each['name']} {spec['names']['kind']}"
-            is_newest = each["name"] == "v1"
+            is_newest = each["name"] == BY_KIND[spec["names"]["kind"]].version
             kinds[name] = parts.short(_written(each["schema"]["openAPIV3Schema"])) if is_newest else {}
     folder = source_of(f"{kubernetes.module}@{kubernetes.version}", "api/openapi-spec/v3")
     for file_name, listed in _KUBERNETES.items():

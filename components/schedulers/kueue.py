@@ -108,7 +108,11 @@ def _unless_refused(known: Mapping[str, Any], context: PlatformContext) -> Mappi
 def values(stack: Stack, *, image: str, sizing: Sizing) -> Mapping[str, Any]:
     """The chart's values. Its image is `repository:tag`, so a digest is split at its last colon."""
     repository, _, tag = image.rpartition(":")
+    copies = any(kind.serves for kind in stack.work_kinds)
     return {
+        # Kueue copies the queue and the priority of a set into its pod templates. What our webhook has filled
+        # in would be copied by the next change, which then replaces all pods.
+        **({"mutatingWebhook": {"reinvocationPolicy": "IfNeeded"}} if copies else {}),
         "controllerManager": {
             "manager": {
                 "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},

@@ -10,6 +10,7 @@ from typing import Any, Final
 from muster.model.definitions import Fault, Walk, load, resolve
 from muster.model.nearest import meant
 from muster.model.section import describe_value
+from muster.model.work import WORK
 
 Json = dict[str, Any]
 _METADATA: Final = ("labels", "annotations")
@@ -19,7 +20,8 @@ _MOST_LISTED: Final = 12
 def kind_fault(body: Json) -> str:
     """What to write where no server knows the kind, but one whose name is like it; else empty."""
     version, kind = body["apiVersion"], body["kind"]
-    known = [name.split(" ") for name in load()["kinds"]]
+    work = (f"{each.group}/{each.version} {each.kind}" for each in WORK)
+    known = [name.split(" ") for name in dict.fromkeys((*load()["kinds"], *work))]
     if [version, kind] in known:
         return ""
     kinds = {name: served for served, name in reversed(known)}

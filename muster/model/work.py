@@ -31,6 +31,7 @@ class Work(StrEnum):
     JOBSET = "jobset"
     PYTORCHJOB = "pytorchjob"
     MPIJOB = "mpijob"
+    LWS = "lws"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Path:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A pod template in an object, at these keys and indexes. `group`: the object or the item that it is in,
-    of which `name` is the name, empty for the object.
+    of which `name` is the name; that of an object is the row's, or empty.
     """
 
     name: str
@@ -82,12 +83,22 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
     """Pods of one template, or of one in each group. Their number is the product of `counts`, paths in the
-    group whose values are 1 where they are left out, and of a Job no more than `most`.
+    group whose values are 1 where they are left out, and of a Job no more than `most`. One of them is of the
+    template at `first` instead, where there is one. `gangs`: the path of how many times a queue admits them,
+    each by itself. `name`: of those that are in no group.
     """
 
     template: Path
     counts: tuple[str, ...] = ()
     most: str = ""
+    first: str = ""
+    gangs: str = ""
+    name: str = ""
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The paths whose product is the number of pods of all gangs."""
+        return (*self.counts, *filter(None, (self.gangs,)))
 
     def places(self, body: Mapping[str, Any]) -> Iterator[Place]:
         """The templates of an object, without those that are malformed."""
@@ -98,7 +109,7 @@ class Pods:
 
     def _groups(self, body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
         if not self.template.groups:
-            yield "", (), body
+            yield self.name, (), body
             return
         groups, at = value_at(body, self.template.groups), tuple(self.template.groups.split("."))
         if isinstance(groups, dict) and not self.template.field:
@@ -132,7 +143,9 @@ class WorkKind:
 
     `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
     `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
-    `cleaning`: where it says which pods end with it. `is_part`: another kind may make it.
+    `cleaning`: where it says which pods end with it. `is_part`: another kind may make it. `serves`: its
+    pods are a StatefulSet's, which restarts them, and wait behind Kueue's gate. `prefix`: of the labels and
+    annotations by which its controller finds its pods, of which an author writes the `free` ones.
     """
 
     family: Work
@@ -153,6 +166,9 @@ class WorkKind:
     cleaning: str = ""
     barred: tuple[Barred, ...] = ()
     is_part: bool = False
+    serves: bool = False
+    prefix: str = ""
+    free: tuple[str, ...] = ()
 
     @property
     def is_queued(self) -> bool:
@@ -195,6 +211,15 @@ def _pods_of_ray(cluster: str) -> tuple[Pods, ...]:
 _SCHEDULING: Final = Barred(
     "spec.runPolicy.schedulingPolicy", "a queue starts work whole; remove spec.runPolicy.schedulingPolicy"
 )
+
+_LWS: Final = "spec.leaderWorkerTemplate"
+
+
+def _volumes(path: str) -> Barred:
+    """Its controller creates them, by no rule of the team's volumes."""
+    return Barred(
+        path, f"volumes of a team come from the stack; remove {path}, and mount a claim of the team"
+    )
 
 
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
@@ -302,14 +327,7 @@ WORK: Final = (
         controller="jobset-system",
         manager="jobset.sigs.k8s.io/jobset-controller",
         managers=(Path("spec.managedBy"), Path("spec.replicatedJobs[name].template.spec.managedBy")),
-        # Its controller creates them, by no rule of the team's volumes (JobSet 0.12.0, jobset_types.go).
-        barred=(
-            Barred(
-                "spec.volumeClaimPolicies",
-                "volumes of a team come from the stack; remove spec.volumeClaimPolicies, and mount a claim "
-                "of the team",
-            ),
-        ),
+        barred=(_volumes("spec.volumeClaimPolicies"),),
         is_part=True,
     ),
     # Kubeflow's training operator 1.9.3, pkg/apis/kubeflow.org/v1. It reads keys of replicas in any case, and
@@ -363,6 +381,35 @@ WORK: Final = (
         cleaning="spec.runPolicy.cleanPodPolicy",
         barred=(_SCHEDULING,),
     ),
+    # LeaderWorkerSet 0.9.0, api/leaderworkerset/v1. Its pods wait behind Kueue's gate, so there is nothing to
+    # suspend, and Kueue makes a Workload for each replica.
+    WorkKind(
+        family=Work.LWS,
+        kind="LeaderWorkerSet",
+        group="leaderworkerset.x-k8s.io",
+        version="v1",
+        resource="leaderworkersets",
+        framework="leaderworkerset.x-k8s.io/leaderworkerset",
+        word="leaderWorkerSets",
+        objects=100,
+        kibibytes=128,
+        pods=(
+            Pods(template=Path(f"{_LWS}.leaderTemplate"), name="leader"),
+            Pods(
+                template=Path(f"{_LWS}.workerTemplate"),
+                counts=(f"{_LWS}.size",),
+                first=f"{_LWS}.leaderTemplate",
+                gangs="spec.replicas",
+                name="worker",
+            ),
+        ),
+        controller="lws-system",
+        managers=(),
+        barred=(_volumes(f"{_LWS}.volumeClaimTemplates"),),
+        serves=True,
+        prefix="leaderworkerset.sigs.k8s.io/",
+        free=("exclusive-topology", "subgroup-exclusive-topology", "experimental-recreate-group-after-start"),
+    ),
 )
 SERVED: Final = (Work.RAY, Work.JOB)
 """What a stack serves that names nothing else."""
@@ -371,6 +418,7 @@ FOR_MEMBERS: Final = tuple(each for each in WORK if each.is_for_members)
 QUEUED: Final = tuple(each for each in WORK if each.is_queued)
 RAY: Final = tuple(each for each in QUEUED if each.is_ray)
 GROUPED: Final = tuple(each for each in WORK if any(pods.template.groups for pods in each.pods))
+BROUGHT: Final = tuple(each for each in WORK if each.controller)
 PARTS: Final = tuple(each for each in WORK if each.is_part)
 BY_KIND: Final = {each.kind: each for each in WORK}
 

@@ -11,7 +11,7 @@ from muster.model.queues import Department, Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at
-from muster.model.work import WORK
+from muster.model.work import BROUGHT
 from muster.validation.paths import department_path, team_path
 
 # Names: what Kubernetes takes as one, and that no two things of the tree share one.
@@ -31,7 +31,7 @@ RESERVED_NAMESPACES: Final = frozenset(
         names.RAY_NAMESPACE,
         names.KAI_NAMESPACE,
         # Policies trust the controllers in them.
-        *(each.controller.partition(":")[0] for each in WORK if each.controller),
+        *(each.controller.partition(":")[0] for each in BROUGHT),
     }
 )
 

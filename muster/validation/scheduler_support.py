@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.model import names
+from muster.model.gangpolicy import OnStaggered
 from muster.model.kai import KaiSettings, QueueSettings
 from muster.model.kai.partition import Partition, partitions
 from muster.model.kai.shard import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
@@ -36,7 +37,7 @@ class _RuleContext:
 def unsupported_fields(stack: Stack) -> list[Violation]:
     """Report every field that the stack's scheduler does not support."""
     if stack.scheduler is Scheduler.KUEUE:
-        return list(_kai_only(stack))
+        return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
     found = [*_work(stack), *_gangs(stack), *_priorities(stack)]
     for above, department in stack.walk():
@@ -53,6 +54,17 @@ def _work(stack: Stack) -> Iterator[Violation]:
     for word in (each for each in stack.work if each not in SERVED):
         message = f"{word} is not queued by KAI here: Muster's gate opens for Ray clusters alone."
         yield Violation("muster:work", message, f"take it out of the list, or {_TO_KUEUE.split(', or ')[1]}")
+
+
+def _gated(stack: Stack) -> Iterator[Violation]:
+    """Kueue 0.19.2 then holds back each pod in the namespaces of teams that no queued work makes, and lifts
+    the gate of none (pkg/controller/jobs/pod, Default and Skip).
+    """
+    served = [kind.family for kind in stack.work_kinds if kind.serves]
+    if served and stack.gang_admission.policy.on_staggered is OnStaggered.HOLD:
+        message = f"has {', '.join(served)}, with which Kueue holds back the pods that keep nodes."
+        fix = "take it out of the list, or write `muster:gangAdmission: {onStaggered: release}`."
+        yield Violation("muster:work", message, fix)
 
 
 def _kai_only(stack: Stack) -> Iterator[Violation]:

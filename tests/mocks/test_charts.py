@@ -1,6 +1,7 @@
 """What charts are told: only values that their versions have, and no control pod on a GPU node."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from muster.model import gpu_operator, kuberay, names
 from muster.model.charts import Chart
 from muster.model.clusters import Provider
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import SERVED, Work
 from tests.mocks.recorder import run
 from tests.unit.model.chart_values import OF_SUBCHARTS, published, read, unknown_paths
 from tests.unit.model.go_modules import KUEUE, source_of
@@ -101,6 +103,14 @@ def test_every_value_exists_in_the_charts_version(stack: Stack) -> None:
 def test_every_value_exists_in_kueues_chart(stack: Stack) -> None:
     theirs = read(source_of(KUEUE, "charts/kueue/values.yaml"))
     assert list(unknown_paths(chart_values(stack).get("kueue", {}), theirs)) == []
+
+
+def test_kueue_sees_what_was_filled_into_a_set_before_it_copies_it() -> None:
+    stack = next(each for each in STACKS.values() if each.scheduler is Scheduler.KUEUE)
+    served = chart_values(replace(stack, work=(*SERVED, Work.LWS)))["kueue"]
+    assert served["mutatingWebhook"] == {"reinvocationPolicy": "IfNeeded"}
+    assert list(unknown_paths(served, read(source_of(KUEUE, "charts/kueue/values.yaml")))) == []
+    assert "mutatingWebhook" not in chart_values(stack)["kueue"]
 
 
 def test_a_value_that_a_chart_does_not_have_is_found() -> None:

@@ -37,7 +37,7 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
-from muster.model.work import BY_KIND, GROUPED, Place, Pods, value_at
+from muster.model.work import BROUGHT, BY_KIND, Place, Pods, value_at
 
 _NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
@@ -147,7 +147,7 @@ def _counted(kind: str) -> type[Counted]:
 
 KINDS: Final[tuple[type[Object], ...]] = (
     *(RayJob, RayCluster, RayService, Job, CronJob),
-    *(_counted(each.kind) for each in GROUPED),
+    *(_counted(each.kind) for each in BROUGHT),
 )
 
 
@@ -217,11 +217,12 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
 
 
 def _count(place: Place, pods: Pods) -> int:
-    """How many run at a time."""
-    found = [value_at(place.group, each) for each in pods.counts]
+    """How many of a gang run at a time."""
+    found = [None, *(value_at(place.group, each) for each in pods.counts)]
     *counts, last = (1 if each is None else msgspec.convert(each, int) for each in found)
     most = value_at(place.group, pods.most) if pods.most else None
-    return prod(counts) * (last if most is None else min(last, msgspec.convert(most, int)))
+    others = 1 if pods.first and value_at(place.group, pods.first) is not None else 0
+    return prod(counts) * (last if most is None else min(last, msgspec.convert(most, int))) - others
 
 
 def _metadata_of(template: PodTemplateSpec) -> TemplateMetadata:

@@ -5,7 +5,7 @@ ProvisioningRequests and its latest Events. A job without a Workload is distingu
 exist.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -24,6 +24,8 @@ from muster.model.work import QUEUED
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
 _MAX_MESSAGE: Final = 1000
+# Which group of a LeaderWorkerSet a Workload is of (pkg/controller/constants of Kueue 0.19.2).
+_GROUP_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
 
 def fetch_inactivity(api: Api, cluster_queue: str) -> tuple[str, ...]:
@@ -159,9 +161,24 @@ def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
     found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
     if not found:
         return _fetch_unqueued(api, namespace, name)
-    # The newest is the current one: an elastic job leaves older slices behind.
-    newest = max(found, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
-    return _fetch_job_status(api, newest)
+    return _fetch_job_status(api, current(found))
+
+
+def current(workloads: Sequence[Json]) -> Json:
+    """The Workload of a job that tells most of it: of groups that are admitted one by one the first that
+    waits, else the newest, because an elastic job leaves older slices behind.
+    """
+    waiting = [
+        (int(index), each)
+        for each in workloads
+        if (index := texts(each, "metadata", "annotations").get(_GROUP_INDEX, "")).isdecimal()
+        and not any(
+            text(one, "type") == "Admitted" and text(one, "status") == "True" for one in _conditions(each)
+        )
+    ]
+    if waiting:
+        return min(waiting, key=lambda each: each[0])[1]
+    return max(workloads, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
 
 
 def _mapping_or_none(found: object) -> Json | None:

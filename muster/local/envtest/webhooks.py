@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from muster.local.errors import LocalClusterError
+from muster.model.work import WORK
 
 Manifest = dict[str, Any]
 
@@ -33,6 +34,8 @@ def configurations(chart: Path, config: Mapping[str, Any], *, url: str, authorit
     """
     frameworks = config["integrations"]["frameworks"]
     served = {"kueue.x-k8s.io", *(_group(name) for name in frameworks)}
+    if any(each.serves for each in WORK if each.framework in frameworks):
+        served.add("")  # Their pods wait behind a gate, which the webhook of pods puts there.
     selector = config.get("managedJobsNamespaceSelector") or {}
     found = []
     for each in _read(

@@ -1,25 +1,22 @@
 """JobSets with their real controller and Kueue: a gang of a driver and two shapes, whole or not at all."""
 
-import os
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from muster.config import load
-from muster.local.envtest import ControlPlane
-from muster.local.envtest.process import Process, free_port
 from muster.model import names
+from muster.model.work import SERVED, Work
 from tests import built
+from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu
 from tests.integration.kueue_api.world import JOBS, PODS, REQUESTS, STACK, TEAM, World, is_outside
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -31,46 +28,13 @@ _DRIVER, _L4, _H100 = "driver", "l4-workers", "h100-workers"
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A plane whose stack serves JobSets."""
     programs = built.programs(("jobset",), ("jobset-config",))
-    stack = tmp_path_factory.mktemp("stack") / "Pulumi.sets.yaml"
-    written = yaml.safe_load(STACK.read_text())
-    written["config"]["muster:work"] = ["ray", "job", "jobset"]
-    stack.write_text(yaml.safe_dump(written))
-    with world_of(load(stack), tmp_path_factory.mktemp("sets")) as world:
+    stack = replace(load(STACK), work=(*SERVED, Work.JOBSET))
+    with world_of(stack, tmp_path_factory.mktemp("sets")) as world:
         world.plane.define(programs.kinds("jobset-config", below="crd/bases"))
         world.begin()
-        with _controller(world.plane, programs.program("jobset")):
+        # `_gang` sets what its webhooks would fill in.
+        with controller(world.plane, "jobset", programs):
             yield world
-
-
-@contextmanager
-def _controller(plane: ControlPlane, program: str) -> Iterator[None]:
-    """JobSet's own, without its webhooks: `_gang` sets what they would fill in."""
-    health, port = free_port(), free_port()
-    config = plane.folder / "jobset.yaml"
-    settings = {
-        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
-        "kind": "Configuration",
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(plane.folder / "kueue/certificates")},
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
-    }
-    config.write_text(yaml.safe_dump(settings))
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-    argv = [program, f"--config={config}"]
-    process = Process("jobset", argv, log=plane.folder / "jobset.log", environment=environment)
-    process.start()
-    try:
-        process.await_(lambda: _is_ready(health), seconds=PATIENCE)
-        yield
-    finally:
-        process.kill()
-
-
-def _is_ready(port: int) -> bool:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-        return bool(answer.status == 200)
 
 
 def _gang(name: str) -> Object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from muster.model.work import GROUPED
+from muster.model.work import BROUGHT
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -32,8 +32,8 @@ def _gateway_kind(kind: str) -> dict[str, Any]:
 
 
 def groups_of_pods() -> list[dict[str, Any]]:
-    """The kinds of work with groups of pods, without their schemas."""
-    return [_open_kind(each.kind, each.group, each.version) for each in GROUPED]
+    """The kinds whose controllers a cluster brings along, without their schemas."""
+    return [_open_kind(each.kind, each.group, each.version) for each in BROUGHT]
 
 
 def _open_kind(kind: str, group: str, version_name: str) -> dict[str, Any]:

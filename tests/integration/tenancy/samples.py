@@ -1,7 +1,8 @@
-"""The sample manifests that KubeRay, Kueue and KAI publish, and the verdict recorded for each.
+"""The sample manifests that the projects around a queue publish, and the verdict recorded for each.
 
-The samples are not part of this repository. KubeRay's are in its module, which the build downloads. Kueue's
-and KAI's are read where `shared/data` beside the checkout has them. samples.yaml has the verdicts.
+The samples are not part of this repository. KubeRay's and LeaderWorkerSet's are in their modules, which the
+build downloads. Kueue's and KAI's are read where `shared/data` beside the checkout has them. samples.yaml has
+the verdicts.
 
     python -m tests.integration.tenancy.samples   records the verdicts anew
 """
@@ -21,6 +22,8 @@ from muster.check.policies import Level
 from muster.config import load
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import SERVED, Work
+from muster.model.work import WORK as KINDS
 from muster.paths import stack_file
 from tests.kai.definitions import data
 from tests.unit.model.go_modules import module_cache
@@ -30,19 +33,23 @@ Json = dict[str, Any]
 # whether it is admitted on `local` with its figures too.
 Entry = dict[str, Any]
 
-KUBERAY: Final = "github.com/ray-project/kuberay/ray-operator@v1.6.2"
+_MODULES: Final = {
+    "kuberay": "github.com/ray-project/kuberay/ray-operator@v1.6.2/config/samples",
+    "lws": "sigs.k8s.io/lws@v0.9.0/docs/examples",
+}
 RECORD: Final = Path(__file__).with_name("samples.yaml")
 PAGE: Final = Path(__file__).parents[3] / "docs" / "samples.md"
 _PUBLISHERS: Final = {
     "kuberay": "KubeRay 1.6.2, `ray-operator/config/samples`",
     "kueue": "Kueue, `site/static/examples` of commit ff69552",
     "kai": "KAI, `docs` of commit d5bc503",
+    "lws": "LeaderWorkerSet 0.9.0, `docs/examples`",
 }
 _HEAD: Final = """\
 # Published samples: what happens, and what to write
 
-What admission answers to the sample manifests of KubeRay, Kueue and KAI in the namespace of a team, whose
-queue is named on the command line:
+What admission answers to the sample manifests of KubeRay, Kueue, KAI and LeaderWorkerSet in the namespace of
+a team, whose queue is named on the command line. With Kueue the stack serves every kind of `muster:work`:
 
 <!-- not run: it needs a cluster -->
 ```sh
@@ -95,12 +102,12 @@ _HEADER: Final = """\
 # python -m tests.integration.tenancy.samples
 """
 # Of what a team submits. Other kinds are the platform's: queues, volumes, gateways, policies.
-WORK: Final = ("RayJob", "RayCluster", "RayService", "RayCronJob", "Job", "CronJob")
+WORK: Final = tuple(each.kind for each in KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One object of a published file. `publisher` is kuberay, kueue or kai."""
+    """One object of a published file. `publisher` is a key of `_PUBLISHERS`."""
 
     publisher: str
     file: str
@@ -116,7 +123,7 @@ class Sample:
 def folders() -> dict[str, Path]:
     """Where the samples of each publisher are; without those that are absent."""
     shared = data("samples")
-    found = {"kuberay": module_cache() / KUBERAY / "config" / "samples"}
+    found = {name: module_cache() / module for name, module in _MODULES.items()}
     if shared is not None:
         found |= {"kueue": shared / "kueue", "kai": shared / "kai"}
     return {name: folder for name, folder in found.items() if folder.is_dir()}
@@ -155,9 +162,9 @@ def admission(publisher: str, *, required: bool) -> Admission:
     """Stack `local` for the publisher's scheduler, with Ray's authentication preferred as it is there, or
     required as in production.
     """
-    stack: Stack = load(stack_file("local", start=RECORD.parent))
+    stack: Stack = replace(load(stack_file("local", start=RECORD.parent)), work=tuple(Work))
     if publisher == "kai":
-        stack = replace(stack, scheduler=Scheduler.KAI)
+        stack = replace(stack, scheduler=Scheduler.KAI, work=SERVED)
     return Admission(replace(stack, ray=Ray()) if required else stack, TEAM)
 
 

@@ -1,4 +1,4 @@
-"""JobSets, PyTorchJobs and MPIJobs, before a real API server: created, grown, stopped, started, deleted."""
+"""Kinds whose controllers a cluster brings along, before a real API server: created, grown, deleted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 
 from muster.local import envtest
 from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
-from muster.model.work import GROUPED, Work, WorkKind
+from muster.model.work import BROUGHT, BY_KIND, GROUPED, Work, WorkKind
 from tests import built
 from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World, described, world_of
 
-KINDS: Final = pytest.mark.parametrize("kind", GROUPED, ids=lambda each: each.kind)
+KINDS: Final = pytest.mark.parametrize("kind", BROUGHT, ids=lambda each: each.kind)
+SUSPENDED: Final = pytest.mark.parametrize("kind", GROUPED, ids=lambda each: each.kind)
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +32,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def work(kind: WorkKind, name: str, *, replicas: int = 2, suspend: bool = True, **pod: Any) -> Object:
     """Workers with a GPU each."""
-    template = works.template(1, restart="Never", **pod)
+    template = works.template(1, restart="" if kind.serves else "Never", **pod)
     path = kind.pods[0].template
-    if path.field:
-        body: Object = {"replicatedJobs": [job(replicas, template)], "suspend": suspend}
+    if kind.serves:
+        body: Object = {"leaderWorkerTemplate": {"size": replicas, "workerTemplate": template}}
+    elif path.field:
+        body = {"replicatedJobs": [job(replicas, template)], "suspend": suspend}
     else:
         worker = {"replicas": replicas, "template": template}
         policy = {"suspend": suspend, "cleanPodPolicy": "Running"}
@@ -62,7 +65,7 @@ def test_members_submit_it(served: World, kind: WorkKind) -> None:
 def test_a_template_of_a_group_is_judged_as_a_pod(served: World, kind: WorkKind) -> None:
     answer = served.member.create(work(kind, "reaching", hostNetwork=True))
     assert not answer.is_allowed
-    assert f"In {kind.pods[0].template.groups}" in answer.message
+    assert f"In {kind.pods[-1].template.groups or kind.pods[-1].template.text}" in answer.message
 
 
 @KINDS
@@ -72,7 +75,7 @@ def test_no_more_pods_than_the_namespace_holds(served: World, kind: WorkKind) ->
     assert "muster-sizes" in answer.refusals, answer.message
 
 
-@KINDS
+@SUSPENDED
 def test_what_runs_is_not_made_larger_and_what_waits_is_not_started(served: World, kind: WorkKind) -> None:
     waits, runs = work(kind, "waits"), work(kind, "runs", suspend=False)
     for body in (waits, runs):
@@ -85,7 +88,7 @@ def test_what_runs_is_not_made_larger_and_what_waits_is_not_started(served: Worl
     assert served.member.delete(runs).is_allowed
 
 
-@KINDS
+@SUSPENDED
 def test_no_other_controller_is_named(served: World, kind: WorkKind) -> None:
     body = work(kind, "elsewhere")
     *way, last = kind.managers[0].text.split(".")
@@ -96,4 +99,29 @@ def test_no_other_controller_is_named(served: World, kind: WorkKind) -> None:
     assert "managed by example.com/other" in served.member.create(body).message
     at[last] = kind.manager
     answer = served.member.create(body)
+    assert answer.is_allowed, answer.message
+
+
+def test_a_running_set_gets_more_groups_and_no_larger_pods(served: World) -> None:
+    """Kueue counts each new group by itself, behind its gate."""
+    kind = BY_KIND["LeaderWorkerSet"]
+    body = work(kind, "grows")
+    assert served.admin.create(body, dry_run=False).is_allowed
+    assert served.member.patch(body, {"spec": {"replicas": 3}}).is_allowed
+    template = body["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "4"
+    assert "its queue counted the resources" in served.member.patch(body, {"spec": body["spec"]}).message
+
+
+def test_a_pod_of_a_set_has_gpus_behind_the_gate_of_kueue_alone(served: World) -> None:
+    """A webhook of Kueue's that is down would leave the gate out."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "serve", "uid": "1", "controller": True}
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", **works.template(1, restart="Always")}
+    notes = {"kueue.x-k8s.io/pod-suspending-parent": "leaderworkerset.x-k8s.io/leaderworkerset"}
+    pod["metadata"] = {"name": "serve-0", "namespace": works.NAMESPACE, "ownerReferences": [owner]}
+    pod["metadata"]["annotations"] = notes
+    statefulsets = served.controllers["replicasets"]
+    assert "muster-pods" in statefulsets.create(pod).refusals
+    pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    answer = statefulsets.create(pod)
     assert answer.is_allowed, answer.message

@@ -10,6 +10,7 @@ import pytest
 
 from muster.check.admission import DEFAULTS, FIGURES, ROLE, Admission
 from muster.check.policies import Level
+from muster.model.work import WORK as KINDS
 from tests.integration.tenancy.attack import Attack, Way
 from tests.integration.tenancy.attacks import ALL
 from tests.integration.tenancy.attacks.kai import ALL as KAI
@@ -28,7 +29,7 @@ from tests.integration.tenancy.samples import (
 )
 from tests.integration.tenancy.test_work import ORDINARY
 
-PUBLISHERS: Final = ("kuberay", "kueue", "kai")
+PUBLISHERS: Final = ("kuberay", "kueue", "kai", "lws")
 # Answers of the API server that no policy of ours gives: schemas, Pod Security, object quotas.
 _OTHERS: Final = ("is invalid", "violates PodSecurity", "exceeded quota", "strict decoding")
 
@@ -53,7 +54,7 @@ def test_most_published_work_runs_with_nothing_but_a_queue() -> None:
     """On `local`, of what teams submit: a rule that turns friction into refusals shows here."""
     work = {
         name: entry["local"]
-        for publisher in ("kuberay", "kueue")
+        for publisher in ("kuberay", "kueue", "lws")
         for name, entry in recorded()[publisher].items()
         if name.partition(": ")[2].split(" ")[0] in WORK
     }
@@ -63,19 +64,21 @@ def test_most_published_work_runs_with_nothing_but_a_queue() -> None:
 
 @pytest.mark.parametrize("publisher", ["kuberay", "kueue"])
 def test_the_api_server_answers_samples_as_the_check_does(world: World, publisher: str) -> None:
-    _agree(world, _samples(publisher, _admission(world)))
+    admission = _admission(world)
+    agree(world, admission, _samples(publisher, admission))
 
 
 def test_the_api_server_answers_samples_of_kai_as_the_check_does(kai: World) -> None:
-    _agree(kai, _samples("kai", _admission(kai)))
+    admission = _admission(kai)
+    agree(kai, admission, _samples("kai", admission))
 
 
 def test_the_api_server_answers_attacks_as_the_check_does(world: World) -> None:
-    _agree(world, _created(ALL))
+    agree(world, _admission(world), _created(ALL))
 
 
 def test_the_api_server_answers_attacks_in_kai_stacks_as_the_check_does(kai: World) -> None:
-    _agree(kai, _created(KAI))
+    agree(kai, _admission(kai), _created(KAI))
 
 
 def test_ordinary_work_would_be_admitted(world: World) -> None:
@@ -83,7 +86,7 @@ def test_ordinary_work_would_be_admitted(world: World) -> None:
     for name, body in ORDINARY.items():
         found = [each for each in admission.review(body).findings if each.by != FIGURES]
         assert not found, name
-    _agree(world, ORDINARY)
+    agree(world, admission, ORDINARY)
 
 
 def _need(publisher: str) -> None:
@@ -93,7 +96,12 @@ def _need(publisher: str) -> None:
 
 def _samples(publisher: str, admission: Admission) -> dict[str, Object]:
     _need(publisher)
-    return {each.name: in_queue(each, admission) for each in samples(publisher) if each.body["kind"] in WORK}
+    found = {each.name: in_queue(each, admission) for each in samples(publisher)}
+    return {name: body for name, body in found.items() if body["kind"] in _served(admission)}
+
+
+def _served(admission: Admission) -> set[str]:
+    return {each.kind for each in KINDS if each.family in admission.stack.work}
 
 
 def _created(attacks: Iterable[Attack]) -> dict[str, Object]:
@@ -107,8 +115,8 @@ def _created(attacks: Iterable[Attack]) -> dict[str, Object]:
     }
 
 
-def _agree(world: World, bodies: Mapping[str, Object]) -> None:
-    admission = _admission(world)
+def agree(world: World, admission: Admission, bodies: Mapping[str, Object]) -> None:
+    """Each body gets the same answer of both."""
     found = {name: _disagreement(world, admission, body) for name, body in bodies.items()}
     assert {name: difference for name, difference in found.items() if difference} == {}
 

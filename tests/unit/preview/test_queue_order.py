@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.live.snapshot import Condition, State, Workload
-from muster.live.why.job_status import queued_before
+from muster.live.why.job_status import current, queued_before
 
 T0 = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -59,3 +60,18 @@ def test_every_place_is_held_by_one(ranks: list[tuple[int, int]]) -> None:
     everybody = [_workload(f"w{index}", priority=one, minute=two) for index, (one, two) in enumerate(ranks)]
     places = sorted(len(queued_before(each, everybody)) for each in everybody)
     assert places == list(range(len(everybody)))
+
+
+def test_of_a_set_of_groups_the_first_that_waits_is_shown() -> None:
+    def of(name: str, minute: int, *, admitted: bool, **notes: str) -> dict[str, Any]:
+        meta = {"name": name, "creationTimestamp": f"2026-11-21T10:0{minute}:00Z", "annotations": notes}
+        condition = {"type": "Admitted", "status": "True" if admitted else "False"}
+        return {"metadata": meta, "status": {"conditions": [condition]}}
+
+    index = "kueue.x-k8s.io/component-workload-index"
+    runs = of("set-0", 5, admitted=True, **{index: "0"})
+    waits = [of(f"set-{number}", 3, admitted=False, **{index: str(number)}) for number in (10, 2)]
+    assert current([runs, *waits])["metadata"]["name"] == "set-2"
+    assert current([runs, of("set-1", 1, admitted=True, **{index: "1"})]) is runs
+    older, newer = of("slice-1", 1, admitted=False), of("slice-2", 2, admitted=True)
+    assert current([older, newer]) is newer

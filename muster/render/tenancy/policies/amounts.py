@@ -51,8 +51,8 @@ def too_many(when: str, of: str, most: int) -> str:
     of_others = list[str]()
     for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.counts):
         groups = pod_templates.groups_at(pods.template, when) if pods.template.groups else f"[{{'of': {of}}}]"
-        counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.counts]
+        counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.factors]
         of_others.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
-        if pods.template.groups:
+        if pods.template.groups or len(counts) > 1:
             of_others.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
     return f"request.resource.group == 'ray.io' ? {of_ray} : {' || '.join(of_others)}"

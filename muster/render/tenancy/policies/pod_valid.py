@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.model import names
+from muster.model.work import WORK
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import SYSTEM, Policy, Rule, container_faults, fault, quoted
 
@@ -180,6 +181,11 @@ def _fields() -> str:
         fault(
             f"!(pod.spec.?restartPolicy.orValue('') in {restarts})",
             "'set restartPolicy to Never or OnFailure'",
+        ),
+        fault(
+            f"request.resource.resource in {quoted([each.resource for each in WORK if each.serves])} && "
+            "!(pod.spec.?restartPolicy.orValue('') in ['', 'Always'])",
+            "'remove restartPolicy: these pods are always restarted'",
         ),
         f"{tolerations}.filter(each, !(each.?operator.orValue('') in {quoted(_OPERATORS)}) || "
         f"!(each.?effect.orValue('') in {quoted(_EFFECTS)})).map(each, 'toleration ' + "

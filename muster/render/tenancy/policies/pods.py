@@ -13,11 +13,18 @@ from muster.render.tenancy.policies import fabrics, placement, pod_templates, te
 from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
 from muster.render.tenancy.policies.policy import ADMINISTRATOR, OURS, SYSTEM, Kinds, Policy, Rule
 
+_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
+_GATE: Final = "kueue.x-k8s.io/admission"
 _ADMITTED: Final = (
     f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
     f"owner.?controller.orValue(false) && "
     "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
-    "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/'))))"
+    "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/')) || "
+    # Of a LeaderWorkerSet, for which Kueue has put its gate there (pkg/controller/jobs/pod of 0.19.2). Where
+    # its webhook is down there is none, and the pod is refused until it is up.
+    "(owner.kind == 'StatefulSet' && owner.apiVersion.startsWith('apps/') && "
+    f"object.metadata.?annotations[?'{_PARENT}'].hasValue() && "
+    f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{_GATE}'))))"
 )
 
 # Placeholder pods, which keep the nodes of an incomplete gang; they are deleted with the Workload.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from muster.model import names
 from muster.model.tenancy import TenancyMode
-from muster.model.work import RAY, WORK, WorkKind, by_group
+from muster.model.work import BROUGHT, RAY, WorkKind, by_group
 from muster.render.manifest import Manifest, manifest
 
 # The user of a request, in CEL: the cluster's own controllers, an administrator, or else a tenant.
@@ -46,8 +46,7 @@ def _is_controller(accounts: str) -> str:
     return accounts_of(accounts)
 
 
-_BROUGHT: Final = tuple(each for each in WORK if each.controller)
-_ACCOUNTS: Final = (accounts_of(*_SYSTEM), *(_is_controller(each.controller) for each in _BROUGHT))
+_ACCOUNTS: Final = (accounts_of(*_SYSTEM), *(_is_controller(each.controller) for each in BROUGHT))
 SYSTEM: Final = f"({' || '.join(_ACCOUNTS)})"
 # The kubelets, of which each may write only what runs on its own node (the Node authorizer sees to that).
 NODES: Final = "request.userInfo.groups.exists(group, group == 'system:nodes')"
@@ -110,7 +109,7 @@ MADE_FOR_WORK: Final = " || ".join(
         f"{KUBERAY} && {owned_by_ray('object', kinds=tuple(each.kind for each in RAY))}",
         *(
             f"{_is_controller(each.controller)} && {owned('object', by=f'{each.group}/', kinds=(each.kind,))}"
-            for each in _BROUGHT
+            for each in BROUGHT
         ),
     )
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import BROUGHT, WORK, by_group
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, TRUSTED, Kinds, Policy, Rule, quoted
 
@@ -59,9 +60,15 @@ _KAI_WRITES: Final = (
 _GRAFANA: Final = "grafana_"
 _LOADED: Final = "request.resource.resource in ['configmaps', 'secrets']"
 
-_WORK: Final = "request.resource.group in ['batch', 'ray.io']"
+# By which controllers that a cluster brings along find their pods.
+_OF_PODS: Final = "".join(
+    f"(key.startsWith('{each.prefix}') && !(key in {quoted([each.prefix + name for name in each.free])})) || "
+    for each in BROUGHT
+    if each.prefix
+)
+_WORK: Final = f"request.resource.group in {quoted(['apps', *by_group(WORK)])}"
 _RESERVED: Final = (
-    f"(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
+    f"{_OF_PODS}(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
     f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')) || "
     f"({_LOADED} && key.startsWith('{_GRAFANA}')){{kai}}"
 )

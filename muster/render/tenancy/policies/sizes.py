@@ -10,7 +10,7 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
-from muster.model.work import GROUPED, WORK, by_group
+from muster.model.work import BROUGHT, WORK, by_group
 from muster.render.tenancy.policies import amounts, pod_templates
 from muster.render.tenancy.policies.policy import METADATA, TRUSTED, Kinds, Policy, Rule, quoted
 from muster.render.tenancy.team import most_objects
@@ -21,9 +21,11 @@ _KINDS: Final = (
 )
 _RESOURCES: Final = {word.lower(): word for word in MOST_KIBIBYTES}
 _COUNTS: Final = {
-    each.kind: f"{' and '.join(count.split('.')[-1] for count in pods.counts)} in {pods.template.groups}"
-    for each in GROUPED
+    each.kind: f"{' and '.join(count.split('.')[-1] for count in pods.factors)} in "
+    f"{pods.template.groups or 'spec'}"
+    for each in BROUGHT
     for pods in each.pods
+    if pods.counts
 }
 # What an author writes of these kinds. Of managedFields there is as much as of them.
 _FIELDS: Final = ("spec", "data", "binaryData")

@@ -1,0 +1,61 @@
+"""The controllers that a cluster brings along, JobSet's and LeaderWorkerSet's, as processes of this host."""
+
+import base64
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from muster.local.envtest import ControlPlane, Programs
+from muster.local.envtest.process import Process, free_port
+from tests.waiting import PATIENCE
+
+
+@contextmanager
+def controller(
+    plane: ControlPlane, name: str, programs: Programs, *, webhooks: Path | None = None
+) -> Iterator[None]:
+    """It serves with the certificate of the plane's Kueue. `webhooks`: the file of its webhooks, which judge
+    what is written until the block ends.
+    """
+    health, port = free_port(), free_port()
+    certificates, config = plane.folder / "kueue/certificates", plane.folder / f"{name}.yaml"
+    settings = {
+        "apiVersion": f"config.{name}.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+    }
+    config.write_text(yaml.safe_dump(settings))
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    argv = [programs.program(name), f"--config={config}"]
+    process = Process(name, argv, log=plane.folder / f"{name}.log", environment=environment)
+    process.start()
+    try:
+        process.await_(lambda: _is_ready(health), seconds=PATIENCE)
+        trust = base64.b64encode((certificates / "ca.crt").read_bytes()).decode()
+        for body in yaml.safe_load_all(webhooks.read_text()) if webhooks else ():
+            _install(plane, name, body, url=f"https://127.0.0.1:{port}", trust=trust)
+        yield
+    finally:
+        process.kill()
+
+
+def _install(plane: ControlPlane, name: str, body: dict[str, Any], *, url: str, trust: str) -> None:
+    body["metadata"] = {"name": f"{name}-{body['kind'].removesuffix('WebhookConfiguration').lower()}"}
+    for hook in body["webhooks"]:
+        hook["clientConfig"] = {"url": url + hook["clientConfig"]["service"]["path"], "caBundle": trust}
+    path = f"/apis/admissionregistration.k8s.io/v1/{body['kind'].lower()}s/{body['metadata']['name']}"
+    plane.apply(body, path)
+
+
+def _is_ready(port: int) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        return bool(answer.status == 200)

@@ -1,0 +1,110 @@
+"""LeaderWorkerSets with their real controller, webhooks and Kueue: each group is a gang."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from muster.config import load
+from muster.local import envtest
+from muster.model import names
+from muster.model.work import SERVED, Work
+from tests import built
+from tests.integration.kueue_api.brought import controller
+from tests.integration.kueue_api.conftest import world_of
+from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.works import plain, with_gpu
+from tests.integration.kueue_api.world import PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.waiting import eventually
+
+Object = dict[str, Any]
+
+SETS: Final = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{TEAM}/leaderworkersets"
+_GATE: Final = "kueue.x-k8s.io/admission"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A plane whose stack serves LeaderWorkerSets."""
+    programs = built.programs(("lws",), ("lws-config",))
+    stack = replace(load(STACK), work=(*SERVED, Work.LWS))
+    with world_of(stack, tmp_path_factory.mktemp("sets")) as world:
+        world.plane.define(programs.kinds("lws-config", below="crd/bases"))
+        world.begin()
+        made = envtest.controllers(world.plane, world.programs, ("statefulset-controller",))
+        webhooks = programs.assets["lws-config"] / "webhook/manifests.yaml"
+        with made, controller(world.plane, "lws", programs, webhooks=webhooks):
+            yield world
+
+
+def _set(name: str) -> Object:
+    """Two groups of a leader without a GPU and two workers with one."""
+    template = {"size": 3, "leaderTemplate": {"spec": plain()}, "workerTemplate": {"spec": with_gpu("l4")}}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": name,
+            "namespace": TEAM,
+            "labels": {names.QUEUE_LABEL: "default", names.PRIORITY_LABEL: "prod"},
+        },
+        "spec": {"replicas": 2, "leaderWorkerTemplate": template},
+    }
+
+
+@pytest.fixture
+def world(sets: World) -> Iterator[World]:
+    yield sets
+    for item in sets.items(SETS):
+        sets.delete(f"{SETS}/{item['metadata']['name']}")
+    eventually("no set is left", lambda: not sets.items(SETS))
+    sets.clear()
+
+
+def test_each_group_is_a_gang_of_its_own(world: World) -> None:
+    """One has its nodes and starts whole; the other one gets none, and not one pod of it starts."""
+    with world.manager():
+        apply(world.plane, _set("serve"))
+        eventually("both groups wait whole", lambda: _pods(world, gated=True) == {"0": 3, "1": 3})
+        assert [_counts(each) for each in world.items(WORKLOADS)] == [{"leader": 1, "worker": 2}] * 2
+        (first,) = eventually("the first group asks", partial(world.asked, "serve-0"))
+        (second,) = eventually("the second group asks", partial(world.asked, "serve-1"))
+        assert [sum(each["count"] for each in one["spec"]["podSets"]) for one in (first, second)] == [2, 2]
+        world.provision(first)
+        world.wait_until_runs("serve-0")
+        eventually("its pods alone may start", lambda: _pods(world, gated=False) == {"0": 3})
+        world.answer(second, "Failed")
+        eventually("the other waits outside of the quota", lambda: is_outside(world.workload("serve-1")))
+        eventually("its request is gone", lambda: second["metadata"]["name"] not in _requests(world))
+        assert _pods(world, gated=False) == {"0": 3}
+        assert world.holds("serve-0", "Admitted")
+
+
+def test_kueue_holds_back_a_pod_that_no_work_makes(world: World) -> None:
+    """Why `onStaggered: hold` is refused beside them: nothing lifts the gate of what keeps nodes."""
+    meta = {"name": "alone", "namespace": TEAM}
+    apply(world.plane, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()})
+    pod = world.plane.call("GET", f"{PODS}/alone")
+    assert _GATE in {gate["name"] for gate in pod["spec"]["schedulingGates"]}
+    world.delete(f"{PODS}/alone")
+
+
+def _counts(workload: Object) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in workload["spec"]["podSets"]}
+
+
+def _requests(world: World) -> list[str]:
+    return [each["metadata"]["name"] for each in world.items(REQUESTS)]
+
+
+def _pods(world: World, *, gated: bool) -> dict[str, int]:
+    """How many pods of each group wait behind the gate of Kueue, or do not; without those that end."""
+    found: dict[str, int] = {}
+    for pod in world.items(PODS):
+        gates = {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}
+        if (_GATE in gates) == gated and "deletionTimestamp" not in pod["metadata"]:
+            group = pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
+            found[group] = found.get(group, 0) + 1
+    return found
