@@ -1,0 +1,124 @@
+"""The ledger against one that counts single GPUs second by second, over drawn histories."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.replay.recording import Gap
+from muster.usage.ledger import Cause, Hold, Ledger, Quotas, Supply, Window, book
+from tests.length import examples
+from tests.unit.usage import oracle
+
+# A minute before midnight, so that drawn histories have two days.
+START = 1_793_577_600 - 60
+LENGTH = 150
+POOLS = ("h100", "l4")
+QUEUES = ("vision", "speech", "notebooks", "elsewhere")
+ROOTS = {"vision": "company", "speech": "company", "notebooks": "notebooks"}
+MOMENTS = st.integers(START - 40, START + LENGTH + 40)
+GPUS = st.integers(1, 8)
+
+
+@st.composite
+def _hold(draw: st.DrawFn) -> Hold:
+    times = sorted(draw(st.lists(MOMENTS, min_size=3, max_size=3)))
+    return Hold(
+        job=f"job-{draw(st.integers(0, 5))}",
+        team=draw(st.sampled_from(QUEUES)),
+        queue=draw(st.sampled_from(QUEUES)),
+        pool=draw(st.sampled_from(POOLS)),
+        gpus=draw(GPUS),
+        reserved=times[0],
+        admitted=draw(st.sampled_from((None, times[1]))),
+        ended=times[2],
+        is_lost=draw(st.booleans()),
+    )
+
+
+@st.composite
+def _supply(draw: st.DrawFn) -> Supply:
+    times = sorted(draw(st.lists(MOMENTS, min_size=2, max_size=5)))
+    return Supply(
+        pool=draw(st.sampled_from(POOLS)),
+        gpus=8,
+        start=times[0],
+        end=times[-1],
+        usable=tuple((at, draw(st.sampled_from((0, 7, 8)))) for at in times[1:-1]),
+    )
+
+
+@st.composite
+def _quotas(draw: st.DrawFn) -> Quotas:
+    amounts = st.integers(0, 16)
+    return Quotas(
+        own={(queue, pool): draw(amounts) for queue in ROOTS for pool in POOLS},
+        roots=ROOTS,
+        shared={("company", pool): draw(st.integers(0, 4)) for pool in POOLS},
+    )
+
+
+@st.composite
+def _window(draw: st.DrawFn) -> Window:
+    edges = sorted(draw(st.lists(MOMENTS, min_size=2, max_size=4, unique=True)))
+    gaps = tuple(Gap(*edges[at : at + 2]) for at in range(0, len(edges) - 1, 2))
+    return Window(
+        start=START,
+        end=START + LENGTH,
+        gaps=draw(st.sampled_from((gaps, ()))),
+        nodes_from=draw(st.sampled_from((START, START, START + 40, None))),
+    )
+
+
+def _by_key(ledger: Ledger) -> dict[oracle.Key, float]:
+    hours: defaultdict[oracle.Key, float] = defaultdict(float)
+    for entry in ledger.entries:
+        hours[int(entry.day), entry.pool, entry.cause.value, entry.job] += entry.hours
+    return dict(hours)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(_hold(), max_size=12), st.lists(_supply(), max_size=6), _quotas(), _window())
+def test_every_gpu_hour_has_the_cause_that_the_oracle_counts(
+    holds: list[Hold], supplies: list[Supply], quotas: Quotas, window: Window
+) -> None:
+    ledger = book(holds, supplies, quotas, window)
+    assert _by_key(ledger) == pytest.approx(oracle.count(holds, supplies, quotas, window), rel=1e-9)
+    lent = sum(entry.hours for entry in ledger.entries if entry.cause is Cause.LENT)
+    assert sum(ledger.lent.values()) == pytest.approx(lent)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(_hold(), max_size=12), st.lists(_supply(), max_size=6), _quotas(), _window())
+def test_the_causes_sum_to_what_the_nodes_cost(
+    holds: list[Hold], supplies: list[Supply], quotas: Quotas, window: Window
+) -> None:
+    known = Window(start=window.start, end=window.end, gaps=window.gaps, nodes_from=window.start)
+    hourly = {"h100": 88.0, "l4": 6.4}
+    entries = book(holds, supplies, quotas, known).entries
+    booked = sum(entry.hours * hourly[entry.pool] / 8 for entry in entries)
+    assert booked == pytest.approx(oracle.cost(supplies, known, hourly), rel=1e-3, abs=1e-9)
+
+
+def _hours(*holds: Hold, quota: int, others: int = 0) -> dict[str, float]:
+    node = Supply(pool="h100", gpus=8, start=0, end=7200, usable=((600, 8),))
+    quotas = Quotas(own={("vision", "h100"): quota, ("speech", "h100"): others}, roots=ROOTS)
+    window = Window(start=0, end=7200, nodes_from=0)
+    return {entry.cause.value: entry.hours for entry in book(holds, [node], quotas, window).entries}
+
+
+def test_a_gang_waits_boots_runs_and_leaves_the_rest_idle() -> None:
+    gang = Hold(
+        job="a", team="vision", queue="vision", pool="h100", gpus=6, reserved=0, admitted=1200, ended=3600
+    )
+    assert _hours(gang, quota=4, others=1) == pytest.approx(
+        {
+            "booting": 8 / 6,
+            "gated": 6 / 6,
+            "idle": 2 * 6600 / 3600 + 6,
+            "guaranteed": 4 * 2 / 3,
+            "lent": 1 * 2 / 3,
+            "borrowed": 1 * 2 / 3,
+        }
+    )
