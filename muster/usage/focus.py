@@ -18,8 +18,7 @@ from muster.usage.bill import Bill, By, name_of
 from muster.usage.ledger import DAY, Cause, Entry
 
 UNIT: Final = "GPU-Hours"
-# A spreadsheet takes a cell that begins so for a formula.
-# Source: https://owasp.org/www-community/attacks/CSV_Injection, read 2026-11-28
+# A spreadsheet takes a cell that begins so for a formula (CWE-1236).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _DIGITS: Final = 10
 _Key = tuple[float, str, Cause, str, str, str, str]
