@@ -86,9 +86,13 @@ def _lines(entries: Iterable[Entry], books: Books, by: By) -> tuple[Line, ...]:
 
 def name_of(entry: Entry, books: Books, by: By) -> str:
     """What an entry belongs to, "" for none of this kind."""
+    if by is By.POOL:
+        return entry.pool
+    if entry.hold is None:
+        return ""
     if by is By.DEPARTMENT:
-        return books.departments.get(entry.team, "")
-    name: str = getattr(entry, by.value)
+        return books.departments.get(entry.hold.team, "")
+    name: str = getattr(entry.hold, by.value)
     return name
 
 

@@ -92,8 +92,8 @@ def _rows(bill: Bill, account: str, provider: str) -> Iterator[dict[str, str | N
 
 def _key(entry: Entry, bill: Bill) -> _Key:
     owner = name_of(entry, bill.books, bill.by) if bill.by in (By.JOB, By.USER) else ""
-    department = name_of(entry, bill.books, By.DEPARTMENT)
-    return entry.day, entry.pool, entry.cause, entry.team, department, entry.queue, owner
+    team, department, queue = (name_of(entry, bill.books, by) for by in (By.TEAM, By.DEPARTMENT, By.QUEUE))
+    return entry.day, entry.pool, entry.cause, team, department, queue, owner
 
 
 def _text(value: str) -> str | None:

@@ -104,18 +104,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """GPU-hours of one day, pool and cause. `day` is its first second (UTC). `job`, `user`, `team` and
-    `queue` are "" for what no job had.
+    """GPU-hours of one day, pool and cause. `day` is its first second (UTC). `hold`: who had them, if a job
+    did.
     """
 
     day: float
     pool: str
     cause: Cause
     hours: float
-    job: str = ""
-    user: str = ""
-    team: str = ""
-    queue: str = ""
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ class Ledger:
 
 
 def book(holds: Sequence[Hold], supplies: Sequence[Supply], quotas: Quotas, window: Window) -> Ledger:
-    """The ledger of a window, ordered by day, pool, team, job and cause."""
+    """The ledger of a window, ordered by day, pool, job and cause."""
     entries: list[Entry] = []
     lent: defaultdict[tuple[str, str], float] = defaultdict(float)
     for pool in sorted({each.pool for each in holds} | {each.pool for each in supplies}):
@@ -141,7 +138,7 @@ def book(holds: Sequence[Hold], supplies: Sequence[Supply], quotas: Quotas, wind
         )
         sweep.run(_changes(sweep.holds, [each for each in supplies if each.pool == pool], window))
         entries += sweep.entries()
-    entries.sort(key=lambda each: (each.day, each.pool, each.team, each.job, each.cause))
+    entries.sort(key=lambda each: (each.day, each.pool, each.hold.job if each.hold else "", each.cause))
     return Ledger(tuple(entries), dict(lent))
 
 
@@ -224,21 +221,8 @@ class _Sweep:
 
     def entries(self) -> Iterator[Entry]:
         for (day, index, cause), seconds in self.seconds.items():
-            hours = seconds / _HOUR
-            if index == _NO_HOLD:
-                yield Entry(day=day, pool=self.pool, cause=cause, hours=hours)
-                continue
-            hold = self.holds[index]
-            yield Entry(
-                day=day,
-                pool=self.pool,
-                cause=cause,
-                hours=hours,
-                job=hold.job,
-                user=hold.user,
-                team=hold.team,
-                queue=hold.queue,
-            )
+            hold = None if index == _NO_HOLD else self.holds[index]
+            yield Entry(day=day, pool=self.pool, cause=cause, hours=seconds / _HOUR, hold=hold)
 
     def _apply(self, what: str, amount: int) -> None:
         match what:

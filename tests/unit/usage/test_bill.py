@@ -18,6 +18,7 @@ from muster.model import names
 from muster.model.prices import BUILT_IN
 from muster.model.stack import Scheduler
 from muster.preview.usage_page import format_usage
+from muster.replay.csv_jobs import CsvOptions, parse_csv
 from muster.replay.recording import End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
 from muster.replay.writer import write_recording
 from muster.usage.bill import Bill, By, format_bill, to_bill
@@ -116,6 +117,13 @@ def test_a_queue_that_the_stack_lacks_and_a_recording_without_nodes_are_not_gues
         (line.name, {str(cause): hours for cause, hours in line.hours.items()}) for line in bill.lines
     ] == [("gone-team", {"unknown": 64.0})]
     assert "The recording has no nodes" in " ".join(bill.books.notes)
+
+
+def test_users_of_an_imported_list_have_lines() -> None:
+    rows = ("submitted,team,gpus,duration,pool,user", "1800000000,vision,8,3600,h200,ada")
+    text = "\n".join([*rows, "1800000000,vision,8,7200,h200,", ""])
+    recording = parse_csv(text, CsvOptions(source="jobs.csv"))
+    assert [(line.name, line.total) for line in _bill(recording, By.USER).lines] == [("ada", 8), ("", 16)]
 
 
 def _violations(text: str) -> list[str]:

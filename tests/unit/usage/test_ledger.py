@@ -76,7 +76,8 @@ def _window(draw: st.DrawFn) -> Window:
 def _by_key(ledger: Ledger) -> dict[oracle.Key, float]:
     hours: defaultdict[oracle.Key, float] = defaultdict(float)
     for entry in ledger.entries:
-        hours[int(entry.day), entry.pool, entry.cause.value, entry.job] += entry.hours
+        job = entry.hold.job if entry.hold else ""
+        hours[int(entry.day), entry.pool, entry.cause.value, job] += entry.hours
     return dict(hours)
 
 
