@@ -43,7 +43,7 @@ class Cause(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The word above the hours of the one that used them: whoever lent them is another."""
+        """The word above the hours of the one that used them, who is not the one that lent them."""
         return "lent to it" if self is Cause.LENT else self.value
 
 

@@ -58,7 +58,7 @@ def cli(
     STACK gives teams, quotas and prices as they are now. A node counts from its creation in the cluster to
     its deletion. A GPU that a job holds and does not use counts as used: a recording has no utilization. A
     recording of an older Muster, an imported list, or one without the right to list nodes has no nodes: it
-    tells the hours in which jobs ran and no others.
+    shows the hours in which jobs ran and no others.
     """
     from muster.config import load
     from muster.paths import stack_name
