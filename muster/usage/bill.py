@@ -26,7 +26,7 @@ class By(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """GPU-hours by cause, and their cost by currency. `unpriced`: the hours of pools without a price. `name`
-    is "" for what nobody of this kind used.
+    is "" for what has none of this kind.
     """
 
     name: str
