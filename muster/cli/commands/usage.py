@@ -69,6 +69,8 @@ def cli(
     from muster.usage.focus import format_focus
     from muster.usage.inputs import read_books
 
+    if [csv_file, html_file, STDOUT if as_json else None].count(STDOUT) > 1:
+        raise MusterError("--csv, --html and --json cannot share standard output.", fix="name a file.")
     file = existing_stack(stack)
     model, recorded = load(file), load_recording(recording)
     for warning in recorded.warnings:

@@ -249,6 +249,13 @@ def test_the_json_has_the_causes_of_each_team(tmp_path: Path, capsys: pytest.Cap
     assert {line["name"] for line in found["lines"]} == {"", "ranking", "vision", "speech"}
 
 
+def test_two_documents_do_not_share_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _usage(tmp_path / "a.jsonl", "--json", "--csv", "-") == ExitCode.UNUSABLE
+    assert "cannot share standard output" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("month", "named"),
     [("2026-13", "not a month"), ("November", "not a month"), ("2026-10", "nothing of the time")],
