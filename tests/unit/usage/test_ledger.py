@@ -95,9 +95,13 @@ def test_every_gpu_hour_has_the_cause_that_the_oracle_counts_and_they_sum_to_the
         assert booked == pytest.approx(oracle.cost(supplies, window, HOURLY), rel=1e-3, abs=1e-9)
 
 
-def _hours(*holds: Hold, quota: int, others: int = 0) -> dict[str, float]:
+def _hours(*holds: Hold, quota: int, others: int, shared: int) -> dict[str, float]:
     node = Supply(pool="h100", gpus=8, start=0, end=7200, usable=((600, 8),))
-    quotas = Quotas(own={("vision", "h100"): quota, ("speech", "h100"): others}, roots=ROOTS)
+    quotas = Quotas(
+        own={("vision", "h100"): quota, ("speech", "h100"): others},
+        roots=ROOTS,
+        shared={("company", "h100"): shared},
+    )
     window = Window(start=0, end=7200, nodes_from=0)
     return {entry.cause.value: entry.hours for entry in book(holds, [node], quotas, window).entries}
 
@@ -106,13 +110,13 @@ def test_a_gang_waits_boots_runs_and_leaves_the_rest_idle() -> None:
     gang = Hold(
         job="a", team="vision", queue="vision", pool="h100", gpus=6, reserved=0, admitted=1200, ended=3600
     )
-    assert _hours(gang, quota=4, others=1) == pytest.approx(
+    assert _hours(gang, quota=3, others=5, shared=1) == pytest.approx(
         {
             "booting": 8 / 6,
             "gated": 6 / 6,
             "idle": 2 * 6600 / 3600 + 6,
-            "guaranteed": 4 * 2 / 3,
-            "lent": 1 * 2 / 3,
+            "guaranteed": 3 * 2 / 3,
+            "lent": 2 * 2 / 3,
             "borrowed": 1 * 2 / 3,
         }
     )
