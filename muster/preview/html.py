@@ -52,9 +52,9 @@ def format_html(report: Report) -> str:
     return format_page("Muster preview", _headline(report) + "\n" + body)
 
 
-def format_page(title: str, body: str) -> str:
-    """One document with the style and the script of the package; `title` and `body` are HTML."""
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
+def format_page(title: str, body: str, *, styles: tuple[str, ...] = ("page.css",)) -> str:
+    """One document with styles and the script of this package; `title` and `body` are HTML."""
+    style = "".join((_HERE / name).read_text(encoding="utf-8") for name in styles)
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     return f"""<!doctype html>

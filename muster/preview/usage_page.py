@@ -29,7 +29,7 @@ def format_usage(bill: Bill, *, stack: str) -> str:
         *format_section(Section("To know", 0, (Items(tuple((each,) for each in sentences(bill))),))),
         "</article>",
     ]
-    return format_page("Muster usage", "\n".join(parts))
+    return format_page("Muster usage", "\n".join(parts), styles=("page.css", "usage.css"))
 
 
 def _table(bill: Bill, causes: Sequence[Cause]) -> Table:
