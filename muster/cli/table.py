@@ -40,6 +40,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "machines": Entry("List the machines that a stack may name: GPU, memory, price, cloud."),
     "schema": Entry("Print the JSON Schema of a stack file, for editors."),
     "diff": Entry("Show what a change of a stack means: quota, preemption, pools, cost."),
+    "usage": Entry("Show what teams used, borrowed and wasted, by hours and cost."),
     "plan": Entry("Find the smallest change of quotas with which a recording meets goals."),
     "what-if": Entry("Replay running and waiting work against a changed stack in a real Kueue or KAI."),
     "adopt": Entry("Write the stack file of a cluster that runs Kueue or KAI already."),

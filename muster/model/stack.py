@@ -249,6 +249,12 @@ class Stack:
             for team in department.teams:
                 yield (*above, department), team
 
+    def teams_by_namespace(self) -> dict[str, Team]:
+        """By namespace, and by name for lists that know no namespaces."""
+        teams = [team for _, team in self.teams()]
+        by_name = {team.name: team for team in teams}
+        return by_name | {space: team for team in teams for space in team.namespaces}
+
     def owners(self) -> Iterator[tuple[tuple[Department, ...], Team]]:
         """The teams with a queue of their own."""
         return ((chain, team) for chain, team in self.teams() if team.queue is None)

@@ -48,10 +48,15 @@ _LEGEND: Final = (
 
 def format_html(report: Report) -> str:
     """The report as an HTML document."""
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    body = "\n".join(line for index, stack in enumerate(report.stacks) for line in _stack(stack, index))
+    return format_page("Muster preview", _headline(report) + "\n" + body)
+
+
+def format_page(title: str, body: str, *, styles: tuple[str, ...] = ("page.css",)) -> str:
+    """One document with styles and the script of this package; `title` and `body` are HTML."""
+    style = "".join((_HERE / name).read_text(encoding="utf-8") for name in styles)
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
-    body = "\n".join(line for index, stack in enumerate(report.stacks) for line in _stack(stack, index))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -59,13 +64,12 @@ def format_html(report: Report) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Muster preview</title>
+<title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
 <main>
-<h1>Muster preview</h1>{_headline(report)}
-{body}
+<h1>{title}</h1>{body}
 </main>
 <script>{script}</script>
 </body>
@@ -96,10 +100,10 @@ def _stack(stack: StackReport, index: int) -> Iterator[str]:
     yield "</header>"
     facts = [Section("In sentences", 0, (Items(stack.facts),), is_folded=True)] if stack.facts else []
     for section in (*(each for each in stack.sections if not each.is_folded), *facts):
-        yield from _section(section)
+        yield from format_section(section)
     for section in stack.sections:
         if section.is_folded:
-            yield from _section(section)
+            yield from format_section(section)
     yield "</article>"
 
 
@@ -115,7 +119,7 @@ def _phrase(phrase: Phrase) -> str:
     return marked + escape(phrase.after)
 
 
-def _section(section: Section) -> Iterator[str]:
+def format_section(section: Section) -> Iterator[str]:
     size = f" <span class=size>{section.size}</span>" if section.size else ""
     state = "" if section.is_folded else " open"
     yield f"<details class=part{state}><summary><h3>{escape(section.title)}</h3>{size}</summary>"

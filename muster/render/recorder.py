@@ -64,12 +64,12 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
 def rules(stack: Stack) -> list[dict[str, Any]]:
     """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
     if stack.scheduler is Scheduler.KUEUE:
-        workloads = _rule(_KUEUE, "workloads")
-        return [workloads, *_FORECASTS] if stack.recording.forecasts else [workloads]
+        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes")]
+        return [*jobs, *_FORECASTS] if stack.recording.forecasts else jobs
     return [
         _rule("scheduling.run.ai", "podgroups"),
         _rule("scheduling.k8s.io", "priorityclasses"),
-        _rule("", "pods", "events"),
+        _rule("", "pods", "events", "nodes"),
     ]
 
 

@@ -21,7 +21,7 @@ from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 
 COLUMNS: Final = (
     *("submitted", "team", "duration", "started", "ended", "gpus", "pods", "cpu", "memory", "pool"),
-    *("queue", "priority", "priority_class", "end", "id"),
+    *("queue", "priority", "priority_class", "end", "id", "user"),
 )
 REQUIRED: Final = ("submitted", "team")
 _CSV_JOBS_ENDS: Final = {each.value: each for each in (End.FINISHED, End.FAILED, End.DELETED)}
@@ -135,6 +135,7 @@ def _parse(row: Mapping[str, str], number: int, options: CsvOptions) -> Job:
         id=row.get("id") or f"line-{number}",
         team=row["team"],
         queue=row.get("queue", ""),
+        user=row.get("user", ""),
         created=created,
         priority=_csv_jobs_whole(row.get("priority") or "0", "priority"),
         priority_class=row.get("priority_class", ""),
@@ -314,6 +315,7 @@ def _job(id: str, rows: Sequence[tuple[int, Mapping[str, str]]], source: str, zo
         created=created,
         pod_sets=(pods,),
         priority_class=first.get("QOS", ""),
+        user=first.get("User", ""),
         runs=tuple(sorted(runs, key=lambda run: run.reserved)),
         left=left,
         outcome=outcome if left is not None else None,

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from muster.model.quantities import many
 from muster.model.stack import Scheduler
 from muster.replay.errors import RecordingError
 from muster.replay.moment import Tracker
+from muster.replay.nodes import NODES, WithNodes
 from muster.replay.pod_groups import POD_GROUPS, PodGroups
 from muster.replay.reader import load_recording, older_parts
 from muster.replay.recording import Header, Ids
@@ -44,6 +45,7 @@ _LEFT_OUT: Final = {
 # What ended before the last mark is in an older part. A condition is dated by another clock than the mark.
 _LATE_SECONDS: Final = 60.0
 _NAMES_LEFT_OUT: Final = "Names of jobs; their ids are keyed hashes."
+_NODES_LEFT_OUT: Final = "Nodes: the account may not list them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,11 @@ def record(order: Order, connect: Callable[[], Connection], progress: Callable[[
 
 
 async def _record(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> int:
-    scheduler = await _check(connect(), order.scheduler)
-    writer, source, last_mark = (_resume if order.out.exists() else _begin)(order, scheduler, progress)
+    scheduler, has_nodes = await _check(connect(), order.scheduler)
+    if not has_nodes:
+        progress("the account may not list nodes, so `muster usage` will not know what was bought")
+    start = _resume if order.out.exists() else _begin
+    writer, source, last_mark = start(order, scheduler, progress, has_nodes=has_nodes)
     with writer:
         recorder = Recorder(
             connect=connect, source=source, writer=writer, progress=progress, last_mark=last_mark
@@ -80,9 +85,10 @@ async def _record(order: Order, connect: Callable[[], Connection], progress: Cal
         return await recorder.run(stop, seconds=order.seconds)
 
 
-async def _check(connection: Connection, wanted: Scheduler | None) -> Scheduler:
+async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Scheduler, bool]:
     """One small list of each kind, so that a missing right is an error now and not a retry for ever. Without
-    a right the API server refuses a kind that it does not serve in the same way as any other.
+    a right the API server refuses a kind that it does not serve in the same way as any other. The scheduler,
+    and whether nodes may be listed: jobs are recorded without them as well.
     """
     refusals: list[KubeError] = []
     async with Client(connection, field_manager=AGENT, user_agent=AGENT) as client:
@@ -96,12 +102,15 @@ async def _check(connection: Connection, wanted: Scheduler | None) -> Scheduler:
                 continue
             except KubeError as error:
                 raise _unreadable(connection, error) from None
-            for kind in _source(scheduler, Ids(b""), 0.0, with_names=False).kinds:
+            has_nodes = True
+            for kind in _source(scheduler, Ids(b""), 0.0, with_names=False, has_nodes=True).kinds:
                 try:
                     await _list_one(client, kind)
                 except KubeError as error:
-                    raise _unreadable(connection, error) from None
-            return scheduler
+                    if kind is not NODES or not isinstance(error, Forbidden):
+                        raise _unreadable(connection, error) from None
+                    has_nodes = False
+            return scheduler, has_nodes
     if refusals:
         raise _unreadable(connection, refusals[0])
     kinds = " or ".join(
@@ -129,16 +138,20 @@ def _unreadable(connection: Connection, error: KubeError) -> RecordingError:
     )
 
 
-def _source(scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool) -> Source:
+def _source(scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool, has_nodes: bool) -> Source:
+    jobs: Source
     if scheduler is Scheduler.KAI:
-        return PodGroups(ids=ids, start=start, with_names=with_names)
-    return Workloads(Tracker(ids=ids, start=start, with_names=with_names))
+        jobs = PodGroups(ids=ids, start=start, with_names=with_names)
+    else:
+        jobs = Workloads(Tracker(ids=ids, start=start, with_names=with_names))
+    return WithNodes(jobs, ids) if has_nodes else jobs
 
 
 def _begin(
-    order: Order, scheduler: Scheduler, progress: Callable[[str], None]
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None], *, has_nodes: bool
 ) -> tuple[Writer, Source, float]:
-    now, left_out = time.time(), _LEFT_OUT[scheduler]
+    now = time.time()
+    left_out = _LEFT_OUT[scheduler] if has_nodes else (*_LEFT_OUT[scheduler], _NODES_LEFT_OUT)
     header = Header(
         scheduler=scheduler,
         start=now,
@@ -146,6 +159,7 @@ def _begin(
         source="cluster",
         left_out=left_out if order.with_names else (*left_out, _NAMES_LEFT_OUT),
         has_names=order.with_names,
+        nodes_from=now if has_nodes else None,
     )
     ids = Ids.create(order.out)
     try:
@@ -153,11 +167,11 @@ def _begin(
     except RecordingError:
         Ids.discard(order.out)
         raise
-    return writer, _source(scheduler, ids, now, with_names=order.with_names), now
+    return writer, _source(scheduler, ids, now, with_names=order.with_names, has_nodes=has_nodes), now
 
 
 def _resume(
-    order: Order, scheduler: Scheduler, progress: Callable[[str], None]
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None], *, has_nodes: bool
 ) -> tuple[Writer, Source, float]:
     found = load_recording(order.out, most_older=0)
     header = found.header
@@ -167,13 +181,18 @@ def _resume(
         raise _cannot_continue(order.out, "it was begun with another --with-names")
     if header.scheduler != scheduler:
         raise _cannot_continue(order.out, f"it holds jobs of {header.scheduler}")
+    if header.nodes_from is not None and not has_nodes:
+        raise _cannot_continue(order.out, "it has nodes, which the account may no longer list")
     for warning in found.warnings:
         progress(warning)
     start = max(header.start, header.end - _LATE_SECONDS) if older_parts(order.out) else header.start
-    source = _source(scheduler, Ids.load(order.out), start, with_names=order.with_names)
+    ids = Ids.load(order.out)
+    source = _source(scheduler, ids, start, with_names=order.with_names, has_nodes=has_nodes)
     source.restore(found)
     progress(f"{order.out}: continued; it holds {many(len(found.jobs), 'job')}")
     writer = Writer.resume(order.out, found, rotate_bytes=order.rotate_bytes, keep_bytes=order.keep_bytes)
+    if has_nodes and header.nodes_from is None:
+        writer.add([replace(header, nodes_from=time.time())])
     return writer, source, header.end
 
 

@@ -171,7 +171,7 @@ class Job:
     LocalQueue that it names and `cluster_queue` the ClusterQueue that it was last given quota in, "" where
     unknown. `tie` orders jobs that were created in the same second: Kueue compares UIDs then, and these are
     the first 16 bits of the UID. `left` is when it finished, failed or was deleted; None while it is there.
-    `name` is "" unless names were asked for.
+    `name` is "" unless names were asked for. `user` is who submitted it, which imported lists alone may tell.
     """
 
     id: str
@@ -184,6 +184,7 @@ class Job:
     priority_class: str = ""
     tie: int = 0
     name: str = ""
+    user: str = ""
     runs: tuple[Run, ...] = ()
     arrived: float | None = None
     left: float | None = None
@@ -214,10 +215,35 @@ class Job:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """From when on how many GPUs of a node could be used: the allocatable ones, 0 while it is not Ready."""
+
+    at: float
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node with GPUs or TPUs. `gpus` is the most that it ever had, 0 while it has shown none. `machine` is
+    the cloud's word and `pool` that of the stack, "" where a label is missing. `left`: when its object was
+    deleted; None while it is there.
+    """
+
+    id: str
+    pool: str
+    machine: str
+    created: float
+    gpus: int = 0
+    usable: tuple[Usable, ...] = ()
+    left: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """`source` is a word on where it comes from, such as `cluster`, `csv` or `sacct`. `left_out` says in
-    sentences what the recording cannot tell. `start` and `end` bound the window.
+    sentences what the recording cannot tell. `start` and `end` bound the window. `nodes_from`: since when
+    nodes are recorded; None for never.
     """
 
     scheduler: Scheduler
@@ -226,6 +252,7 @@ class Header:
     source: str
     left_out: tuple[str, ...] = ()
     has_names: bool = False
+    nodes_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +269,7 @@ class Recording:
 
     header: Header
     jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...] = ()
     gaps: tuple[Gap, ...] = ()
     warnings: tuple[str, ...] = ()
 

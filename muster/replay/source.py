@@ -9,8 +9,7 @@ from typing import Any, Final, Protocol
 
 from muster.controller.kube.client import Selection
 from muster.controller.kube.resource import Object, Resource
-from muster.model.stack import Scheduler
-from muster.replay.recording import Job, Recording
+from muster.replay.recording import Job, Node, Recording
 
 EVERYTHING: Final = Selection()
 
@@ -24,14 +23,16 @@ class Kind:
 
 
 class Source(Protocol):
-    """Pure: fed with objects in any order and any number of times. Each method returns the jobs that have
-    changed. `at` is the time of the observation.
+    """Pure: fed with objects in any order and any number of times. Each method returns the jobs and nodes
+    that have changed. `at` is the time of the observation.
     """
 
-    scheduler: Scheduler
-    kinds: Sequence[Kind]
-    count: int
-    """Jobs seen since the start."""
+    @property
+    def kinds(self) -> Sequence[Kind]: ...
+
+    @property
+    def count(self) -> int:
+        """Jobs seen since the start."""
 
     @property
     def open_count(self) -> int:
@@ -40,12 +41,14 @@ class Source(Protocol):
     def restore(self, recording: Recording) -> None:
         """Go on where a recording ends."""
 
-    def replace(self, kind: Kind, objects: Sequence[Object], *, at: float, gone_at: float) -> list[Job]:
+    def replace(
+        self, kind: Kind, objects: Sequence[Object], *, at: float, gone_at: float
+    ) -> Sequence[Job | Node]:
         """These are all objects of the kind. What is missing was gone at `gone_at`."""
 
-    def put(self, kind: Kind, obj: Object, *, at: float) -> list[Job]: ...
+    def put(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]: ...
 
-    def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]: ...
+    def remove(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]: ...
 
 
 def metadata(obj: Object) -> Mapping[str, object]:

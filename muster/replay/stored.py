@@ -16,17 +16,20 @@ from muster.live.fields import sanitize_line
 from muster.live.snapshot import PodSet, State, Term, Toleration, Workload
 from muster.model import names
 from muster.replay.errors import RecordingError
-from muster.replay.recording import Gap, Header, Job, Recording
+from muster.replay.recording import Gap, Header, Job, Node, Recording
 
 # The lines of a recording's file: JSON Lines, each an object with one key.
-#     {"header": {"version": 1, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line
+#     {"header": {"version": 2, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line
 #     {"job": {"id": "5f1c...", "team": "vision", "runs": [...], ...}}   a job, as it is known so far
+#     {"node": {"id": "81aa...", "pool": "h100", "usable": [...], ...}}   a node, as it is known so far
 #     {"mark": 1764000300.0}             everything until this time is recorded
 #     {"gap": {"start": ..., "end": ...}}   nothing was recorded in this time
-# A job's later line replaces its earlier ones, so that a recorder only appends and a line that is written
-# twice changes nothing. Fields that have their default value are left out.
+# The later line of a job or a node replaces its earlier ones, so that a recorder only appends and a line that
+# is written twice changes nothing. Fields that have their default value are left out. A later header adds to
+# the first: with it a recorder goes on with a file of version 1, which has no nodes.
 
-VERSION: Final = 1
+VERSION: Final = 2
+_READABLE: Final = (1, VERSION)
 _DIGITS: Final = 3
 # The first second of the year 10000, which no date can show.
 _TOO_LATE: Final = 253_402_300_800.0
@@ -40,7 +43,7 @@ class Mark:
     at: float
 
 
-Line = Header | Job | Gap | Mark
+Line = Header | Job | Node | Gap | Mark
 
 
 def format_line(line: Line) -> bytes:
@@ -50,6 +53,8 @@ def format_line(line: Line) -> bytes:
             found: object = {"header": {"version": VERSION, **to_json(line, omits_defaults=True)}}
         case Job():
             found = {"job": to_json(line, omits_defaults=True)}
+        case Node():
+            found = {"node": to_json(line, omits_defaults=True)}
         case Gap():
             found = {"gap": to_json(line)}
         case Mark():
@@ -80,13 +85,16 @@ def fold(lines: Iterable[Line], *, source: str) -> Recording:
     """The recording that the lines describe; RecordingError where there is none. The first is a header."""
     header: Header | None = None
     jobs: dict[str, Job] = {}
+    nodes: dict[str, Node] = {}
     gaps: list[Gap] = []
     for line in lines:
         match line:
             case Header():
-                header = line if header is None else replace(header, end=max(header.end, line.end))
+                header = line if header is None else _merged(header, line)
             case Job():
                 jobs[line.id] = line
+            case Node():
+                nodes[line.id] = line
             case Gap():
                 gaps.append(line)
             case Mark(at) if header is not None:
@@ -94,7 +102,13 @@ def fold(lines: Iterable[Line], *, source: str) -> Recording:
     if header is None:
         raise RecordingError(f"{source}: the file is empty.", fix=NO_RECORDING)
     ordered = sorted(jobs.values(), key=lambda job: (job.created, job.tie, job.id))
-    return Recording(header=header, jobs=tuple(ordered), gaps=tuple(gaps))
+    bought = sorted(nodes.values(), key=lambda node: (node.created, node.id))
+    return Recording(header=header, jobs=tuple(ordered), nodes=tuple(bought), gaps=tuple(gaps))
+
+
+def _merged(header: Header, later: Header) -> Header:
+    nodes_from = later.nodes_from if header.nodes_from is None else header.nodes_from
+    return replace(header, end=max(header.end, later.end), nodes_from=nodes_from)
 
 
 def _parse(key: str, value: object, place: str) -> Line:
@@ -103,17 +117,25 @@ def _parse(key: str, value: object, place: str) -> Line:
             return _parse_header(value, place)
         case "job":
             return from_json(Job, value, "job")
+        case "node":
+            return from_json(Node, value, "node")
         case "gap":
             return from_json(Gap, value, "gap")
         case "mark":
             return from_json(Mark, {"at": value}, "mark")
-    raise _misfit(place, f"unknown key {sanitize_line(key, longest=40)!r}; allowed: header, job, mark, gap")
+    known = "header, job, node, mark, gap"
+    raise _misfit(place, f"unknown key {sanitize_line(key, longest=40)!r}; allowed: {known}")
 
 
 def _times(line: Line) -> Iterator[float]:
     match line:
-        case Header() | Gap():
+        case Header():
+            yield from (line.start, line.end, line.end if line.nodes_from is None else line.nodes_from)
+        case Gap():
             yield from (line.start, line.end)
+        case Node():
+            left = line.created if line.left is None else line.left
+            yield from (line.created, left, *(each.at for each in line.usable))
         case Mark():
             yield line.at
         case Job():
@@ -126,10 +148,10 @@ def _parse_header(value: object, place: str) -> Header:
     if not isinstance(value, dict):
         raise MisfitError("header: expected Header.")
     version = value.get("version")
-    if version != VERSION:
+    if version not in _READABLE:
         raise RecordingError(
             f"{place}: version {sanitize_line(str(version), longest=20)} of the format; this Muster reads "
-            f"version {VERSION}.",
+            f"versions {_READABLE[0]} to {VERSION}.",
             fix="use the Muster that wrote it, or record again.",
         )
     return from_json(Header, {name: each for name, each in value.items() if name != "version"}, "header")

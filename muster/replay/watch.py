@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as own
 from typing import Final
@@ -24,7 +24,7 @@ from muster.controller.kube.reflector import Reflector
 from muster.controller.kube.resource import Key, Object
 from muster.errors import MusterError
 from muster.model.quantities import many
-from muster.replay.recording import Gap, Job
+from muster.replay.recording import Gap, Job, Node
 from muster.replay.source import Kind, Source
 from muster.replay.stored import Mark
 from muster.replay.writer import Writer
@@ -138,8 +138,8 @@ class Recorder:
         self._moment = max(self.clock(), self._moment + _MILLISECOND)
         return self._moment
 
-    def changed(self, jobs: list[Job]) -> None:
-        self.writer.add(jobs)
+    def changed(self, lines: Sequence[Job | Node]) -> None:
+        self.writer.add(lines)
 
     def connected(self, kind: Kind) -> None:
         self._unconnected.discard(kind)

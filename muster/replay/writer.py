@@ -2,7 +2,7 @@
 
 Lines are collected and written in one go, as one block of gzip where the file's name ends with `.gz`, so that
 a kill costs at most what was not flushed. A file that was put aside is complete in itself: the next one
-begins with every job that has not left.
+begins with every job and every node that has not left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, Self
 from muster.errors import ExitCode
 from muster.replay.errors import RecordingError
 from muster.replay.reader import GZIP, next_part, older_parts, pack, read_content
-from muster.replay.recording import Header, Job, Recording
+from muster.replay.recording import Header, Job, Node, Recording
 from muster.replay.stored import Line, Mark, format_line
 
 ROTATE_BYTES: Final = 256 * 1024 * 1024
@@ -37,7 +37,7 @@ class Writer:
         self._rotate_bytes = rotate_bytes
         self._keep_bytes = keep_bytes
         self._pending: list[bytes] = []
-        self._open: dict[str, Job] = {}
+        self._open: dict[str, Job | Node] = {}
 
     @classmethod
     def begin(
@@ -70,14 +70,17 @@ class Writer:
                 raise _unwritable(path, error) from None
             writer._pending.append(content.tail)
         writer._open = {job.id: job for job in found.jobs if job.left is None}
+        writer._open |= {node.id: node for node in found.nodes if node.left is None}
         return writer
 
     def add(self, lines: Iterable[Line]) -> None:
         """Collect lines for the next flush."""
         for line in lines:
             self._pending.append(format_line(line))
-            if isinstance(line, Job):
+            if isinstance(line, Job | Node):
                 self._remember(line)
+            elif isinstance(line, Header):
+                self._header = line
             elif isinstance(line, Mark):
                 self._header = replace(self._header, end=max(self._header.end, line.at))
 
@@ -103,11 +106,11 @@ class Writer:
         if kind is not RecordingError:
             self.flush()
 
-    def _remember(self, job: Job) -> None:
-        if job.left is None:
-            self._open[job.id] = job
+    def _remember(self, line: Job | Node) -> None:
+        if line.left is None:
+            self._open[line.id] = line
         else:
-            self._open.pop(job.id, None)
+            self._open.pop(line.id, None)
 
     def _rotate(self) -> None:
         """The next file is complete under another name before this one is put aside."""
@@ -175,4 +178,5 @@ def write_recording(path: Path, recording: Recording) -> None:
     with Writer.begin(path, recording.header) as writer:
         writer.add(recording.gaps)
         writer.add(recording.jobs)
+        writer.add(recording.nodes)
         writer.add([Mark(recording.header.end)])

@@ -21,7 +21,6 @@ from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.replay.queues import teams_by_namespace
 from muster.preview.whatif.kai.nodes import all_nodes, flavors_of, to_manifest
 from muster.preview.whatif.kai.queues import is_bounded, protections, refuse_roots, to_queues
 from muster.preview.whatif.kai.schedulers import to_shards
@@ -100,7 +99,7 @@ class KaiDecider(Decider):
     @cached_property
     def teams(self) -> Mapping[str, str]:
         """A recording of KAI calls a team by its queue."""
-        by_name = {name: team.name for name, team in teams_by_namespace(self.stack).items()}
+        by_name = {name: team.name for name, team in self.stack.teams_by_namespace().items()}
         return {leaf.queue: leaf.team.name for leaf in self._leaves.all} | by_name
 
     @property
@@ -213,7 +212,7 @@ class _Leaves:
             for team, queues in kai.leaf_queues(stack).items()
             for pool, queue in queues.items()
         ]
-        self._stack, self._teams = stack, teams_by_namespace(stack)
+        self._stack, self._teams = stack, stack.teams_by_namespace()
 
     def of(self, job: Job) -> _Leaf | str:
         """The job's queue, or why it cannot run. A recording of KAI names it, all others name the team."""

@@ -116,7 +116,7 @@ def test_bytes_that_are_no_recording_are_refused_with_a_fix(
         ('{"job": {"id": "x"}}', "line 2: job: a required field of Job is missing"),
         ('{"job": {"id": "x", "team": 3, "created": 1, "pod_sets": []}}', "job.team: expected str"),
         ('{"job": {"id": "x", "team": "a", "created": 1, "pod_sets": [], "extra": 1}}', "expected Job"),
-        ('{"jobs": {}}', "unknown key 'jobs'; allowed: header, job, mark, gap"),
+        ('{"jobs": {}}', "unknown key 'jobs'; allowed: header, job, node, mark, gap"),
         ('{"job": {}', "not JSON"),
         ('{"mark": 1e15}', "a time is not between 1970 and 9999"),
         ('{"mark": NaN}', "a time is not between 1970 and 9999"),
@@ -149,8 +149,8 @@ def test_a_recording_of_others_shows_no_control_characters(
 
 def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.jsonl"
-    path.write_text('{"header": {"version": 2}}\n')
-    with pytest.raises(RecordingError, match="this Muster reads version 1"):
+    path.write_text('{"header": {"version": 3}}\n')
+    with pytest.raises(RecordingError, match="this Muster reads versions 1 to 2"):
         load_recording(path)
 
 

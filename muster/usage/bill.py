@@ -1,0 +1,231 @@
+"""A ledger as a bill: hours and cost by team, department, queue, pool, user or job. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from muster.live.fields import sanitize_line
+from muster.usage.inputs import Books, Rate, format_day
+from muster.usage.ledger import Cause, Entry, Ledger, book
+
+
+class By(StrEnum):
+    """What the lines of a bill are."""
+
+    TEAM = "team"
+    DEPARTMENT = "department"
+    QUEUE = "queue"
+    POOL = "pool"
+    USER = "user"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """GPU-hours by cause, and their cost by currency. `unpriced`: the hours of pools without a price. `name`
+    is "" for what has none of this kind.
+    """
+
+    name: str
+    hours: Mapping[Cause, float]
+    costs: Mapping[str, float]
+    unpriced: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.hours.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """`lines` by their hours, the greatest first. `total` has all of them. `weeks`: the Monday of each week
+    -> its lines. `entries` are those of the ledger, for a list of charges.
+    """
+
+    by: By
+    lines: tuple[Line, ...]
+    total: Line
+    weeks: Mapping[date, tuple[Line, ...]]
+    entries: tuple[Entry, ...]
+    lent: Mapping[tuple[str, str], float]
+    books: Books
+
+
+def to_bill(books: Books, by: By) -> Bill:
+    """The bill of what the books hold."""
+    ledger = book(books.holds, books.supplies, books.quotas, books.window)
+    weeks: defaultdict[date, list[Entry]] = defaultdict(list)
+    for entry in ledger.entries:
+        day = datetime.fromtimestamp(entry.day, UTC).date()
+        weeks[day - timedelta(days=day.weekday())].append(entry)
+    return Bill(
+        by=by,
+        lines=_lines(ledger.entries, books, by),
+        total=_line("all", ledger.entries, books.rates),
+        weeks={monday: _lines(entries, books, by) for monday, entries in sorted(weeks.items())},
+        entries=ledger.entries,
+        lent=_sorted(ledger),
+        books=books,
+    )
+
+
+def _sorted(ledger: Ledger) -> Mapping[tuple[str, str], float]:
+    return dict(sorted(ledger.lent.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _lines(entries: Iterable[Entry], books: Books, by: By) -> tuple[Line, ...]:
+    groups: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        groups[name_of(entry, books, by)].append(entry)
+    lines = [_line(name, found, books.rates) for name, found in groups.items()]
+    return tuple(sorted(lines, key=lambda line: (not line.name, -line.total, line.name)))
+
+
+def name_of(entry: Entry, books: Books, by: By) -> str:
+    """What an entry belongs to, "" for none of this kind."""
+    if by is By.POOL:
+        return entry.pool
+    if entry.hold is None:
+        return ""
+    if by is By.DEPARTMENT:
+        return books.departments.get(entry.hold.team, "")
+    name: str = getattr(entry.hold, by.value)
+    return name
+
+
+def _line(name: str, entries: Sequence[Entry], rates: Mapping[str, Rate]) -> Line:
+    hours: defaultdict[Cause, float] = defaultdict(float)
+    costs: defaultdict[str, float] = defaultdict(float)
+    unpriced = 0.0
+    for entry in entries:
+        hours[entry.cause] += entry.hours
+        rate = rates.get(entry.pool)
+        if rate is None:
+            unpriced += entry.hours
+        else:
+            costs[rate.price.currency] += entry.hours * rate.hourly
+    return Line(
+        name=name,
+        hours={cause: hours[cause] for cause in Cause if hours[cause]},
+        costs=dict(sorted(costs.items())),
+        unpriced=unpriced,
+    )
+
+
+def format_name(name: str, by: By) -> str:
+    """One line that a terminal shows as it is."""
+    return sanitize_line(name) or f"(no {by})"
+
+
+def format_costs(line: Line) -> str:
+    """`USD 12,345.60`, also of several currencies; what is not priced is said."""
+    words = [f"{currency} {cost:,.2f}" for currency, cost in line.costs.items()]
+    return " + ".join([*words, *(["not priced"] if line.unpriced else [])]) or "-"
+
+
+def sentences(bill: Bill) -> Iterator[str]:
+    """What a reader has to know beside the figures."""
+    for (queue, team), hours in bill.lent.items():
+        yield f"{sanitize_line(queue)} lent {hours:,.1f} GPU-hours of its quota to {sanitize_line(team)}."
+    if bill.by is By.USER and not any(line.name for line in bill.lines):
+        yield "A cluster's jobs do not say who submitted them; only imported lists may."
+    if bill.total.unpriced:
+        pools = sorted({entry.pool for entry in bill.entries if entry.pool not in bill.books.rates})
+        names = ", ".join(format_name(pool, By.POOL) for pool in pools)
+        yield f"No price is known for {names}: name a file with --prices."
+    for read in sorted({rate.price.read for rate in bill.books.rates.values()}):
+        yield f"Prices were read on {read}; they have no discount, disk or tax."
+    yield from bill.books.notes
+
+
+# The bill in a terminal
+
+_BAR: Final = 24
+_PAINT: Final[Mapping[Cause, tuple[str, str]]] = {
+    Cause.GUARANTEED: ("█", "32"),
+    Cause.BORROWED: ("▓", "36"),
+    Cause.LENT: ("▓", "34"),
+    Cause.LOST: ("▒", "31"),
+    Cause.GATED: ("▒", "33"),
+    Cause.IDLE: ("░", "33"),
+    Cause.BROKEN: ("░", "31"),
+    Cause.BOOTING: ("░", "35"),
+    Cause.UNKNOWN: ("?", "2"),
+}
+
+
+def format_bill(bill: Bill, *, has_bars: bool, has_colour: bool) -> str:
+    """A table with one line for each name, and the sentences below it."""
+    causes = [cause for cause in Cause if cause in bill.total.hours]
+    rows = [_row(bill, line, causes) for line in (*bill.lines, bill.total)]
+    head = (bill.by.value, "GPU-hours", "cost", *(cause.heading for cause in causes))
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    bars = [_bar(line, has_colour=has_colour) if has_bars else "" for line in (*bill.lines, bill.total)]
+    lines = [f"{format_day(bill.books.window.start)} to {format_day(bill.books.window.end)}", ""]
+    for cells, bar in zip((head, *rows), ("", *bars), strict=True):
+        aligned = [cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]
+        lines.append(f"{'  '.join(aligned)}  {bar}".rstrip())
+    if has_bars:
+        legend = (f"{_painted(cause, 1, has_colour=has_colour)} {cause.heading}" for cause in causes)
+        lines += ["", "  ".join(legend)]
+    return "\n".join([*lines, "", *sentences(bill)]).rstrip() + "\n"
+
+
+def _row(bill: Bill, line: Line, causes: Sequence[Cause]) -> tuple[str, ...]:
+    figures = (f"{line.hours[cause]:,.1f}" if cause in line.hours else "-" for cause in causes)
+    name = "all" if line is bill.total else format_name(line.name, bill.by)
+    return (name, f"{line.total:,.1f}", format_costs(line), *figures)
+
+
+def _bar(line: Line, *, has_colour: bool) -> str:
+    """The causes' shares of one line."""
+    drawn, reached, parts = 0, 0.0, []
+    for cause, hours in line.hours.items():
+        reached += hours
+        end = round(_BAR * reached / line.total)
+        parts.append(_painted(cause, end - drawn, has_colour=has_colour))
+        drawn = end
+    return "".join(parts)
+
+
+def _painted(cause: Cause, length: int, *, has_colour: bool) -> str:
+    sign, colour = _PAINT[cause]
+    return f"\x1b[{colour}m{sign * length}\x1b[0m" if has_colour and length else sign * length
+
+
+def to_json(bill: Bill) -> dict[str, object]:
+    """The bill for programs. Names are as they were recorded."""
+    window = bill.books.window
+    return {
+        "from": datetime.fromtimestamp(window.start, UTC).isoformat(),
+        "to": datetime.fromtimestamp(window.end, UTC).isoformat(),
+        "by": bill.by.value,
+        "lines": [_line_json(line) for line in bill.lines],
+        "total": _line_json(bill.total),
+        "lent": [
+            {"from": queue, "to": team, "gpuHours": hours} for (queue, team), hours in bill.lent.items()
+        ],
+        "prices": {
+            pool: {
+                "gpuHour": rate.hourly,
+                "currency": rate.price.currency,
+                "read": rate.price.read.isoformat(),
+                "source": rate.price.source,
+            }
+            for pool, rate in bill.books.rates.items()
+        },
+        "notes": [*bill.books.notes],
+    }
+
+
+def _line_json(line: Line) -> dict[str, object]:
+    return {
+        "name": line.name,
+        "gpuHours": line.total,
+        "causes": {cause.value: hours for cause, hours in line.hours.items()},
+        "cost": dict(line.costs),
+        "unpricedGpuHours": line.unpriced,
+    }

@@ -1,0 +1,221 @@
+"""Reads a recording with its stack: what was held, bought, promised and paid. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from muster.model import names
+from muster.model.kai import tree as kai_tree
+from muster.model.kueue.tree import in_pool_unit, nominal_quota, queue_name, to_tree
+from muster.model.pools import Pool
+from muster.model.prices import Price, PriceTable
+from muster.model.quotas import is_unlimited
+from muster.model.stack import Scheduler, Stack
+from muster.replay.errors import RecordingError
+from muster.replay.recording import End, Job, Node, PodSet, Recording, Run
+from muster.usage.ledger import Hold, Quotas, Supply, Window
+
+_TAKEN: Final = (End.PREEMPTED, End.EVICTED)
+Month = tuple[float, float]
+"""Its first second, and that of the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a GPU of a pool costs for an hour: its part of the price of its node."""
+
+    hourly: float
+    price: Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """`departments`: team -> the department that holds it. `rates`: by pool, without those not priced.
+    `notes`: what the recording cannot tell, in sentences.
+    """
+
+    holds: Sequence[Hold]
+    supplies: Sequence[Supply]
+    quotas: Quotas
+    window: Window
+    departments: Mapping[str, str]
+    rates: Mapping[str, Rate]
+    notes: tuple[str, ...]
+
+
+def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month: Month | None) -> Books:
+    """RecordingError where the recording has nothing of the month."""
+    window = _window(recording, month)
+    reader = _Reader(stack)
+    nodes = [(pool, node) for node in recording.nodes if (pool := reader.pool_of_node(node)) is not None]
+    sizes = _sizes(stack, nodes)
+    supplies = [_supply(pool, node, sizes[pool], window.end) for pool, node in nodes]
+    holds = [hold for job in recording.jobs for hold in reader.holds(job, window.end)]
+    rates = {
+        pool.name: Rate(float(price.hourly) / sizes[pool.name], price)
+        for pool in stack.pools
+        if pool.is_gpu and (price := prices.of(pool, stack.cluster)) is not None
+    }
+    return Books(
+        holds=holds,
+        supplies=supplies,
+        quotas=_quotas(stack),
+        window=window,
+        departments={team.name: above[-1].name for above, team in stack.teams()},
+        rates=rates,
+        notes=tuple(_notes(window)),
+    )
+
+
+def parse_month(text: str) -> Month:
+    """`2026-11`, in UTC; ValueError where it is none."""
+    first = datetime.strptime(f"{text}-01", "%Y-%m-%d").replace(tzinfo=UTC)
+    following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+    return first.timestamp(), following.timestamp()
+
+
+def format_day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _window(recording: Recording, month: Month | None) -> Window:
+    header = recording.header
+    start, end = (header.start, header.end) if month is None else month
+    window = Window(
+        start=max(start, header.start),
+        end=min(end, header.end),
+        gaps=recording.gaps,
+        nodes_from=header.nodes_from,
+    )
+    if window.start >= window.end:
+        raise RecordingError(
+            "the recording has nothing of the time that is asked for; it reaches from "
+            f"{format_day(header.start)} to {format_day(header.end)}.",
+            fix="name a month of this time, or leave --month out.",
+        )
+    return window
+
+
+def _notes(window: Window) -> Iterator[str]:
+    for gap in window.gaps:
+        if gap.start < window.end and gap.end > window.start:
+            yield (
+                f"Nothing was recorded from {format_day(gap.start)} to {format_day(gap.end)}: what was "
+                "bought then is unknown."
+            )
+    if window.nodes_from is None or window.nodes_from >= window.end:
+        yield (
+            "The recording has no nodes: only the hours in which jobs ran are counted. What was gated, idle, "
+            "broken or booting is not known."
+        )
+    elif window.nodes_from > window.start:
+        yield (
+            f"The recording has nodes from {format_day(window.nodes_from)} on: before, only nodes that were "
+            "still there then and hours in which jobs ran are counted."
+        )
+
+
+def _sizes(stack: Stack, nodes: Sequence[tuple[str, Node]]) -> dict[str, int]:
+    """GPUs of one node of each pool, which has nodes of one kind: those of the stack, or the most seen."""
+    sizes: defaultdict[str, int] = defaultdict(int, {pool.name: pool.slots_per_node for pool in stack.pools})
+    for pool, node in nodes:
+        sizes[pool] = max(sizes[pool], node.gpus)
+    return sizes
+
+
+def _supply(pool: str, node: Node, size: int, until: float) -> Supply:
+    return Supply(
+        pool=pool,
+        gpus=size,
+        start=node.created,
+        end=until if node.left is None else node.left,
+        usable=tuple((each.at, each.gpus) for each in node.usable),
+    )
+
+
+def _quotas(stack: Stack) -> Quotas:
+    """A quota without a bound counts as the pool."""
+    tree = to_tree(stack)
+    own: dict[tuple[str, str], int] = {}
+    shared: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for pool in stack.pools:
+        if not pool.is_gpu:
+            continue
+        for node in tree.nodes.values():
+            amount = in_pool_unit(pool, nominal_quota(node, pool.name))
+            gpus = int(pool.max_gpus) if is_unlimited(pool, amount) else amount
+            if node.is_team:
+                own[node.name, pool.name] = gpus
+            else:
+                shared[tree.root(node.name), pool.name] += gpus
+    return Quotas(own=own, roots={node.name: tree.root(node.name) for node in tree.teams()}, shared=shared)
+
+
+class _Reader:
+    """Recorded jobs and nodes in the words of a stack."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._pools = [pool for pool in stack.pools if pool.is_gpu]
+        self._teams = stack.teams_by_namespace()
+        members = stack.queue_members()
+        self._owner = {team.name: owner for owner, teams in members.items() for team in teams}
+        self._queues = {queue_name(teams[0]): owner for owner, teams in members.items()}
+        if stack.scheduler is Scheduler.KAI:
+            leaves = {node.name: node.team for node in kai_tree.nodes(stack) if node.team is not None}
+            self._teams |= leaves
+            self._queues |= {name: team.name for name, team in leaves.items()}
+
+    def pool_of_node(self, node: Node) -> str | None:
+        """The pool of its label, or the one whose machine it is; "" where it is of none, and None where it
+        has shown no GPU and no pool of its name has any.
+        """
+        machine = "" if node.pool else node.machine
+        fitting = [pool for pool in self._pools if node.pool == pool.name or machine == pool.machine.name]
+        if len(fitting) == 1:
+            return fitting[0].name
+        return node.pool if node.gpus else None
+
+    def holds(self, job: Job, until: float) -> Iterator[Hold]:
+        """One for each run and pool with GPUs."""
+        team = self._teams.get(job.team)
+        owner = self._queues.get(job.cluster_queue, "")
+        if team is not None and not job.cluster_queue:
+            owner = self._owner.get(team.name, "")
+        for run in job.runs:
+            for pool, gpus in self._gpus(job.pod_sets, run).items():
+                yield Hold(
+                    job=job.name or job.key,
+                    user=job.user,
+                    team=job.team if team is None else team.name,
+                    queue=owner,
+                    pool=pool,
+                    gpus=gpus,
+                    reserved=run.reserved,
+                    admitted=run.admitted,
+                    ended=until if run.ended is None else run.ended,
+                    is_lost=run.end in _TAKEN,
+                )
+
+    def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[str, int]:
+        """By pool."""
+        gpus: defaultdict[str, int] = defaultdict(int)
+        counts = run.counts or tuple(pods.count for pods in pod_sets)
+        for pods, count in zip(pod_sets, counts, strict=False):
+            if asked := sum(pods.requests.get(each, 0) for each in names.DEVICE_RESOURCES):
+                gpus[self._pool(pods, run)] += asked * count
+        return gpus
+
+    def _pool(self, pods: PodSet, run: Run) -> str:
+        """The first that fits, as in a replay; "" where several fit and nothing names one."""
+        fitting = [pool for pool in self._pools if _fits(pool, pods, run)]
+        if fitting and (run.flavors or len(fitting) == 1):
+            return fitting[0].name
+        return "" if fitting else next(iter((*pods.pools, *run.flavors)), "")
+
+
+def _fits(pool: Pool, pods: PodSet, run: Run) -> bool:
+    is_named = not pods.pools or not {pool.name, pool.flavor}.isdisjoint(pods.pools)
+    is_given = not run.flavors or pool.flavor in run.flavors
+    return is_named and is_given and bool(pods.requests.get(pool.device))

@@ -1,0 +1,269 @@
+"""The bill: its sums, its CSV against the rules of FOCUS, its page, and names that try to be more."""
+
+import csv
+import io
+import json
+import re
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.cli import main
+from muster.config import load
+from muster.errors import ExitCode
+from muster.model import names
+from muster.model.prices import BUILT_IN
+from muster.model.stack import Scheduler
+from muster.preview.usage_page import format_usage
+from muster.replay.csv_jobs import CsvOptions, parse_csv
+from muster.replay.recording import End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
+from muster.replay.writer import write_recording
+from muster.usage.bill import Bill, By, format_bill, to_bill
+from muster.usage.focus import format_focus
+from muster.usage.inputs import read_books
+
+RULES = tomllib.loads(Path(__file__).with_name("focus-1.2.toml").read_text())
+STACK = Path("stacks/Pulumi.gke-prod.yaml")
+# 2026-11-01T00:00:00Z
+START = 1_793_491_200.0
+HOUR = 3600.0
+HOSTILE = (
+    "=1+2",
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r\n=1",
+    "＝1",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "\x1b[31mred\x1b]0;title\x07",
+    "a\u202eb",
+)
+
+
+def _job(number: int, team: str, *, gpus: int = 8, queue: str = "", **run: Any) -> Job:
+    times = {"reserved": START + HOUR, "admitted": START + 2 * HOUR, "ended": START + 10 * HOUR} | run
+    pods = PodSet(name="p0", count=1, requests={names.GPU_RESOURCE: gpus}, pools=("h200",))
+    return Job(
+        id=f"job-{number}",
+        team=team,
+        cluster_queue=queue or team,
+        created=START,
+        pod_sets=(pods,),
+        runs=(Run(flavors=("h200",), **times),),
+    )
+
+
+def _recording(*jobs: Job, nodes: int = 2, **header: Any) -> Recording:
+    bought = tuple(
+        Node(
+            id=f"node-{number}",
+            pool="h200",
+            machine="a3-ultragpu-8g",
+            created=START,
+            gpus=8,
+            usable=(Usable(START + HOUR / 2, 8), Usable(START + 20 * HOUR, 7)),
+            left=START + 40 * HOUR,
+        )
+        for number in range(nodes)
+    )
+    settings = {"start": START, "end": START + 50 * HOUR, "nodes_from": START} | header
+    return Recording(
+        header=Header(scheduler=Scheduler.KUEUE, source="cluster", **settings),
+        jobs=jobs,
+        nodes=bought,
+        gaps=(Gap(START + 30 * HOUR, START + 31 * HOUR),),
+    )
+
+
+RECORDING = _recording(
+    _job(1, "ranking"), _job(2, "vision", end=End.PREEMPTED), _job(3, "speech", admitted=None)
+)
+
+
+def _bill(recording: Recording = RECORDING, by: By = By.TEAM) -> Bill:
+    return to_bill(read_books(recording, load(STACK), BUILT_IN, month=None), by)
+
+
+def test_a_bill_sums_to_what_its_nodes_cost_and_tells_who_used_them() -> None:
+    bill = _bill()
+    lines = {line.name: {cause.value: hours for cause, hours in line.hours.items()} for line in bill.lines}
+    assert lines["ranking"] == pytest.approx({"guaranteed": 64, "gated": 8})
+    assert lines["vision"] == pytest.approx({"lost": 64})
+    assert lines["speech"] == pytest.approx({"gated": 8})
+    idle = 16 * 0.5 + 16 * 10 + 14 * 19
+    assert lines[""] == pytest.approx({"booting": 8, "broken": 2 * 19, "unknown": 16, "idle": idle})
+    price = BUILT_IN.of(load(STACK).pool("h200"), load(STACK).cluster)  # type: ignore[arg-type]
+    assert price is not None
+    assert bill.total.costs["USD"] == pytest.approx(float(price.hourly) * 2 * 40)
+    assert bill.total.unpriced == 0
+
+
+@pytest.mark.parametrize("by", list(By))
+def test_every_way_to_group_has_the_same_total(by: By) -> None:
+    bill = _bill(by=by)
+    assert sum(line.total for line in bill.lines) == pytest.approx(2 * 8 * 40)
+    weekly = sum(line.total for lines in bill.weeks.values() for line in lines)
+    assert weekly == pytest.approx(bill.total.total)
+
+
+def test_a_queue_that_the_stack_lacks_and_a_recording_without_nodes_are_not_guessed() -> None:
+    bill = _bill(_recording(_job(1, "gone-team"), nodes=0, nodes_from=None))
+    assert [
+        (line.name, {str(cause): hours for cause, hours in line.hours.items()}) for line in bill.lines
+    ] == [("gone-team", {"unknown": 64.0})]
+    assert "The recording has no nodes" in " ".join(bill.books.notes)
+
+
+def test_users_of_an_imported_list_have_lines() -> None:
+    rows = ("submitted,team,gpus,duration,pool,user", "1800000000,vision,8,3600,h200,ada")
+    text = "\n".join([*rows, "1800000000,vision,8,7200,h200,", ""])
+    recording = parse_csv(text, CsvOptions(source="jobs.csv"))
+    assert [(line.name, line.total) for line in _bill(recording, By.USER).lines] == [("ada", 8), ("", 16)]
+
+
+def _violations(text: str) -> list[str]:
+    """What a CSV violates of the rules of FOCUS."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    columns, found = list(rows[0]), []
+    custom = [name for name in columns if name not in RULES["columns"]]
+    found += [f"{name}: has no x_ before it" for name in custom if not name.startswith("x_")]
+    if columns[len(columns) - len(custom) :] != custom:
+        found.append("custom columns are not the last")
+    for name, rule in RULES["columns"].items():
+        if name not in columns:
+            found += [f"{name}: is missing"] if rule["level"] == "mandatory" else []
+            continue
+        for number, row in enumerate(rows):
+            found += [f"{name}, row {number}: {why}" for why in _wrong(row[name], rule)]
+    for number, row in enumerate(rows):
+        if not (
+            row["BillingPeriodStart"]
+            <= row["ChargePeriodStart"]
+            < row["ChargePeriodEnd"]
+            <= row["BillingPeriodEnd"]
+        ):
+            found.append(f"row {number}: the charge is not within its billing period")
+        listed = float(row["ListUnitPrice"]) * float(row["PricingQuantity"])
+        if abs(listed - float(row["ListCost"])) > 1e-6:
+            found.append(f"row {number}: ListCost is not ListUnitPrice times PricingQuantity")
+        if any(isinstance(value, dict | list) for value in json.loads(row["Tags"]).values()):
+            found.append(f"row {number}: Tags nest")
+    return found
+
+
+def _wrong(cell: str, rule: dict[str, Any]) -> list[str]:
+    if not cell:
+        return [] if rule["nulls"] else ["is null"]
+    if "values" in rule:
+        return [] if cell in rule["values"] else [f"{cell!r} is not allowed"]
+    return [] if re.fullmatch(RULES["kinds"][rule["kind"]], cell) else [f"{cell!r} is no {rule['kind']}"]
+
+
+def _csv(bill: Bill) -> str:
+    return format_focus(bill, account="gke-prod", provider="gke")
+
+
+@pytest.mark.parametrize("by", [By.TEAM, By.JOB])
+def test_the_csv_keeps_the_rules_of_focus_and_has_the_cost_of_the_bill(by: By) -> None:
+    bill = _bill(by=by)
+    assert _violations(_csv(bill)) == []
+    billed = sum(float(row["BilledCost"]) for row in csv.DictReader(io.StringIO(_csv(bill))))
+    assert billed == pytest.approx(bill.total.costs["USD"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("BilledCost", "Cost", "BilledCost: is missing"),
+        (",USD,", ",usd,", "'usd' is no currency"),
+        (",Usage,", ",Use,", "'Use' is not allowed"),
+        ("T00:00:00Z", "T00:00:00", "is no datetime"),
+    ],
+)
+def test_the_rules_can_fail(before: str, after: str, named: str) -> None:
+    assert named in " ".join(_violations(_csv(_bill()).replace(before, after)))
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_no_formula_no_markup_and_no_terminal_sequence(name: str) -> None:
+    bill = _bill(_recording(_job(1, name, queue="ranking"), _job(2, "ranking", queue=name)), By.JOB)
+    for row in csv.DictReader(io.StringIO(_csv(bill))):
+        for cell in row.values():
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝"))
+            assert "\x1b" not in cell
+    assert _violations(_csv(bill)) == []
+    page = _Parser()
+    page.feed(format_usage(bill, stack="gke-prod"))
+    assert "img" not in page.tags
+    assert page.handlers == []
+    assert format_usage(bill, stack="gke-prod").count("<script") == 1
+    shown = format_bill(bill, has_bars=True, has_colour=False)
+    assert not set(shown) & {"\x1b", "\x07", "\r", "\t", "\u202e"}
+
+
+def test_the_page_opens_from_a_file_and_asks_no_other_host() -> None:
+    page = format_usage(_bill(), stack="gke-prod")
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)\s*=", page)
+    assert "Week of 2026-10-26" in page
+    assert "Week of 2026-11-02" in page
+
+
+def _usage(path: Path, *options: str) -> int:
+    write_recording(path, RECORDING)
+    return main(["usage", "gke-prod", "--recording", str(path), *options])
+
+
+def test_the_command_prints_a_table_and_writes_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, table = tmp_path / "usage.html", tmp_path / "usage.csv"
+    assert _usage(tmp_path / "a.jsonl", "--html", str(page), "--csv", str(table)) == ExitCode.DONE
+    shown = capsys.readouterr().out
+    assert re.search(r"(?m)^ranking +72\.0 ", shown)
+    assert "\x1b" not in shown
+    assert page.read_text().startswith("<!doctype html>")
+    assert table.read_text().startswith("BilledCost,")
+
+
+def test_the_json_has_the_causes_of_each_team(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _usage(tmp_path / "a.jsonl", "--json") == ExitCode.DONE
+    found = json.loads(capsys.readouterr().out)
+    assert found["total"]["gpuHours"] == pytest.approx(640)
+    assert {line["name"] for line in found["lines"]} == {"", "ranking", "vision", "speech"}
+
+
+def test_two_documents_do_not_share_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _usage(tmp_path / "a.jsonl", "--json", "--csv", "-") == ExitCode.UNUSABLE
+    assert "cannot share standard output" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("month", "named"),
+    [("2026-13", "not a month"), ("November", "not a month"), ("2026-10", "nothing of the time")],
+)
+def test_a_month_without_records_is_an_error_with_a_fix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], month: str, named: str
+) -> None:
+    assert _usage(tmp_path / "a.jsonl", "--month", month) == ExitCode.UNUSABLE
+    shown = capsys.readouterr().err
+    assert named in shown
+    assert "Fix:" in shown
