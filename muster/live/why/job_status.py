@@ -6,16 +6,29 @@ exist.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
 from muster.live.cluster.api import Api
-from muster.live.fields import Json, items, mapping, moment, number, sanitize_line, text, texts
+from muster.live.fields import (
+    Json,
+    find_condition,
+    is_true,
+    items,
+    mapping,
+    moment,
+    number,
+    sanitize_line,
+    text,
+    texts,
+)
 from muster.live.snapshot import State, Workload, kueue
 from muster.live.web import WebError
+from muster.live.why.pods import PodIndex, PodStatus, fetch_pods, pod_status, with_logs
 from muster.model import names, waiting
+from muster.model.quantities import many
 from muster.model.work import QUEUED
 
 # Why a ClusterQueue starts no job at all: it is inactive, or one of its AdmissionChecks is.
@@ -129,7 +142,8 @@ class QueuePosition:
 class JobStatus:
     """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
     controller's message about a job that waits outside the quota, or that it refused. `note`: what the
-    cluster's recorder has written about its start.
+    cluster's recorder has written about its start. `result`: of a finished job, such as `Failed`. `pods`: of
+    a job that was admitted; None where they may not be listed.
     """
 
     namespace: str
@@ -139,6 +153,8 @@ class JobStatus:
     cluster_queue: str = ""
     queue_inactivity: tuple[str, ...] = ()
     is_finished: bool = False
+    result: str = ""
+    pods: PodStatus | None = None
     conditions: tuple[StatusEntry, ...] = ()
     checks: tuple[StatusEntry, ...] = ()
     requests: tuple[StatusEntry, ...] = ()
@@ -164,6 +180,22 @@ def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
     return _fetch_job_status(api, newest)
 
 
+def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
+    """The pods of a job, queued or not; None where there is no job of this name."""
+    place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
+    try:
+        found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
+    except WebError as error:
+        if error.status != 404:  # KAI has no Workloads.
+            raise
+        found = []
+    owners = [owner for each in found for owner in items(each, "metadata", "ownerReferences")]
+    owners = owners or [mapping(job, "metadata") for _, job in _fetch_jobs(api, namespace, name)]
+    if not owners:
+        return None
+    return fetch_pods(api, namespace).of({"metadata": {"ownerReferences": list(owners)}})
+
+
 def _mapping_or_none(found: object) -> Json | None:
     return mapping(found) or None
 
@@ -177,18 +209,28 @@ def _name(found: Json) -> str:
     return text(found, "metadata", "name")
 
 
-def _fetch_job_status(api: Api, found: Json) -> JobStatus:
-    namespace, name = text(found, "metadata", "namespace"), _name(found)
-    workload = kueue.to_workload(found)
-    queue = _fetch_cluster_queue(api, found, workload)
-    is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+def fetch_waiting(api: Api, namespace: str = "") -> tuple[JobStatus, ...]:
+    """Every job of a namespace, or of all, that neither finished nor runs in full, the oldest first."""
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    listed = api.list_all(f"{_KUEUE}{inside}/workloads", _mapping_or_none)
+    found = [each for each in listed if not is_true(each, "Finished")]
+    pods = _fetch_pods(api, namespace) if any(is_true(each, "Admitted") for each in found) else None
+    statuses = (parse_status(each, pods) for each in sorted(found, key=_created))
+    return tuple(each for each in statuses if each.pods is None or not each.pods.is_running)
+
+
+def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:
+    """What a Workload and the pods of its job say by themselves."""
+    workload, annotations = kueue.to_workload(found), texts(found, "metadata", "annotations")
+    is_started = pods is not None and (is_true(found, "Admitted") or workload is None)
     return JobStatus(
-        namespace=namespace,
-        name=name,
+        namespace=text(found, "metadata", "namespace"),
+        name=_name(found),
         workload=workload,
         is_finished=workload is None,
-        cluster_queue=queue,
-        queue_inactivity=_fetch_inactivity(api, workload, queue),
+        result=text(find_condition(found, "Finished"), "reason") if workload is None else "",
+        pods=pod_status(pods.of(found), _pod_count(found)) if pods is not None and is_started else None,
+        cluster_queue=workload.cluster_queue if workload else "",
         conditions=tuple(
             _to_entry(each, "type", "status", "lastTransitionTime") for each in _conditions(found)
         ),
@@ -196,14 +238,50 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
             _to_entry(each, "name", "state", "lastTransitionTime")
             for each in items(found, "status", "admissionChecks")
         ),
+        retry_at=moment(annotations, names.RETRY_AT_ANNOTATION)
+        or moment(found, "status", "requeueState", "requeueAt"),
+        is_stopped=waiting.is_stopped(annotations),
+        outside=_outside_quota(annotations),
+        note=annotations.get(names.FORECAST_ANNOTATION, ""),
+    )
+
+
+def _created(found: Json) -> tuple[str, str]:
+    return text(found, "metadata", "creationTimestamp"), _name(found)
+
+
+def _pod_count(found: Json) -> int:
+    """The pods that were admitted, or asked for."""
+    return sum(
+        each.count if each.assigned is None else each.assigned
+        for each in kueue.parse_workload(found).pod_sets
+    )
+
+
+def _fetch_pods(api: Api, namespace: str) -> PodIndex | None:
+    try:
+        return fetch_pods(api, namespace)
+    except WebError as error:
+        if error.status != 403:
+            raise
+        return None
+
+
+def _fetch_job_status(api: Api, found: Json) -> JobStatus:
+    namespace = text(found, "metadata", "namespace")
+    is_started = is_true(found, "Admitted") or is_true(found, "Finished")
+    pods = _fetch_pods(api, namespace) if is_started else None
+    status = parse_status(found, pods)
+    workload, queue = status.workload, _fetch_cluster_queue(api, found, status.workload)
+    is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+    return replace(
+        status,
+        pods=with_logs(api, namespace, status.pods) if status.pods is not None else None,
+        cluster_queue=queue,
+        queue_inactivity=_fetch_inactivity(api, workload, queue),
         requests=_fetch_requests(api, found),
         line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
-        retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
-        or moment(found, "status", "requeueState", "requeueAt"),
-        is_stopped=waiting.is_stopped(texts(found, "metadata", "annotations")),
-        outside=_outside_quota(texts(found, "metadata", "annotations")),
-        note=texts(found, "metadata", "annotations").get(names.FORECAST_ANNOTATION, ""),
-        events=_fetch_events(api, found),
+        events=_fetch_events(api, found, () if pods is None else pods.of(found)),
     )
 
 
@@ -264,17 +342,44 @@ def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
             return ()
         raise
     own = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
-    return tuple(_to_request_entry(each) for each in sorted(own, key=_name))
+    pools = _fetch_pools(api, found) if own else {}
+    return tuple(_to_request_entry(each, pools) for each in sorted(own, key=_name))
 
 
-def _to_request_entry(found: Json) -> StatusEntry:
+def _fetch_pools(api: Api, found: Json) -> dict[str, str]:
+    """The pool that each pod template of the namespace selects. Under "" the Workload's own, where it has one
+    pool of devices: a member of a team may not read the templates.
+    """
+    flavors = {
+        flavor
+        for pod_set in kueue.parse_workload(found).pod_sets
+        for resource, flavor in pod_set.flavors.items()
+        if resource.startswith(names.DEVICE_PREFIXES)
+    }
+    pools = {"": next(iter(flavors))} if len(flavors) == 1 else {}
+    namespace = quote(text(found, "metadata", "namespace"), safe="")
+    try:
+        templates = api.list_all(f"/api/v1/namespaces/{namespace}/podtemplates", _mapping_or_none)
+    except WebError as error:
+        if error.status not in (403, 404):
+            raise
+        return pools
+    selected = {_name(each): texts(each, "template", "spec", "nodeSelector") for each in templates}
+    return pools | {name: by[names.POOL_LABEL] for name, by in selected.items() if names.POOL_LABEL in by}
+
+
+def _to_request_entry(found: Json, pools: dict[str, str]) -> StatusEntry:
+    pod_sets = items(found, "spec", "podSets")
+    asked = many(sum(number(each, "count") or 0 for each in pod_sets), "pod")
+    chosen = (pools.get(text(each, "podTemplateRef", "name"), pools.get("", "")) for each in pod_sets)
+    listed = ", ".join(sorted(set(filter(None, chosen))))
+    name = sanitize_line(f"{_name(found)} ({asked}{f' in pool {listed}' if listed else ''})")
     true = [each for each in _conditions(found) if text(each, "status") == "True"]
     if not true:
-        return StatusEntry(
-            sanitize_line(_name(found)), "requested", "", moment(found, "metadata", "creationTimestamp")
-        )
-    last = _to_entry(true[-1], "type", "status", "lastTransitionTime")
-    return StatusEntry(sanitize_line(_name(found)), last.name, last.message, last.since)
+        return StatusEntry(name, "requested", "", moment(found, "metadata", "creationTimestamp"))
+    return replace(
+        _to_entry(true[-1], "type", "status", "lastTransitionTime"), name=name, state=text(true[-1], "type")
+    )
 
 
 def _fetch_position(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
@@ -314,16 +419,22 @@ def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePositio
     )
 
 
-def _fetch_events(api: Api, found: Json) -> tuple[StatusEntry, ...]:
+def _fetch_events(api: Api, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
+    """The last Events of the Workload, and the warnings about its pods."""
     namespace = quote(text(found, "metadata", "namespace"), safe="")
-    uid = text(found, "metadata", "uid")
+    uid, of_pods = text(found, "metadata", "uid"), {text(each, "metadata", "uid") for each in pods}
     try:
         listed = api.list_all(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
     except WebError as error:
         if error.status == 403:
             return ()
         raise
-    own = [each for each in listed if text(each, "involvedObject", "uid") == uid]
+    own = [
+        each
+        for each in listed
+        if (about := text(each, "involvedObject", "uid")) == uid
+        or (about in of_pods and text(each, "type") == "Warning")
+    ]
     entries = sorted(
         (_to_event_entry(each) for each in own), key=lambda each: each.since.timestamp() if each.since else 0
     )
@@ -350,6 +461,12 @@ def _fetch_unqueued(api: Api, namespace: str, name: str) -> JobStatus | None:
 
 
 def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
+    for kind, found in _fetch_jobs(api, namespace, name):
+        yield _format_unqueued(kind, found, _fetch_queues(api, namespace))
+
+
+def _fetch_jobs(api: Api, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
+    """The jobs of this name that may be read, with their kinds."""
     for work in QUEUED:
         path = f"{work.api}/namespaces/{quote(namespace, safe='')}/{work.resource}/{quote(name, safe='')}"
         try:
@@ -359,7 +476,7 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
                 raise
             continue
         if found is not None:
-            yield _format_unqueued(work.kind, mapping(found), _fetch_queues(api, namespace))
+            yield work.kind, mapping(found)
 
 
 def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:

@@ -72,8 +72,6 @@ def test_everything_that_is_missing_is_named_at_once(capsys: pytest.CaptureFixtu
     )
     assert main(["new", "gpu"]) == ExitCode.UNUSABLE
     assert "Missing: --provider [gke|eks|existing|local]." in capsys.readouterr().err
-    assert main(["why"]) == ExitCode.UNUSABLE
-    assert capsys.readouterr().err.startswith("Error: no job is named.\nFix: ")
 
 
 def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
