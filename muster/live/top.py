@@ -15,7 +15,7 @@ from typing import Final
 from muster.live.cluster.mirror import Mirror
 from muster.live.fields import Json, is_true, moment, text
 from muster.live.kueue_tree import read_tree
-from muster.live.snapshot import Node, Snapshot, State, kai, kueue
+from muster.live.snapshot import Snapshot, State, kai, kueue
 from muster.live.why.format import format_columns, format_headline, format_reason, job_label
 from muster.live.why.job_status import JobStatus, parse_status
 from muster.live.why.pods import PodIndex
@@ -150,7 +150,7 @@ def _queue_names(snapshot: Snapshot) -> dict[tuple[str, str], str]:
 def _queues(mirror: Mirror, snapshot: Snapshot) -> Iterator[QueueUse]:
     kinds = (("clusterqueues", "ClusterQueue"), ("cohorts", "Cohort"))
     tree = read_tree({**each, "kind": kind} for name, kind in kinds for each in mirror.of(name))
-    named, waiting = _queue_names(snapshot), defaultdict(list)
+    waiting, named = defaultdict(list), _queue_names(snapshot)
     for each in snapshot.workloads:
         if not each.is_holding:
             waiting[named.get((each.namespace, each.queue), "")].append(each.created)
@@ -215,7 +215,7 @@ def _nodes(
     for body in listed:
         node = kai.to_node(body)
         pool = next((node.labels[each] for each in _POOL_LABELS if each in node.labels), "")
-        devices = _devices(node)
+        devices = sum(amount for name, amount in node.room.items() if name in names.DEVICE_RESOURCES)
         if devices or (names.POOL_LABEL in node.labels and pool != names.SYSTEM_POOL):
             running = tuple(jobs.get(node.name, ()))
             yield BoughtNode(
@@ -227,10 +227,6 @@ def _nodes(
                 jobs=running,
                 awaited_by=() if running else tuple(awaited.get(pool, ())),
             )
-
-
-def _devices(node: Node) -> int:
-    return sum(amount for name, amount in node.room.items() if name in names.DEVICE_RESOURCES)
 
 
 # As text

@@ -84,10 +84,12 @@ def cli(
         bodies = _checked(bodies, existing_stack(stack), team)
         namespace = namespace or bodies[0]["metadata"]["namespace"]
     namespace = namespace or _namespace(cluster, team) or load_access(config, context).namespace
-    queue = _queue(cluster, namespace)
+    queues = _queues(cluster, namespace)
+    # Which of several without a default is the author's to say.
+    queue = next((each for each in queues if len(queues) == 1 or each == names.DEFAULT_LOCAL_QUEUE), "")
     for body in bodies:
         body["metadata"].setdefault("namespace", namespace)
-        if queue and body["kind"] in BY_KIND and BY_KIND[body["kind"]].is_queued:
+        if queue and _is_queued(body):
             body["metadata"]["labels"] = {names.QUEUE_LABEL: queue} | (body["metadata"].get("labels") or {})
     refusals = list(_refusals(cluster, bodies))
     if refusals:
@@ -97,7 +99,7 @@ def cli(
         return ExitCode.DONE
     created = [_create(cluster, body) for body in bodies]
     job = next((each for each in created if _is_queued(each)), None)
-    if job is None or not is_following or not queue:
+    if job is None or not is_following or not queues:  # KAI has no queues of a namespace.
         return ExitCode.DONE
     place = text_at(job, "metadata", "namespace"), text_at(job, "metadata", "name")
     note(f"Ctrl-C leaves it running: muster why {'/'.join(place)}, muster logs {'/'.join(place)}")
@@ -125,29 +127,30 @@ def _checked(bodies: Sequence[dict[str, Any]], file: Path, team: str) -> list[di
     return fixed
 
 
-def _listed(cluster: Client, path: str) -> list[Json]:
-    """The objects of a list; none where it may not be read or is not served."""
+def _listed(cluster: Client, path: str) -> list[str] | None:
+    """The names of a list's objects, sorted; None where it may not be read or is not served."""
     try:
-        return list(items(cluster.call("GET", path), "items"))
+        found = items(cluster.call("GET", path), "items")
     except ApiError as error:
         if error.status not in (403, 404):
             raise _refused(path, error) from error
-        return []
+        return None
+    return sorted(text_at(each, "metadata", "name") for each in found)
 
 
 def _namespace(cluster: Client, team: str) -> str:
-    """The first of the team's namespaces, by Muster's label; "" where none is known."""
-    found = _listed(cluster, f"/api/v1/namespaces?labelSelector={names.TEAM_LABEL}%3D{quote(team, safe='')}")
-    return min((text_at(each, "metadata", "name") for each in found), default="")
+    """The first of the team's namespaces, by Muster's label; "" where namespaces may not be listed."""
+    label = f"{names.TEAM_LABEL}={team}"
+    found = _listed(cluster, f"/api/v1/namespaces?labelSelector={quote(label, safe='')}")
+    if found == []:
+        raise MusterError(f"no namespace has the label {label}.", fix="name the team, or --namespace.")
+    return found[0] if found else ""
 
 
-def _queue(cluster: Client, namespace: str) -> str:
-    """The LocalQueue of jobs that name none: the default one, or the only one; "" with KAI."""
+def _queues(cluster: Client, namespace: str) -> list[str]:
+    """The LocalQueues of a namespace; none with KAI."""
     path = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{quote(namespace, safe='')}/localqueues"
-    queues = [text_at(each, "metadata", "name") for each in _listed(cluster, path)]
-    if names.DEFAULT_LOCAL_QUEUE in queues or len(queues) > 1:
-        return names.DEFAULT_LOCAL_QUEUE
-    return queues[0] if queues else ""
+    return _listed(cluster, path) or []
 
 
 def _refusals(cluster: Client, bodies: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -162,3 +162,18 @@ def test_top_on_a_terminal_follows_changes_and_leaves_it_clean(cluster: ApiServe
     assert process.wait() == 130
     os.close(ours)
     assert written.startswith(b"\x1b[?1049h\x1b[?25l")
+
+
+def test_with_a_stack_a_job_is_judged_and_filled_in_before_the_cluster_is_asked(
+    cluster: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-c"}}
+    cluster.apply(namespace, "/api/v1/namespaces/team-c")
+    command = ["submit", "examples/batch/job.yaml", "--stack", "stacks/Pulumi.local.yaml", "--dry-run"]
+    command += ["--kubeconfig", str(cluster.admin)]
+    assert main([*command, "--team", "team-c"]) == 0
+    shown = capsys.readouterr()
+    assert "Job primes: would be admitted" in shown.err
+    assert yaml.safe_load(shown.out)["metadata"]["namespace"] == "team-c"
+    assert main([*command, "--team", "team-a"]) == 1
+    assert "Job primes: would be refused" in capsys.readouterr().err

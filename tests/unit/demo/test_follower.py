@@ -104,3 +104,17 @@ def test_the_end_of_a_story_is_its_last_line() -> None:
 
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line.get("text", line.get("result")) for line in told] == ["| 1229 primes", "succeeded"]
+
+
+def test_while_nothing_happens_a_story_says_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(follower, "_QUIET", 0.0)
+    looks = [False, False, True]
+    out = io.StringIO()
+    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+    with serving(lambda _: nothing) as server:
+        screen = Screen(as_json=False, out=out)
+        waiting = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        waiting.until("RayJob gang SUCCEEDED", lambda _: looks.pop(0))
+    assert out.getvalue().count("waits for: RayJob gang SUCCEEDED") == 2
