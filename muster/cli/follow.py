@@ -7,6 +7,7 @@ import shutil
 import unicodedata
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,23 +31,25 @@ _REST_OF_SCREEN: Final = "\x1b[J"
 
 
 @contextlib.contextmanager
-def pictures() -> Iterator[Callable[[str], None]]:
-    """Show a text in place of the one before it. The terminal is left as it was, with the last text on it.
-    Without a terminal only lines that the text before it did not have are written, with the time of day.
+def pictures() -> Iterator[Callable[[Callable[[datetime], str]], None]]:
+    """Show the text of a moment in place of the one before it. The terminal is left as it was, with the last
+    text on it. Without a terminal only lines that the text before it did not have are written, with the time
+    of day; for them the moment stays that of the first, because ages alone are no news.
     """
-    shown = ""
+    shown, begun = "", datetime.now(UTC)
 
-    def add(text: str) -> None:
+    def add(format_at: Callable[[datetime], str]) -> None:
         nonlocal shown
+        text = format_at(begun)
         known, shown = set(shown.splitlines()), text
         fresh = [line for line in text.splitlines() if line not in known]
         put(STDOUT, "".join(f"{clock(datetime.now(UTC))}  {line}\n" for line in fresh))
 
-    def draw(text: str) -> None:
+    def draw(format_at: Callable[[datetime], str]) -> None:
         nonlocal shown
-        shown = text
+        shown = format_at(datetime.now(UTC))
         columns, rows = shutil.get_terminal_size()
-        lines = [fit(line, columns) for line in text.splitlines()[: rows - 1]]
+        lines = [fit(line, columns) for line in shown.splitlines()[: rows - 1]]
         put(STDOUT, _HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in lines) + _REST_OF_SCREEN)
 
     if not is_terminal():
@@ -77,15 +80,17 @@ def client(kubeconfig: Path, context: str) -> Client:
 def follow_job(api: Api, watching: Client, namespace: str, name: str) -> ExitCode:
     """Show the status of a job until it has finished: DONE, or FOUND where it failed or was deleted."""
     mirror = mirror_of_work(watching, namespace)
-    begun = datetime.now(UTC)
     with pictures() as show:
         while (status := fetch_status(api, namespace, name)) is not None:
-            # Lines that are added one below the other must not differ by an age alone.
-            show(format_status(status, now=datetime.now(UTC) if is_terminal() else begun))
+            show(partial(_format_status, status))
             if status.is_finished:
                 return ExitCode.FOUND if has_failed(status) else ExitCode.DONE
             mirror.wait()
     raise MusterError(f"{namespace}/{name} was deleted.", exit_code=ExitCode.FOUND)
+
+
+def _format_status(status: JobStatus, now: datetime) -> str:
+    return format_status(status, now=now)
 
 
 def mirror_of_work(watching: Client, namespace: str) -> Mirror:

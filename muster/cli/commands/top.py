@@ -49,22 +49,22 @@ def cli(*, namespace: str, once: bool, kubeconfig: Path | None, context: str, as
             exit_code=ExitCode.OUTSIDE,
         )
     if as_json:
-        put_json({"version": 1, **to_json(_top(mirror))})
+        put_json({"version": 1, **to_json(_top(mirror, datetime.now(UTC)))})
     elif once or not is_terminal():
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
-        lines = format_top(_top(mirror)).splitlines()
+        lines = format_top(_top(mirror, datetime.now(UTC))).splitlines()
         put(STDOUT, "".join(f"{fit(line, columns)}\n" for line in lines))
     else:
         mirror.follow()
         with pictures() as show:
             while True:
-                show(format_top(_top(mirror)))
+                show(lambda now: format_top(_top(mirror, now)))
                 mirror.wait()
 
 
-def _top(mirror: Mirror) -> Top:
+def _top(mirror: Mirror, now: datetime) -> Top:
     try:
-        return to_top(mirror, now=datetime.now(UTC).replace(microsecond=0))
+        return to_top(mirror, now=now.replace(microsecond=0))
     except ValueError as error:
         raise MusterError(
             f"a quota of the cluster is no quantity: {error}", exit_code=ExitCode.OUTSIDE

@@ -234,7 +234,7 @@ def _show_waiting(api: Api, namespace: str, *, watching: Client | None, as_json:
         mirror = mirror_of_work(watching, namespace)
         with pictures() as show:
             while True:
-                show(format_waiting(fetch_waiting(api, namespace), now=datetime.now(UTC)))
+                show(lambda now: format_waiting(fetch_waiting(api, namespace), now=now))
                 mirror.wait()
 
 
