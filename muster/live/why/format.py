@@ -12,7 +12,7 @@ from typing import Any, Final
 from muster.live.fields import sanitize_line
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
-from muster.live.why.pods import PodReason
+from muster.live.why.pods import PodReason, PodStatus
 from muster.model.quantities import many
 from muster.model.waiting import clock, how_to_stop, rounded
 
@@ -73,13 +73,19 @@ def format_state(status: JobStatus) -> str:
     """One word or two: `finished`, `not queued`, `inactive`, `pending`, `reserved` or `admitted`."""
     if status.is_finished:
         return "finished"
-    return "not queued" if status.workload is None else str(status.workload.state)
+    if status.workload is not None:
+        return str(status.workload.state)
+    if status.pods is None:
+        return "not queued"
+    return str(State.ADMITTED if status.pods.is_running else State.PENDING)
 
 
 def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
     workload = status.workload
     if workload is None:
-        yield f"{status.namespace}/{status.name}: {format_state(status)}"
+        yield f"{status.namespace}/{status.name}: {format_headline(status)}"
+        if status.outside and not status.is_finished:
+            yield f"  {status.outside}"
         yield from _format_entry("", status.condition("Finished"), now) if status.is_finished else ()
         yield from _format_pods(status)
         if status.unqueued:
@@ -111,20 +117,24 @@ HEADLINES: Final = {
 
 def format_headline(status: JobStatus) -> str:
     """What the job waits for, in a few words."""
-    workload = status.workload
+    workload, pods = status.workload, status.pods
+    if pods is not None and not status.is_finished:
+        return _format_pod_counts(pods, is_admitted=workload is not None)
     if workload is None:
         return format_state(status)
     if workload.state is State.INACTIVE and status.is_stopped:
         return "stopped"
     if workload.state is State.INACTIVE and status.retry_at is None:
         return "refused" if status.outside else "deactivated: it is not retried"
-    if workload.state is not State.ADMITTED or status.pods is None:
-        return HEADLINES[workload.state]
-    pods = status.pods
+    return HEADLINES[workload.state]
+
+
+def _format_pod_counts(pods: PodStatus, *, is_admitted: bool) -> str:
     if pods.is_running:
         return f"runs: {many(pods.expected, 'pod')}"
     done = f", {pods.done} completed" if pods.done else ""
-    return f"started: {pods.ready} of {many(pods.expected, 'pod')} ready{done}"
+    begun = "started" if is_admitted or pods.ready else "waits"
+    return f"{begun}: {pods.ready} of {many(pods.expected, 'pod')} ready{done}"
 
 
 def format_reason(status: JobStatus) -> str:

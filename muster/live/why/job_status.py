@@ -24,7 +24,7 @@ from muster.live.fields import (
     text,
     texts,
 )
-from muster.live.snapshot import State, Workload, kueue
+from muster.live.snapshot import State, Workload, kai, kueue
 from muster.live.web import WebError
 from muster.live.why.pods import PodIndex, PodStatus, fetch_pods, pod_status, with_logs
 from muster.model import names, waiting
@@ -171,8 +171,10 @@ class JobStatus:
 
 def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
     """The status of a job; None when neither a job nor a Workload has this name."""
-    place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
-    found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
+    listed = _fetch_workloads(api, namespace)
+    if listed is None:
+        return _fetch_kai_status(api, namespace, name)
+    found = [each for each in listed if _is_of(each, name)]
     if not found:
         return _fetch_unqueued(api, namespace, name)
     # The newest is the current one: an elastic job leaves older slices behind.
@@ -182,18 +184,26 @@ def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
 
 def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
     """The pods of a job, queued or not; None where there is no job of this name."""
-    place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
-    try:
-        found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
-    except WebError as error:
-        if error.status != 404:  # KAI has no Workloads.
-            raise
-        found = []
+    found = [each for each in _fetch_workloads(api, namespace) or () if _is_of(each, name)]
     owners = [owner for each in found for owner in items(each, "metadata", "ownerReferences")]
     owners = owners or [mapping(job, "metadata") for _, job in _fetch_jobs(api, namespace, name)]
     if not owners:
         return None
     return fetch_pods(api, namespace).of({"metadata": {"ownerReferences": list(owners)}})
+
+
+def _fetch_workloads(api: Api, namespace: str) -> list[Json] | None:
+    """Those of a namespace, or of all where it is empty; None where the cluster has none, as with KAI."""
+    try:
+        return api.list_all(f"{_KUEUE}{_inside(namespace)}/workloads", _mapping_or_none)
+    except WebError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def _inside(namespace: str) -> str:
+    return f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
 
 
 def _mapping_or_none(found: object) -> Json | None:
@@ -211,11 +221,14 @@ def _name(found: Json) -> str:
 
 def fetch_waiting(api: Api, namespace: str = "") -> tuple[JobStatus, ...]:
     """Every job of a namespace, or of all, that neither finished nor runs in full, the oldest first."""
-    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    listed = api.list_all(f"{_KUEUE}{inside}/workloads", _mapping_or_none)
-    found = [each for each in listed if not is_true(each, "Finished")]
+    listed = _fetch_workloads(api, namespace)
+    found = [each for each in listed or () if not is_true(each, "Finished")]
     pods = _fetch_pods(api, namespace) if any(is_true(each, "Admitted") for each in found) else None
-    statuses = (parse_status(each, pods) for each in sorted(found, key=_created))
+    statuses = (
+        _fetch_kai_statuses(api, namespace)
+        if listed is None
+        else [parse_status(each, pods) for each in sorted(found, key=_created)]
+    )
     return tuple(each for each in statuses if each.pods is None or not each.pods.is_running)
 
 
@@ -449,6 +462,64 @@ def _to_event_entry(found: Json) -> StatusEntry:
         sanitize_line(text(found, "message"), longest=_MAX_MESSAGE),
         when,
     )
+
+
+# A job of a cluster with KAI: its PodGroup, its pods, and what the controller writes on the first that waits.
+
+_KAI: Final = "/apis/scheduling.run.ai/v2alpha2"
+# By controllers of jobs, on their objects.
+_RESULTS: Final = {
+    "Complete": "Succeeded",
+    "Completed": "Succeeded",
+    "Succeeded": "Succeeded",
+    "Failed": "Failed",
+}
+
+
+def _fetch_kai_statuses(api: Api, namespace: str, name: str = "") -> list[JobStatus]:
+    """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
+    groups = api.list_all(f"{_KAI}{_inside(namespace)}/podgroups", _mapping_or_none)
+    own = [each for each in groups if not name or _is_of(each, name)]
+    pods = api.list_all(f"/api/v1{_inside(namespace)}/pods", _mapping_or_none) if own else []
+    return [_to_kai_status(each, pods) for each in sorted(own, key=_created)]
+
+
+def _to_kai_status(found: Json, listed: Iterable[Json]) -> JobStatus:
+    group, owner = kai.to_group(found), next(iter(items(found, "metadata", "ownerReferences")), {})
+    pods = [
+        each
+        for each in listed
+        if text(each, "metadata", "namespace") == group.namespace
+        and texts(each, "metadata", "annotations").get(kai.GROUP_ANNOTATION) == group.name
+    ]
+    written = (texts(each, "metadata", "annotations").get(names.GANG_STATUS_ANNOTATION) for each in pods)
+    return JobStatus(
+        namespace=group.namespace,
+        name=text(owner, "name") or group.name,
+        workload=None,
+        cluster_queue=group.queue,
+        pods=pod_status(pods, max(group.least, len(pods))),
+        outside=sanitize_line(next(filter(None, written), ""), longest=_MAX_MESSAGE),
+    )
+
+
+def _fetch_kai_status(api: Api, namespace: str, name: str) -> JobStatus | None:
+    jobs = list(_fetch_jobs(api, namespace, name))
+    status = next(iter(_fetch_kai_statuses(api, namespace, name)), None)
+    if status is None:
+        why = "KAI has made no pod group of it yet."
+        status = JobStatus(namespace=namespace, name=name, workload=None, unqueued=why) if jobs else None
+    if status is not None and status.pods is not None:
+        status = replace(status, pods=with_logs(api, namespace, status.pods))
+    result = next(filter(None, (_result(job) for _, job in jobs)), "")
+    return replace(status, is_finished=True, result=result) if status is not None and result else status
+
+
+def _result(job: Json) -> str:
+    """How a job ended, by its own status; "" while it runs."""
+    if text(job, "status", "jobDeploymentStatus") in ("Complete", "Failed"):  # a RayJob
+        return "Succeeded" if text(job, "status", "jobStatus") == "SUCCEEDED" else "Failed"
+    return next((result for kind, result in _RESULTS.items() if is_true(job, kind)), "")
 
 
 # A job without a Workload

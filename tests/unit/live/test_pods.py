@@ -1,5 +1,6 @@
 """What keeps the pods of a job from running, as `muster why` says it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from muster.live.cluster.api import Api
 from muster.live.web import Web
 from muster.live.why.format import format_status
-from muster.live.why.job_status import fetch_status, parse_status
+from muster.live.why.job_status import fetch_status, fetch_waiting, parse_status
 from muster.live.why.pods import PodIndex, PodStatus, pod_status, with_logs
 from muster.model.work import PARTS, QUEUED
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -183,3 +184,38 @@ def test_an_account_without_the_right_to_list_pods_gets_the_rest() -> None:
     assert status is not None
     assert status.pods is None
     assert "admitted: its pods may start" in format_status(status, now=status.workload.created)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("job", "first"),
+    [
+        ({}, "team-a/train: waits: 0 of 3 pods ready"),
+        ({"status": {"conditions": [condition("Failed", "True")]}}, "team-a/train: finished"),
+    ],
+)
+def test_with_kai_a_job_is_its_pod_group_and_what_the_controller_wrote(
+    job: dict[str, Any], first: str
+) -> None:
+    group = {"metadata": {"namespace": "team-a", "name": "pg-1", "ownerReferences": [{"name": "train"}]}}
+    gated = pod("a", conditions=[condition("PodScheduled", "False", "SchedulingGated")])
+    message = "1 of 2 l4 nodes (limit 30m); releases at 10:42 UTC"
+    gated["metadata"]["annotations"] = {"pod-group-name": "pg-1", "muster.dev/gang-status": message}
+    lists = {"podgroups": [group | {"spec": {"queue": "q", "minMember": 3}}], "pods": [gated]}
+
+    def answer(asked: Asked) -> Reply:
+        path = asked.path.partition("?")[0]
+        if path == "/apis/batch/v1/namespaces/team-a/jobs/train":
+            return Reply(body={"metadata": {"name": "train", "uid": "job"}, **job})
+        listed = lists.get(path.rpartition("/")[2])
+        return Reply(status=404, body={}) if listed is None else Reply(body={"items": listed})
+
+    with serving(answer) as server:
+        api = Api(Web(base=server.url))
+        status = fetch_status(api, "team-a", "train")
+        (waiting,) = fetch_waiting(api, "team-a")
+    assert status is not None
+    text = format_status(status, now=datetime.now(UTC))
+    assert text.splitlines()[0] == first
+    assert (message in text) is not status.is_finished
+    assert status.result == ("Failed" if status.is_finished else "")
+    assert (waiting.name, waiting.outside) == ("train", message)

@@ -21,7 +21,7 @@ NOW = "2026-11-21T10:30:00+00:00"
 
 
 def _lists() -> dict[str, list[dict[str, Any]]]:
-    """A queue that uses two GPUs of a quota of one; a gang that waits for nodes, one that runs, one in line."""
+    """A queue that uses two GPUs of a quota of one; a gang waits for nodes, one runs, one is in line."""
     queue = cluster_queue()
     flavor = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "1"}]}
     queue["spec"]["resourceGroups"] = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [flavor]}]
