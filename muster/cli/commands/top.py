@@ -37,15 +37,15 @@ def cli(*, namespace: str, once: bool, kubeconfig: Path | None, context: str, as
     """Show queues, jobs and nodes of a cluster as they change.
 
     Queues with quota, use, borrowed quota and waiting jobs; jobs with their step, deadline and reason; GPU
-    nodes and the jobs that they run or were bought for. For any cluster with Kueue. Reads only, by list and
-    watch; what you may not list is left out and named. Ctrl-C ends it.
+    nodes and the jobs that they run or were bought for. For any cluster with Kueue or KAI. Reads only, by
+    list and watch; what you may not list is left out and named. Ctrl-C ends it.
     """
     mirror = Mirror(client(kubeconfig_path(kubeconfig), context), paths(namespace))
     mirror.read()
-    if "not served" in mirror.unreadable.get("clusterqueues", ""):
+    if all("not served" in mirror.unreadable.get(name, "") for name in ("clusterqueues", "queues")):
         raise MusterError(
-            "the cluster has no queues of Kueue.",
-            fix="use the context of a cluster that runs it. With KAI: kubectl get podgroups -A.",
+            "the cluster has no queues of Kueue or KAI.",
+            fix="use the context of a cluster that runs one of them.",
             exit_code=ExitCode.OUTSIDE,
         )
     if as_json:

@@ -5,7 +5,8 @@ ProvisioningRequests and its latest Events. A job without a Workload is distingu
 exist.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -466,7 +467,7 @@ def _to_event_entry(found: Json) -> StatusEntry:
 
 # A job of a cluster with KAI: its PodGroup, its pods, and what the controller writes on the first that waits.
 
-_KAI: Final = "/apis/scheduling.run.ai/v2alpha2"
+KAI: Final = "/apis/scheduling.run.ai/v2alpha2"
 # By controllers of jobs, on their objects.
 _RESULTS: Final = {
     "Complete": "Succeeded",
@@ -478,20 +479,26 @@ _RESULTS: Final = {
 
 def _fetch_kai_statuses(api: Api, namespace: str, name: str = "") -> list[JobStatus]:
     """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
-    groups = api.list_all(f"{_KAI}{_inside(namespace)}/podgroups", _mapping_or_none)
+    groups = api.list_all(f"{KAI}{_inside(namespace)}/podgroups", _mapping_or_none)
     own = [each for each in groups if not name or _is_of(each, name)]
-    pods = api.list_all(f"/api/v1{_inside(namespace)}/pods", _mapping_or_none) if own else []
-    return [_to_kai_status(each, pods) for each in sorted(own, key=_created)]
+    listed = api.list_all(f"/api/v1{_inside(namespace)}/pods", _mapping_or_none) if own else []
+    pods = pods_by_group(listed)
+    return [parse_kai_status(each, pods) for each in sorted(own, key=_created)]
 
 
-def _to_kai_status(found: Json, listed: Iterable[Json]) -> JobStatus:
+def pods_by_group(pods: Iterable[Json]) -> Mapping[tuple[str, str], list[Json]]:
+    """By namespace and name of their PodGroup."""
+    groups = defaultdict(list)
+    for each in pods:
+        name = texts(each, "metadata", "annotations").get(kai.GROUP_ANNOTATION, "")
+        groups[text(each, "metadata", "namespace"), name].append(each)
+    return groups
+
+
+def parse_kai_status(found: Json, by_group: Mapping[tuple[str, str], list[Json]]) -> JobStatus:
+    """What a PodGroup and its pods say by themselves."""
     group, owner = kai.to_group(found), next(iter(items(found, "metadata", "ownerReferences")), {})
-    pods = [
-        each
-        for each in listed
-        if text(each, "metadata", "namespace") == group.namespace
-        and texts(each, "metadata", "annotations").get(kai.GROUP_ANNOTATION) == group.name
-    ]
+    pods = by_group.get((group.namespace, group.name), [])
     written = (texts(each, "metadata", "annotations").get(names.GANG_STATUS_ANNOTATION) for each in pods)
     return JobStatus(
         namespace=group.namespace,

@@ -14,7 +14,7 @@ from muster.live.dataclass_json import to_json
 from muster.live.top import Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod
 from tests.unit.preview.http_world import Asked, Reply, serving
-from tests.unit.preview.snapshot_world import cluster_queue, local_queue, workload
+from tests.unit.preview.snapshot_world import cluster_queue, kai_lists, local_queue, workload
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 NOW = "2026-11-21T10:30:00+00:00"
@@ -53,9 +53,9 @@ def _node(name: str, gpus: int) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "8"}}}
 
 
-def _top(**statuses: int) -> Top:
+def _top(lists: dict[str, list[dict[str, Any]]] | None = None, **statuses: int) -> Top:
     """`statuses`: by the last part of its path, what the server answers in place of a list."""
-    lists = _lists()
+    lists = _lists() if lists is None else lists
 
     def answer(asked: Asked) -> Reply:
         name = asked.path.rpartition("/")[2]
@@ -107,6 +107,21 @@ def test_what_may_not_be_listed_is_named_and_the_rest_is_shown() -> None:
 
 def test_a_cluster_without_kueue_is_named() -> None:
     assert "clusterqueues are not served" in _top(clusterqueues=404).unreadable
+
+
+def test_with_kai_queues_and_pod_groups_are_shown() -> None:
+    lists = kai_lists()
+    (queue,) = lists["/apis/scheduling.run.ai/v2/queues"]
+    queue["spec"] = {"parentQueue": "research", "resources": {"gpu": {"quota": 2}}}
+    top = _top(lists)
+    (use,) = top.queues[0].flavors
+    assert (top.queues[0].cohort, top.queues[0].waiting) == ("research", 1)
+    assert (use.quota, use.used, use.borrowed) == (2, 3, 1)
+    assert [(each.job, each.queue) for each in top.gangs] == [("team-a/pg-train", "q")]
+    assert top.gangs[0].step == "waits: 0 of 4 pods ready, 1 completed"
+    assert top.unreadable == ()
+    queue["spec"]["resources"]["gpu"]["quota"] = -1
+    assert "no limit" in format_top(_top(lists))
 
 
 def test_it_is_json() -> None:
