@@ -17,7 +17,7 @@ from muster.live.fields import Json, items, mapping, sanitize_line, text
 
 # The server sends a bookmark a minute on a watch without changes.
 _SILENT: Final = 180.0
-_RETRY: Final = 5.0
+_RETRY: Final = 15.0
 # Changes come in bursts, of which one picture is enough; ages are shown, so it is drawn again without one.
 _BURST: Final = 1.0
 _LONGEST: Final = 10.0
@@ -76,7 +76,7 @@ class Mirror:
                     self._changed.set()
                 if version := self._versions.get(name):
                     self._watch(name, version)
-            except (ApiError, UnreachableError) as error:  # ApiError: of the watch
+            except (ApiError, UnreachableError, ValueError) as error:  # ValueError: a line that was cut
                 self._versions[name] = ""
                 self.unreadable[name] = f"{name}: {sanitize_line(str(error))}"
             if not self._versions.get(name):

@@ -9,12 +9,14 @@ import pytest
 from muster.cli.follow import fit
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
+from muster.live.cluster import mirror as mirror_module
 from muster.live.cluster.mirror import Mirror
 from muster.live.dataclass_json import to_json
 from muster.live.top import Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod
 from tests.unit.preview.http_world import Asked, Reply, serving
 from tests.unit.preview.snapshot_world import cluster_queue, kai_lists, local_queue, workload
+from tests.waiting import eventually
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 NOW = "2026-11-21T10:30:00+00:00"
@@ -131,3 +133,39 @@ def test_it_is_json() -> None:
 @pytest.mark.parametrize(("line", "cut"), [("abcd", "abcd"), ("abcde", "abc…"), ("日本語", "日…")])
 def test_a_line_is_cut_at_the_width_of_the_terminal(line: str, cut: str) -> None:
     assert fit(line, 4) == cut
+
+
+def test_a_list_follows_changes_and_is_read_again_when_its_watch_is_too_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mirror_module, "_RETRY", 0.01)
+
+    def node(name: str, version: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "resourceVersion": version}}
+
+    def lines(*events: tuple[str, dict[str, Any]]) -> bytes:
+        return b"".join(json.dumps({"type": kind, "object": body}).encode() + b"\n" for kind, body in events)
+
+    watches = [
+        lines(("ADDED", node("b", "2")), ("DELETED", node("a", "3")), ("BOOKMARK", node("", "4"))),
+        b'{"type": "MODI',
+        lines(("ERROR", {"code": 410})),
+    ]
+    lists = [[node("a", "1")], [node("c", "5")], [node("d", "6")]]
+
+    def answer(asked: Asked) -> Reply:
+        if "watch=true" in asked.path:
+            return Reply(body=watches.pop(0)) if watches else Reply(status=410, body={})
+        listed = lists.pop(0) if len(lists) > 1 else lists[0]
+        return Reply(body={"metadata": {"resourceVersion": "1"}, "items": listed})
+
+    with serving(answer) as server:
+        mirror = Mirror(Client(Access(server=server.url)), {"nodes": "/api/v1/nodes"})
+        mirror.read()
+        assert [each["metadata"]["name"] for each in mirror.of("nodes")] == ["a"]
+        mirror.follow()
+        eventually(
+            "it is read again", lambda: [each["metadata"]["name"] for each in mirror.of("nodes")] == ["d"]
+        )
+        versions = [each.path.rpartition("=")[2] for each in server.asked if "watch" in each.path]
+    assert versions[:2] == ["1", "4"]
