@@ -84,7 +84,7 @@ def follow_job(api: Api, watching: Client, namespace: str, name: str) -> ExitCod
         while (status := fetch_status(api, namespace, name)) is not None:
             show(partial(_format_status, status))
             if status.is_finished:
-                return ExitCode.FOUND if has_failed(status) else ExitCode.DONE
+                return ExitCode.FOUND if status.has_failed else ExitCode.DONE
             mirror.wait()
     raise MusterError(f"{namespace}/{name} was deleted.", exit_code=ExitCode.FOUND)
 
@@ -106,8 +106,3 @@ def mirror_of_work(watching: Client, namespace: str) -> Mirror:
     )
     mirror.follow()
     return mirror
-
-
-def has_failed(status: JobStatus) -> bool:
-    """Whether a finished job did not end well, as Kueue writes it on the Workload."""
-    return status.result not in ("Succeeded", "JobFinished")

@@ -14,7 +14,7 @@ from typing import Final
 from muster.live.cluster.mirror import Mirror
 from muster.live.fields import Json, mapping, moment, text
 from muster.live.kueue_tree import read_tree
-from muster.live.snapshot import State, kai, kueue
+from muster.live.snapshot import kai, kueue
 from muster.live.why.format import format_columns, format_headline, format_reason, job_label
 from muster.live.why.job_status import KAI, JobStatus, parse_kai_status, parse_status, pods_by_group
 from muster.live.why.pods import PodIndex
@@ -124,7 +124,7 @@ def to_top(mirror: Mirror, *, now: datetime) -> Top:
     is_kai = "clusterqueues" in mirror.unreadable and "queues" not in mirror.unreadable
     index = PodIndex(mirror.of("pods"), [part for kind in PARTS for part in mirror.of(kind.resource)])
     jobs = list(_jobs_of_kai(mirror) if is_kai else _jobs(mirror, index))
-    jobs.sort(key=lambda job: (_is_running(job[0]), text(job[1], "metadata", "creationTimestamp")))
+    jobs.sort(key=lambda job: (job[0].is_running, text(job[1], "metadata", "creationTimestamp")))
     # Most clusters serve but some of the kinds of work, and one of the two schedulers.
     optional = {*(kind.resource for kind in PARTS), *(_OF_KUEUE if is_kai else _OF_KAI)}
     return Top(
@@ -152,14 +152,9 @@ def _jobs_of_kai(mirror: Mirror) -> Iterator[Job]:
     return ((parse_kai_status(each, pods), each) for each in mirror.of("podgroups"))
 
 
-def _is_running(status: JobStatus) -> bool:
-    is_admitted = status.workload is None or status.workload.state is State.ADMITTED
-    return is_admitted and (status.pods is None or status.pods.is_running)
-
-
 def _is_in_line(status: JobStatus) -> bool:
     """Whether it waits for its queue, and has nothing yet."""
-    return not _is_running(status) if status.workload is None else not status.workload.is_holding
+    return not status.is_running if status.workload is None else not status.workload.is_holding
 
 
 def _created(body: Json) -> datetime:
@@ -232,7 +227,7 @@ def _gang(status: JobStatus, body: Json) -> Gang:
 
 
 def _deadline(status: JobStatus) -> str:
-    if not _is_running(status):
+    if not status.is_running:
         for message in (status.outside, *(check.message for check in status.checks)):
             if found := _DEADLINE.search(message):
                 return f"until {found[1]}"
@@ -246,7 +241,7 @@ def _nodes(listed: Sequence[Json], of_jobs: Sequence[Job], index: PodIndex) -> I
     for status, body in of_jobs:
         for pod in index.of(body):
             jobs[text(pod, "spec", "nodeName")][job_label(status)] = None
-        if status.workload is not None and status.workload.is_holding and not _is_running(status):
+        if status.workload is not None and status.workload.is_holding and not status.is_running:
             for pool in {flavor for each in status.workload.pod_sets for flavor in each.flavors.values()}:
                 awaited[pool].append(job_label(status))
     for body in listed:

@@ -166,6 +166,18 @@ class JobStatus:
     is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has all that it waited for, as far as its pods may be listed."""
+        if self.pods is not None:
+            return self.pods.is_running
+        return self.workload is not None and self.workload.state is State.ADMITTED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it finished, and not well."""
+        return self.is_finished and self.result not in ("Succeeded", "JobFinished")
+
     def condition(self, name: str) -> StatusEntry | None:
         return next((each for each in self.conditions if each.name == name), None)
 
@@ -230,7 +242,7 @@ def fetch_waiting(api: Api, namespace: str = "") -> tuple[JobStatus, ...]:
         if listed is None
         else [parse_status(each, pods) for each in sorted(found, key=_created)]
     )
-    return tuple(each for each in statuses if each.pods is None or not each.pods.is_running)
+    return tuple(each for each in statuses if not each.is_running)
 
 
 def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:

@@ -60,8 +60,8 @@ class PodStatus:
 
     @property
     def is_running(self) -> bool:
-        """Whether nothing is waited for any more."""
-        return self.ready + self.done >= self.expected and not self.reasons
+        """Whether no pod is waited for any more. A Job keeps the pods that failed before."""
+        return self.ready + self.done >= self.expected
 
 
 class PodIndex:

@@ -125,6 +125,8 @@ def test_pods_with_the_same_reason_are_one_entry_with_their_roles() -> None:
 def test_completed_pods_count_beside_the_ready_ones() -> None:
     assert pod_status([pod("a", phase="Succeeded"), pod("b", **READY)], 2).is_running
     assert not pod_status([pod("b", **READY)], 2).is_running
+    retried = pod_status([pod("a", phase="Failed", reason="Evicted"), pod("b", **READY)], 1)
+    assert (retried.is_running, retried.reasons[0].reason) == (True, "Evicted")
 
 
 @pytest.mark.parametrize("kind", QUEUED, ids=lambda each: each.kind)
