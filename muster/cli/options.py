@@ -56,9 +56,6 @@ namespace_option = click.option(
     metavar="NAMESPACE",
     help="Namespace of the job. Default: that of the context.",
 )
-watch_option = click.option(
-    "--watch", "is_watching", is_flag=True, help="Go on showing it as it changes, until it has finished."
-)
 name_option = click.option(
     "--name",
     default="default",

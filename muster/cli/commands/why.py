@@ -20,7 +20,6 @@ from muster.cli.options import (
     kubeconfig_option,
     kubeconfig_path,
     namespace_option,
-    watch_option,
 )
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
@@ -65,7 +64,9 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 @click.option(
     "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Without a name: in every namespace."
 )
-@watch_option
+@click.option(
+    "--watch", "is_watching", is_flag=True, help="Go on showing it as it changes, until it has finished."
+)
 @kubeconfig_option
 @context_option
 @click.option(
