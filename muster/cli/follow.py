@@ -22,7 +22,7 @@ from muster.live.why.job_status import JobStatus, fetch_status
 from muster.model import names
 from muster.model.waiting import clock
 
-# The alternate screen, without a cursor, and back: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html
+# The alternate screen of a terminal, without a cursor, and back.
 _OPEN: Final = "\x1b[?1049h\x1b[?25l"
 _CLOSE: Final = "\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"

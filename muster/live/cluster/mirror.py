@@ -1,8 +1,7 @@
 """Lists of a cluster that stay current: each is read once, and then watched in a thread of its own.
 
-A list that may not be read, or whose kind is not installed, is empty and named in `unreadable`. One that is
-cut is read again, as https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
-describes it.
+A list that may not be read, or whose kind is not installed, is empty and named in `unreadable`. One whose
+watch is cut, or asks for a version that the server no longer has, is read again.
 """
 
 import json
