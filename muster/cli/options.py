@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from muster import paths
 from muster.errors import MusterError
+from muster.kubernetes.kubeconfig import load_access
 from muster.local.karpenter import Autoscaler
 
 
@@ -47,6 +48,13 @@ context_option = click.option(
     default="",
     metavar="NAME",
     help="Context in the kubeconfig. Default: its current context.",
+)
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAMESPACE",
+    help="Namespace of the job. Default: that of the context.",
 )
 name_option = click.option(
     "--name",
@@ -117,6 +125,18 @@ def from_here(file: Path) -> Path:
     """As a user would write it: relative to the working directory where the file lies below it."""
     here = Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file
+
+
+def job_place(job: str, namespace: str, kubeconfig: Path, context: str) -> tuple[str, str]:
+    """Namespace and name of NAMESPACE/NAME, or of NAME in the namespace of the option or the context."""
+    first, slash, name = job.partition("/")
+    if slash and namespace and namespace != first:
+        raise MusterError(f"{job!r} is not in namespace {namespace}.", fix="leave --namespace out.")
+    if not slash:
+        return namespace or load_access(kubeconfig, context).namespace, first
+    if not (first and name) or "/" in name:
+        raise MusterError(f"{job!r} is not NAMESPACE/NAME.", fix="write it like team-a/train.")
+    return first, name
 
 
 def kubeconfig_path(given: Path | None) -> Path:

@@ -47,6 +47,9 @@ TABLE: Final[Mapping[str, Entry]] = {
     "why": Entry(
         "Explain what a job is waiting for, and forecast when it starts.", extras=("check", "local")
     ),
+    "submit": Entry("Check a job, create it for a team, and follow it.", extras=("check",)),
+    "logs": Entry("Print the logs of a job's pods."),
+    "top": Entry("Show queues, jobs and nodes of a cluster as they change."),
     "snapshot": Entry("Record the queues of a cluster and their Workloads as JSON."),
     "record": Entry(
         "Record the jobs of a cluster, for a replay under other quotas.",

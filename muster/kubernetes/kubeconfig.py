@@ -8,7 +8,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the API server is and who we are to it. `repr` shows no credential.
+    """Where the API server is and who we are to it. `repr` shows no credential. `namespace`: the context's.
 
     `server` has no trailing slash. `certificate` is the PEM of the client certificate and of its key, `basic`
     a user name and its password.
@@ -48,6 +48,7 @@ class Access:
 
     server: str
     context: str = ""
+    namespace: str = "default"
     ca: bytes | None = None
     insecure: bool = False
     tls_server_name: str | None = None
@@ -74,7 +75,8 @@ def load_access(source: str | Path | None, context: str | None = None) -> Access
     chosen = _entry(config, "contexts", str(name), where)
     cluster = _entry(config, "clusters", str(chosen.get("cluster")), where)
     user = _entry(config, "users", str(chosen["user"]), where) if chosen.get("user") else {}
-    return _access(str(name), cluster, user, where)
+    namespace = str(chosen.get("namespace") or "default")
+    return replace(_access(str(name), cluster, user, where), namespace=namespace)
 
 
 def current_context(path: Path) -> str:

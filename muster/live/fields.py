@@ -23,9 +23,16 @@ _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn")
 
 def sanitize_line(text: str, *, longest: int = LONGEST) -> str:
     """The text as one line without invisible characters. Longer text is cut off."""
-    text = " ".join(_ANSI.sub("", text[: longest * 8]).split())
-    text = "".join("\ufffd" if unicodedata.category(each) in _INVISIBLE else each for each in text)
+    text = printable(" ".join(_ANSI.sub("", text[: longest * 8]).split()))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def printable(line: str) -> str:
+    """The line without what a terminal would obey. Its spaces stay."""
+    return "".join(
+        "\ufffd" if unicodedata.category(each) in _INVISIBLE else each
+        for each in _ANSI.sub("", line).expandtabs()
+    )
 
 
 Json = Mapping[str, object]

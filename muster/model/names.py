@@ -186,6 +186,9 @@ KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
 KAI_PRIORITY_LABEL: Final = "priorityClassName"
 
+# By the controller, on the first pod of a gang that waits, or on the only one: what it waits for.
+GANG_STATUS_ANNOTATION: Final = f"{GROUP}/gang-status"
+
 # Ray's labels: the cluster of a pod, and the priority of a Ray object (read by KAI's grouper).
 RAY_CLUSTER_LABEL: Final = "ray.io/cluster"
 # On what KubeRay makes for a RayJob or a RayService: its kind (ray-operator/controllers/ray/utils of 1.6.2).

@@ -36,7 +36,7 @@ HEAVY: Final = (
 )
 # What the wheel without an extra has to run.
 BASE_COMMANDS: Final = (
-    *("validate", "diff", "snapshot", "why", "new", "init", "ci.pins", "ci.comment"),
+    *("validate", "diff", "snapshot", "why", "top", "logs", "submit", "new", "init", "ci.pins", "ci.comment"),
     *("record.start", "record.show"),
 )
 

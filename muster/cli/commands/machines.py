@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +11,7 @@ from muster.cli.command import command
 from muster.cli.options import json_option
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
+from muster.live.why.format import format_columns
 from muster.model.accelerators import ACCELERATORS
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, Machine, similar_machines
@@ -55,7 +55,7 @@ def cli(name: str | None, *, provider: str | None, with_cpu: bool, as_json: bool
         put_json({"machines": [_record(each) for each in found]})
         return
     rows = [_row(each) for each in found]
-    put(STDOUT, "\n".join(_lines(rows)) + "\n" + _note())
+    put(STDOUT, "\n".join(format_columns(_HEAD, rows, right=_FIGURES)) + "\n" + _note())
 
 
 def _is_meant(machine: Machine, name: str | None, *, with_cpu: bool) -> bool:
@@ -138,16 +138,6 @@ def _record(machine: Machine) -> dict[str, object]:
             for each in _prices(machine)
         ],
     }
-
-
-def _lines(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
-    for row in (_HEAD, *rows):
-        cells = [
-            cell.rjust(width) if head in _FIGURES else cell.ljust(width)
-            for cell, width, head in zip(row, widths, _HEAD, strict=True)
-        ]
-        yield "  ".join(cells).rstrip()
 
 
 def _note() -> str:

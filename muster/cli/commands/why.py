@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
+from muster.cli.follow import client, follow_job, mirror_of_work, pictures
 from muster.cli.options import (
     FILE,
     STACK,
     context_option,
     existing_stack,
+    job_place,
     json_option,
     kubeconfig_option,
     kubeconfig_path,
+    namespace_option,
 )
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import Client
 from muster.live.cluster.api import Api
 from muster.live.cluster.kubeconfig import connect
 from muster.live.errors import PreviewError
 from muster.live.snapshot import State
-from muster.live.why.format import format_status, to_json
-from muster.live.why.job_status import JobStatus, fetch_status
+from muster.live.why.format import format_status, format_waiting, to_json
+from muster.live.why.job_status import JobStatus, fetch_status, fetch_waiting
 from muster.model.stack import Scheduler, Stack
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 muster why team-a/train
+muster why train --watch
+muster why --all-namespaces
 muster why team-a/train --kubeconfig ~/.kube/config --context prod --json
 muster why team-a/train --stack gke-prod --recording last-month.jsonl.gz
 muster why -f job.yaml --team vision --stack gke-prod --recording last-month.jsonl.gz
@@ -41,8 +47,8 @@ muster why --all --stack gke-prod --recording last-month.jsonl.gz
 muster why team-a/5f1c0a6e7d20b911 --stack gke-prod --replay last-month.jsonl.gz
 """
 _CODES = {
-    ExitCode.DONE: "The job was found.",
-    ExitCode.FOUND: "There is no job and no Workload of this name.",
+    ExitCode.DONE: "The job was found; with --watch it has finished.",
+    ExitCode.FOUND: "There is no job and no Workload of this name; with --watch it failed.",
 }
 _NO_RECORDING: Final = (
     "  no forecast of its start: that takes a recording of past jobs. Fix: --recording FILE --stack STACK; "
@@ -53,7 +59,14 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 
 
 @command(examples=_EXAMPLES, codes=_CODES)
-@click.argument("job", metavar="[NAMESPACE/NAME]", default="")
+@click.argument("job", metavar="[[NAMESPACE/]NAME]", default="")
+@namespace_option
+@click.option(
+    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Without a name: in every namespace."
+)
+@click.option(
+    "--watch", "is_watching", is_flag=True, help="Go on showing it as it changes, until it has finished."
+)
 @kubeconfig_option
 @context_option
 @click.option(
@@ -125,6 +138,9 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
 def cli(
     job: str,
     *,
+    namespace: str,
+    is_everywhere: bool,
+    is_watching: bool,
     kubeconfig: Path | None,
     context: str,
     recording: Path | None,
@@ -140,11 +156,12 @@ def cli(
     seed: int,
     with_alternatives: bool,
     as_json: bool,
-) -> None:
+) -> ExitCode | None:
     """Explain what a job is waiting for, and with a recording, when it may start.
 
-    Shows its place in the queue, the quota that it lacks, its requests for capacity, deadlines, and the last
-    events. NAME is a RayJob, RayCluster, RayService or Job, or the name of a Workload. Reads only.
+    Shows its place in the queue, the quota that it lacks, its requests for capacity, deadlines, what keeps
+    its pods from running with the last lines of their logs, and the last events. NAME is a job of any kind
+    that is queued, or a Workload. Without a name every job that waits is listed. Reads only.
 
     With --recording, the stack's own scheduler plays what may follow, with durations and arrivals drawn from
     the recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What
@@ -155,9 +172,25 @@ def cli(
     or the one of -f.
     """
     _check(job, recording=recording, replay=replay, stack=stack, file=file, is_all=is_all, team=team, at=at)
+    if is_everywhere and (job or recording or replay):
+        raise PreviewError(
+            "--all-namespaces lists what waits now.", fix="leave the job and the recording out."
+        )
+    if is_watching and (as_json or recording or replay):
+        raise PreviewError("--watch shows text without a forecast.", fix="leave the other option out.")
     if replay is not None and (kubeconfig or context):
         raise PreviewError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
-    api = None if replay else Api(connect(kubeconfig_path(kubeconfig), context=context))
+    config = kubeconfig_path(kubeconfig)
+    api = None if replay else Api(connect(config, context=context))
+    if job and api is not None:
+        job = "/".join(job_place(job, namespace, config, context))
+    if is_watching and api is not None and job:
+        _status(api, job)  # a wrong name is an error at once
+        return follow_job(api, client(config, context), *job.split("/"))
+    if api is not None and recording is None and not job:
+        where = "" if is_everywhere else job_place("", namespace, config, context)[0]
+        _show_waiting(api, where, watching=client(config, context) if is_watching else None, as_json=as_json)
+        return None
     described = None if stack is None else _load(stack)
     # With KAI there are no Workloads, which the status is made of.
     has_status = not file and not is_all and (described is None or described.scheduler is Scheduler.KUEUE)
@@ -190,6 +223,20 @@ def cli(
         put_json(_to_json(status, found))
     else:
         put(STDOUT, _to_text(status, found, is_asked=recording is not None))
+    return None
+
+
+def _show_waiting(api: Api, namespace: str, *, watching: Client | None, as_json: bool) -> None:
+    if as_json:
+        put_json({"version": 1, "waiting": [to_json(each) for each in fetch_waiting(api, namespace)]})
+    elif watching is None:
+        put(STDOUT, format_waiting(fetch_waiting(api, namespace), now=datetime.now(UTC)))
+    else:
+        mirror = mirror_of_work(watching, namespace)
+        with pictures() as show:
+            while True:
+                show(lambda now: format_waiting(fetch_waiting(api, namespace), now=now))
+                mirror.wait()
 
 
 def _check(
@@ -208,7 +255,8 @@ def _check(
     if recording is None and replay is None and (file or is_all or team or at or stack):
         raise PreviewError(
             "-f, --all, --team, --at and --stack need a recording.",
-            fix="--recording FILE, or --replay RECORDING for a forecast without a cluster.",
+            fix="--recording FILE, or --replay RECORDING without a cluster. `muster why` alone "
+            "lists what waits now.",
         )
     if at is not None and replay is None:
         raise PreviewError("--at names a moment of a recording.", fix="--replay RECORDING.")
@@ -221,18 +269,6 @@ def _check(
         )
     if (file is None) != (not team):
         raise PreviewError("-f and --team go together.", fix="give both or neither.")
-    if replay is None and file is None and not is_all:
-        _parts(job)
-
-
-def _parts(job: str) -> tuple[str, str]:
-    """Namespace and name."""
-    if not job:
-        raise PreviewError("no job is named.", fix="write its namespace and name, like team-a/train.")
-    namespace, slash, name = job.partition("/")
-    if not (slash and namespace and name) or "/" in name:
-        raise PreviewError(f"{job!r} is not NAMESPACE/NAME.", fix="write it like team-a/train.")
-    return namespace, name
 
 
 def _load(stack: str) -> Stack:
@@ -243,11 +279,12 @@ def _load(stack: str) -> Stack:
 
 
 def _status(api: Api, job: str) -> JobStatus:
-    namespace, name = _parts(job)
+    namespace, name = job.split("/")
     status = fetch_status(api, namespace, name)
     if status is None:
         message = f"{job}: there is no job and no Workload of this name."
-        raise MusterError(message, fix="kubectl get workloads -A lists them.", exit_code=ExitCode.FOUND)
+        fix = "`muster why -A` lists what waits, and kubectl get workloads -A all."
+        raise MusterError(message, fix=fix, exit_code=ExitCode.FOUND)
     return status
 
 

@@ -15,6 +15,7 @@ from muster.controller.kai.objects import RAY_CLUSTER, GatedPod, PriorityClass, 
 from muster.model.kai.shard import DEFAULT_PRIORITY, NON_PREEMPTIBLE
 from muster.model.names import (
     GANG_GATE,
+    GANG_STATUS_ANNOTATION,
     GROUP,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
@@ -39,7 +40,7 @@ HANDED_OVER: Final = f"{GROUP}/handed-over"
 """Annotation of pods that run on what placeholders have brought: when their gate was removed."""
 PREEMPTS: Final = f"{GROUP}/preempts-since"
 """Annotation of pods that have passed to take room that KAI makes for them: when their gate was removed."""
-STATUS: Final = f"{GROUP}/gang-status"
+STATUS: Final = GANG_STATUS_ANNOTATION
 """Annotation of a batch's leader: what a user reads."""
 
 DEFAULT_CLASS: Final = "train"

@@ -2,4 +2,5 @@
 
 kubeconfig.connect(path)  -> web.Web, with the kubeconfig's server and credentials
 api.Api(web)              lists and single objects
+mirror.Mirror(client)     lists that stay current
 """

@@ -4,7 +4,7 @@ Responsible for the order: first what the job waits for, then the details. The r
 as they are on the Workload.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
@@ -12,6 +12,8 @@ from typing import Any, Final
 from muster.live.fields import sanitize_line
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
+from muster.live.why.pods import PodReason, PodStatus
+from muster.model.quantities import many
 from muster.model.waiting import clock, how_to_stop, rounded
 
 
@@ -26,6 +28,42 @@ def _sanitize(line: str) -> str:
     return " " * (len(line) - len(words)) + sanitize_line(words, longest=1200)
 
 
+def format_waiting(statuses: Sequence[JobStatus], *, now: datetime) -> str:
+    """A line for each job that waits, and how many there are."""
+    rows = [
+        (
+            job_label(each),
+            format_headline(each),
+            rounded(now - each.workload.created) if each.workload else "",
+            format_reason(each),
+        )
+        for each in statuses
+    ]
+    lines = format_columns(("Job", "State", "Since", "Reason"), rows) if rows else ()
+    count = many(len(rows), "job")
+    return "".join(f"{line}\n" for line in (*lines, f"{count} wait{'s' * (len(rows) == 1)}."))
+
+
+def job_label(status: JobStatus) -> str:
+    """Namespace and name of the job, or of a Workload without one."""
+    job = status.workload.job if status.workload is not None else None
+    return f"{status.namespace}/{job.name if job is not None else status.name}"
+
+
+def format_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
+) -> Iterator[str]:
+    """The lines of a table, from untrusted text; columns whose heads are in `right` end at the right."""
+    table = [head, *([sanitize_line(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for cell, width, name in zip(row, widths, head, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
 def to_json(status: JobStatus) -> dict[str, Any]:
     """The same for programs; times in ISO 8601."""
     return {"version": 1, "state": format_state(status), **_jsonable(asdict(status))}
@@ -35,18 +73,25 @@ def format_state(status: JobStatus) -> str:
     """One word or two: `finished`, `not queued`, `inactive`, `pending`, `reserved` or `admitted`."""
     if status.is_finished:
         return "finished"
-    return "not queued" if status.workload is None else str(status.workload.state)
+    if status.workload is not None:
+        return str(status.workload.state)
+    if status.pods is None:
+        return "not queued"
+    return str(State.ADMITTED if status.pods.is_running else State.PENDING)
 
 
 def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
     workload = status.workload
     if workload is None:
-        yield f"{status.namespace}/{status.name}: {format_state(status)}"
+        yield f"{status.namespace}/{status.name}: {format_headline(status)}"
+        if status.outside and not status.is_finished:
+            yield f"  {status.outside}"
         yield from _format_entry("", status.condition("Finished"), now) if status.is_finished else ()
+        yield from _format_pods(status)
         if status.unqueued:
             yield f"  {status.unqueued}"
         return
-    yield f"{workload.namespace}/{workload.name}: {_format_headline(status, workload)}"
+    yield f"{workload.namespace}/{workload.name}: {format_headline(status)}"
     yield f"  {_format_job(status, workload, now)}"
     for line in status.queue_inactivity:
         yield f"  {line}"
@@ -55,6 +100,7 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
         yield from _format_entry(f"check {check.name}: ", check, now)
     for request in status.requests:
         yield from _format_entry(f"request {request.name}: ", request, now)
+    yield from _format_pods(status)
     if status.events:
         yield "  last events:"
         for event in status.events:
@@ -69,12 +115,57 @@ HEADLINES: Final = {
 }
 
 
-def _format_headline(status: JobStatus, workload: Workload) -> str:
+def format_headline(status: JobStatus) -> str:
+    """What the job waits for, in a few words."""
+    workload, pods = status.workload, status.pods
+    if pods is not None and not status.is_finished:
+        return _format_pod_counts(pods, is_admitted=workload is not None)
+    if workload is None:
+        return format_state(status)
     if workload.state is State.INACTIVE and status.is_stopped:
         return "stopped"
     if workload.state is State.INACTIVE and status.retry_at is None:
         return "refused" if status.outside else "deactivated: it is not retried"
     return HEADLINES[workload.state]
+
+
+def _format_pod_counts(pods: PodStatus, *, is_admitted: bool) -> str:
+    if pods.is_running:
+        return f"runs: {many(pods.expected, 'pod')}"
+    done = f", {pods.done} completed" if pods.done else ""
+    begun = "started" if is_admitted or pods.ready else "waits"
+    return f"{begun}: {pods.ready} of {many(pods.expected, 'pod')} ready{done}"
+
+
+def format_reason(status: JobStatus) -> str:
+    """Why the job waits, in one line; "" where nothing says it."""
+    if status.pods is not None and status.pods.reasons:
+        return "; ".join(_format_pod_reason(each) for each in status.pods.reasons)
+    quota = status.condition("QuotaReserved")
+    is_pending = quota is not None and quota.state == "False"
+    messages = (
+        status.outside,
+        *(
+            f"check {each.name}: {each.message}"
+            for each in status.checks
+            if each.state != "Ready" and each.message
+        ),
+        quota.message if quota is not None and is_pending else "",
+    )
+    return next(filter(None, messages), "")
+
+
+def _format_pods(status: JobStatus) -> Iterator[str]:
+    for found in status.pods.reasons if status.pods is not None else ():
+        yield f"  {_format_pod_reason(found)}"
+        yield from (f"    | {line}" for line in found.log)
+
+
+def _format_pod_reason(found: PodReason) -> str:
+    """`2 pods (head, h100): ErrImagePull: example.com/ray:1: not found`."""
+    which = ", ".join(found.roles if found.roles else found.pods[:3])
+    message = f": {found.message}" if found.message else ""
+    return f"{many(len(found.pods), 'pod')} ({which}): {found.reason}{message}"
 
 
 def _format_job(status: JobStatus, workload: Workload, now: datetime) -> str:

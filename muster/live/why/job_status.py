@@ -5,17 +5,31 @@ ProvisioningRequests and its latest Events. A job without a Workload is distingu
 exist.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
 from muster.live.cluster.api import Api
-from muster.live.fields import Json, items, mapping, moment, number, sanitize_line, text, texts
-from muster.live.snapshot import State, Workload, kueue
+from muster.live.fields import (
+    Json,
+    find_condition,
+    is_true,
+    items,
+    mapping,
+    moment,
+    number,
+    sanitize_line,
+    text,
+    texts,
+)
+from muster.live.snapshot import State, Workload, kai, kueue
 from muster.live.web import WebError
+from muster.live.why.pods import PodIndex, PodStatus, fetch_pods, pod_status, with_logs
 from muster.model import names, waiting
+from muster.model.quantities import many
 from muster.model.work import QUEUED
 
 # Why a ClusterQueue starts no job at all: it is inactive, or one of its AdmissionChecks is.
@@ -131,7 +145,8 @@ class QueuePosition:
 class JobStatus:
     """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
     controller's message about a job that waits outside the quota, or that it refused. `note`: what the
-    cluster's recorder has written about its start.
+    cluster's recorder has written about its start. `result`: of a finished job, such as `Failed`. `pods`: of
+    a job that was admitted; None where they may not be listed.
     """
 
     namespace: str
@@ -141,6 +156,8 @@ class JobStatus:
     cluster_queue: str = ""
     queue_inactivity: tuple[str, ...] = ()
     is_finished: bool = False
+    result: str = ""
+    pods: PodStatus | None = None
     conditions: tuple[StatusEntry, ...] = ()
     checks: tuple[StatusEntry, ...] = ()
     requests: tuple[StatusEntry, ...] = ()
@@ -151,14 +168,28 @@ class JobStatus:
     is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has all that it waited for, as far as its pods may be listed."""
+        if self.pods is not None:
+            return self.pods.is_running
+        return self.workload is not None and self.workload.state is State.ADMITTED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it finished, and not well."""
+        return self.is_finished and self.result not in ("Succeeded", "JobFinished")
+
     def condition(self, name: str) -> StatusEntry | None:
         return next((each for each in self.conditions if each.name == name), None)
 
 
 def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
     """The status of a job; None when neither a job nor a Workload has this name."""
-    place = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/workloads"
-    found = [each for each in api.list_all(place, _mapping_or_none) if _is_of(each, name)]
+    listed = _fetch_workloads(api, namespace)
+    if listed is None:
+        return _fetch_kai_status(api, namespace, name)
+    found = [each for each in listed if _is_of(each, name)]
     if not found:
         return _fetch_unqueued(api, namespace, name)
     return _fetch_job_status(api, current(found))
@@ -181,6 +212,30 @@ def current(workloads: Sequence[Json]) -> Json:
     return max(workloads, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
 
 
+def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
+    """The pods of a job, queued or not; None where there is no job of this name."""
+    found = [each for each in _fetch_workloads(api, namespace) or () if _is_of(each, name)]
+    owners = [owner for each in found for owner in items(each, "metadata", "ownerReferences")]
+    owners = owners or [mapping(job, "metadata") for _, job in _fetch_jobs(api, namespace, name)]
+    if not owners:
+        return None
+    return fetch_pods(api, namespace).of({"metadata": {"ownerReferences": list(owners)}})
+
+
+def _fetch_workloads(api: Api, namespace: str) -> list[Json] | None:
+    """Those of a namespace, or of all where it is empty; None where the cluster has none, as with KAI."""
+    try:
+        return api.list_all(f"{_KUEUE}{_inside(namespace)}/workloads", _mapping_or_none)
+    except WebError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def _inside(namespace: str) -> str:
+    return f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+
+
 def _mapping_or_none(found: object) -> Json | None:
     return mapping(found) or None
 
@@ -194,18 +249,31 @@ def _name(found: Json) -> str:
     return text(found, "metadata", "name")
 
 
-def _fetch_job_status(api: Api, found: Json) -> JobStatus:
-    namespace, name = text(found, "metadata", "namespace"), _name(found)
-    workload = kueue.to_workload(found)
-    queue = _fetch_cluster_queue(api, found, workload)
-    is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+def fetch_waiting(api: Api, namespace: str = "") -> tuple[JobStatus, ...]:
+    """Every job of a namespace, or of all, that neither finished nor runs in full, the oldest first."""
+    listed = _fetch_workloads(api, namespace)
+    found = [each for each in listed or () if not is_true(each, "Finished")]
+    pods = _fetch_pods(api, namespace) if any(is_true(each, "Admitted") for each in found) else None
+    statuses = (
+        _fetch_kai_statuses(api, namespace)
+        if listed is None
+        else [parse_status(each, pods) for each in sorted(found, key=_created)]
+    )
+    return tuple(each for each in statuses if not each.is_running)
+
+
+def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:
+    """What a Workload and the pods of its job say by themselves."""
+    workload, annotations = kueue.to_workload(found), texts(found, "metadata", "annotations")
+    is_started = pods is not None and (is_true(found, "Admitted") or workload is None)
     return JobStatus(
-        namespace=namespace,
-        name=name,
+        namespace=text(found, "metadata", "namespace"),
+        name=_name(found),
         workload=workload,
         is_finished=workload is None,
-        cluster_queue=queue,
-        queue_inactivity=_fetch_inactivity(api, workload, queue),
+        result=text(find_condition(found, "Finished"), "reason") if workload is None else "",
+        pods=pod_status(pods.of(found), _pod_count(found)) if pods is not None and is_started else None,
+        cluster_queue=workload.cluster_queue if workload else "",
         conditions=tuple(
             _to_entry(each, "type", "status", "lastTransitionTime") for each in _conditions(found)
         ),
@@ -213,14 +281,50 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
             _to_entry(each, "name", "state", "lastTransitionTime")
             for each in items(found, "status", "admissionChecks")
         ),
+        retry_at=moment(annotations, names.RETRY_AT_ANNOTATION)
+        or moment(found, "status", "requeueState", "requeueAt"),
+        is_stopped=waiting.is_stopped(annotations),
+        outside=_outside_quota(annotations),
+        note=annotations.get(names.FORECAST_ANNOTATION, ""),
+    )
+
+
+def _created(found: Json) -> tuple[str, str]:
+    return text(found, "metadata", "creationTimestamp"), _name(found)
+
+
+def _pod_count(found: Json) -> int:
+    """The pods that were admitted, or asked for."""
+    return sum(
+        each.count if each.assigned is None else each.assigned
+        for each in kueue.parse_workload(found).pod_sets
+    )
+
+
+def _fetch_pods(api: Api, namespace: str) -> PodIndex | None:
+    try:
+        return fetch_pods(api, namespace)
+    except WebError as error:
+        if error.status != 403:
+            raise
+        return None
+
+
+def _fetch_job_status(api: Api, found: Json) -> JobStatus:
+    namespace = text(found, "metadata", "namespace")
+    is_started = is_true(found, "Admitted") or is_true(found, "Finished")
+    pods = _fetch_pods(api, namespace) if is_started else None
+    status = parse_status(found, pods)
+    workload, queue = status.workload, _fetch_cluster_queue(api, found, status.workload)
+    is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+    return replace(
+        status,
+        pods=with_logs(api, namespace, status.pods) if status.pods is not None else None,
+        cluster_queue=queue,
+        queue_inactivity=_fetch_inactivity(api, workload, queue),
         requests=_fetch_requests(api, found),
         line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
-        retry_at=moment(texts(found, "metadata", "annotations"), names.RETRY_AT_ANNOTATION)
-        or moment(found, "status", "requeueState", "requeueAt"),
-        is_stopped=waiting.is_stopped(texts(found, "metadata", "annotations")),
-        outside=_outside_quota(texts(found, "metadata", "annotations")),
-        note=texts(found, "metadata", "annotations").get(names.FORECAST_ANNOTATION, ""),
-        events=_fetch_events(api, found),
+        events=_fetch_events(api, found, () if pods is None else pods.of(found)),
     )
 
 
@@ -281,17 +385,44 @@ def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
             return ()
         raise
     own = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
-    return tuple(_to_request_entry(each) for each in sorted(own, key=_name))
+    pools = _fetch_pools(api, found) if own else {}
+    return tuple(_to_request_entry(each, pools) for each in sorted(own, key=_name))
 
 
-def _to_request_entry(found: Json) -> StatusEntry:
+def _fetch_pools(api: Api, found: Json) -> dict[str, str]:
+    """The pool that each pod template of the namespace selects. Under "" the Workload's own, where it has one
+    pool of devices: a member of a team may not read the templates.
+    """
+    flavors = {
+        flavor
+        for pod_set in kueue.parse_workload(found).pod_sets
+        for resource, flavor in pod_set.flavors.items()
+        if resource.startswith(names.DEVICE_PREFIXES)
+    }
+    pools = {"": next(iter(flavors))} if len(flavors) == 1 else {}
+    namespace = quote(text(found, "metadata", "namespace"), safe="")
+    try:
+        templates = api.list_all(f"/api/v1/namespaces/{namespace}/podtemplates", _mapping_or_none)
+    except WebError as error:
+        if error.status not in (403, 404):
+            raise
+        return pools
+    selected = {_name(each): texts(each, "template", "spec", "nodeSelector") for each in templates}
+    return pools | {name: by[names.POOL_LABEL] for name, by in selected.items() if names.POOL_LABEL in by}
+
+
+def _to_request_entry(found: Json, pools: dict[str, str]) -> StatusEntry:
+    pod_sets = items(found, "spec", "podSets")
+    asked = many(sum(number(each, "count") or 0 for each in pod_sets), "pod")
+    chosen = (pools.get(text(each, "podTemplateRef", "name"), pools.get("", "")) for each in pod_sets)
+    listed = ", ".join(sorted(set(filter(None, chosen))))
+    name = sanitize_line(f"{_name(found)} ({asked}{f' in pool {listed}' if listed else ''})")
     true = [each for each in _conditions(found) if text(each, "status") == "True"]
     if not true:
-        return StatusEntry(
-            sanitize_line(_name(found)), "requested", "", moment(found, "metadata", "creationTimestamp")
-        )
-    last = _to_entry(true[-1], "type", "status", "lastTransitionTime")
-    return StatusEntry(sanitize_line(_name(found)), last.name, last.message, last.since)
+        return StatusEntry(name, "requested", "", moment(found, "metadata", "creationTimestamp"))
+    return replace(
+        _to_entry(true[-1], "type", "status", "lastTransitionTime"), name=name, state=text(true[-1], "type")
+    )
 
 
 def _fetch_position(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
@@ -331,16 +462,22 @@ def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePositio
     )
 
 
-def _fetch_events(api: Api, found: Json) -> tuple[StatusEntry, ...]:
+def _fetch_events(api: Api, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
+    """The last Events of the Workload, and the warnings about its pods."""
     namespace = quote(text(found, "metadata", "namespace"), safe="")
-    uid = text(found, "metadata", "uid")
+    uid, of_pods = text(found, "metadata", "uid"), {text(each, "metadata", "uid") for each in pods}
     try:
         listed = api.list_all(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
     except WebError as error:
         if error.status == 403:
             return ()
         raise
-    own = [each for each in listed if text(each, "involvedObject", "uid") == uid]
+    own = [
+        each
+        for each in listed
+        if (about := text(each, "involvedObject", "uid")) == uid
+        or (about in of_pods and text(each, "type") == "Warning")
+    ]
     entries = sorted(
         (_to_event_entry(each) for each in own), key=lambda each: each.since.timestamp() if each.since else 0
     )
@@ -357,6 +494,70 @@ def _to_event_entry(found: Json) -> StatusEntry:
     )
 
 
+# A job of a cluster with KAI: its PodGroup, its pods, and what the controller writes on the first that waits.
+
+KAI: Final = "/apis/scheduling.run.ai/v2alpha2"
+# By controllers of jobs, on their objects.
+_RESULTS: Final = {
+    "Complete": "Succeeded",
+    "Completed": "Succeeded",
+    "Succeeded": "Succeeded",
+    "Failed": "Failed",
+}
+
+
+def _fetch_kai_statuses(api: Api, namespace: str, name: str = "") -> list[JobStatus]:
+    """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
+    groups = api.list_all(f"{KAI}{_inside(namespace)}/podgroups", _mapping_or_none)
+    own = [each for each in groups if not name or _is_of(each, name)]
+    listed = api.list_all(f"/api/v1{_inside(namespace)}/pods", _mapping_or_none) if own else []
+    pods = pods_by_group(listed)
+    return [parse_kai_status(each, pods) for each in sorted(own, key=_created)]
+
+
+def pods_by_group(pods: Iterable[Json]) -> Mapping[tuple[str, str], list[Json]]:
+    """By namespace and name of their PodGroup."""
+    groups = defaultdict(list)
+    for each in pods:
+        name = texts(each, "metadata", "annotations").get(kai.GROUP_ANNOTATION, "")
+        groups[text(each, "metadata", "namespace"), name].append(each)
+    return groups
+
+
+def parse_kai_status(found: Json, by_group: Mapping[tuple[str, str], list[Json]]) -> JobStatus:
+    """What a PodGroup and its pods say by themselves."""
+    group, owner = kai.to_group(found), next(iter(items(found, "metadata", "ownerReferences")), {})
+    pods = by_group.get((group.namespace, group.name), [])
+    written = (texts(each, "metadata", "annotations").get(names.GANG_STATUS_ANNOTATION) for each in pods)
+    return JobStatus(
+        namespace=group.namespace,
+        name=text(owner, "name") or group.name,
+        workload=None,
+        cluster_queue=group.queue,
+        pods=pod_status(pods, max(group.least, len(pods))),
+        outside=sanitize_line(next(filter(None, written), ""), longest=_MAX_MESSAGE),
+    )
+
+
+def _fetch_kai_status(api: Api, namespace: str, name: str) -> JobStatus | None:
+    jobs = list(_fetch_jobs(api, namespace, name))
+    status = next(iter(_fetch_kai_statuses(api, namespace, name)), None)
+    if status is None:
+        why = "KAI has made no pod group of it yet."
+        status = JobStatus(namespace=namespace, name=name, workload=None, unqueued=why) if jobs else None
+    if status is not None and status.pods is not None:
+        status = replace(status, pods=with_logs(api, namespace, status.pods))
+    result = next(filter(None, (_result(job) for _, job in jobs)), "")
+    return replace(status, is_finished=True, result=result) if status is not None and result else status
+
+
+def _result(job: Json) -> str:
+    """How a job ended, by its own status; "" while it runs."""
+    if text(job, "status", "jobDeploymentStatus") in ("Complete", "Failed"):  # a RayJob
+        return "Succeeded" if text(job, "status", "jobStatus") == "SUCCEEDED" else "Failed"
+    return next((result for kind, result in _RESULTS.items() if is_true(job, kind)), "")
+
+
 # A job without a Workload
 
 
@@ -367,6 +568,12 @@ def _fetch_unqueued(api: Api, namespace: str, name: str) -> JobStatus | None:
 
 
 def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
+    for kind, found in _fetch_jobs(api, namespace, name):
+        yield _format_unqueued(kind, found, _fetch_queues(api, namespace))
+
+
+def _fetch_jobs(api: Api, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
+    """The jobs of this name that may be read, with their kinds."""
     for work in QUEUED:
         path = f"{work.api}/namespaces/{quote(namespace, safe='')}/{work.resource}/{quote(name, safe='')}"
         try:
@@ -376,7 +583,7 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
                 raise
             continue
         if found is not None:
-            yield _format_unqueued(work.kind, mapping(found), _fetch_queues(api, namespace))
+            yield work.kind, mapping(found)
 
 
 def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from muster.local.cluster.units import ReadinessGate, Unit
 
 def environment(cluster: LocalCluster) -> dict[str, str]:
     """What `pulumi`, `kubectl` and the examples need to work on this local cluster and on no other."""
-    tools = json.loads(cluster.artifacts.read_text())["path"]
+    artifacts = json.loads(cluster.artifacts.read_text())
+    tools, path = artifacts["path"], os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         "KUBECONFIG": str(cluster.kubeconfig),
         "MUSTER_ARTIFACTS": str(cluster.artifacts),
@@ -29,7 +30,8 @@ def environment(cluster: LocalCluster) -> dict[str, str]:
         "PULUMI_HOME": str(cluster.state / "pulumi-home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        "PATH": ":".join([tools, os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")]),
+        "RAY_IMAGE": artifacts["images"].get("ray", ""),  # what stands in the examples in its place
+        "PATH": path if tools in path.split(":") else f"{tools}:{path}",
     }
 
 

@@ -37,6 +37,8 @@ from muster.paths import EXAMPLES
 
 _INTERVAL: Final = 1.0
 _LOG_READS: Final = 60
+# After so long without an event the state is shown, so that nothing looks hung.
+_QUIET: Final = 15.0
 _KINDS: Final = (*JOB_KINDS, "Workload", "ProvisioningRequest", "PodTemplate", "Pod")
 
 
@@ -62,6 +64,7 @@ class Follower:
         self._nodes_before = {name_of(node) for node in cluster.all("Node")}
         self._logs: set[str] = set()
         self._showing = threading.Lock()
+        self._last_shown = time.monotonic()
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -128,6 +131,9 @@ class Follower:
                 return now
             self._check_failures(now)
             self._check_time(f"waited for: {what}. {self._standing_of(now)}")
+            if time.monotonic() > self._last_shown + _QUIET:
+                self._last_shown = time.monotonic()
+                self._screen.say(f"           waits for: {what}. {self._standing_of(now)}")
             time.sleep(_INTERVAL)
 
     def look(self) -> Snapshot:
@@ -147,6 +153,7 @@ class Follower:
         with self._showing:  # several pods speak at once
             if event.key not in self._shown:
                 self._shown.add(event.key)
+                self._last_shown = time.monotonic()
                 self._screen.show(event)
 
     def _of_nodes(self, now: Snapshot) -> list[Event]:
@@ -211,7 +218,9 @@ class Follower:
             status = (job or {}).get("status") or {}
             state = status.get("jobDeploymentStatus") or status.get("state") or "no state yet"
             workload = now.workload_of(job) if job else None
-            said.append("; ".join([f"{kind} {name}: {state}", *_waits_for(workload or {})]))
+            pods = pods_of(now, job) if job else []
+            ready = f"{sum(holds(pod, 'Ready') for pod in pods)} of {len(pods)} pods ready"
+            said.append("; ".join([f"{kind} {name}: {state}, {ready}", *_waits_for(workload or {})]))
         return ". ".join(said)
 
     # -- the jobs' output -------------------------------------------------------------------

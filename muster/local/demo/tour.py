@@ -144,6 +144,8 @@ class Tour:
     story: str
     look: str
     """Where to look next: shell lines."""
+    example: str
+    """The file of the story's job, from which a job of one's own is made."""
 
 
 def tour(name: str, *, programs: str | None = None, autoscaler: Autoscaler = Autoscaler.SIMULATED) -> None:
@@ -166,7 +168,12 @@ def tour(name: str, *, programs: str | None = None, autoscaler: Autoscaler = Aut
     deploy = f"local cluster ready in {booted:.0f} s, pulumi up in {deployed:.0f} s"
     print(f"\n{deploy}, {chosen.story} story in {played:.0f} s")
     of_command, of_make = ("", "") if name == "default" else (f" --name {name}", f" PLANE={name}")
-    print(_LOOK_AROUND.format(look=chosen.look.format(name=of_command), name=of_command, make=of_make))
+    look = chosen.look.format(name=of_command)
+    print(
+        _LOOK_AROUND.format(
+            look=look, own=OWN_JOB.format(example=chosen.example), name=of_command, make=of_make
+        )
+    )
 
 
 def free_stack(backend: Path, *, stack: str = "local", named: Sequence[str]) -> None:
@@ -191,6 +198,7 @@ def _locked(lock: PulumiLock, stack: str, named: Sequence[str]) -> LocalClusterE
     return LocalClusterError(f"stack {stack}", f"is locked by {lock}", fix=fix)
 
 
+OWN_JOB: Final = 'sed "s|RAY_IMAGE|$RAY_IMAGE|; s|name: gang$|name: mine|" {example} |'
 _LOOK_AROUND: Final = """\
 
 Look around:
@@ -200,6 +208,12 @@ Look around:
 {look}
   .venv/bin/muster local fault h100 stock-out --for 5m{name}
   .venv/bin/muster local status{name}
+  .venv/bin/muster top
+
+A job of your own, and what it waits for until it has finished:
+  {own}
+    .venv/bin/muster submit - --team team-a
+
   make down{make}"""
 _TOURS: Final = {
     Autoscaler.SIMULATED: Tour(
@@ -207,7 +221,8 @@ _TOURS: Final = {
         "gang",
         """\
   kubectl get rayjobs,workloads,provisioningrequests --all-namespaces
-  .venv/bin/muster local story priority""",
+  .venv/bin/muster local story priority{name}""",
+        "examples/gang/rayjob.yaml",
     ),
     Autoscaler.KARPENTER: Tour(
         "local-karpenter",
@@ -217,6 +232,7 @@ _TOURS: Final = {
   kubectl get nodepools,nodeclaims
   .venv/bin/muster local logs karpenter{name}
   .venv/bin/muster local capacity h100 2{name}""",
+        "examples/karpenter/rayjob.yaml",
     ),
 }
 

@@ -151,7 +151,7 @@ def test_a_gang_waiting_for_capacity_shows_progress_and_deadline(
     said = _why(cluster, capsys, "reserved")
     assert said.startswith("team-a/reserved: has quota, waits for capacity\n")
     assert f"check gang: Pending: {WAITS}" in said
-    assert "request muster-1: Accepted: in the queue of the cloud" in said
+    assert "request muster-1 (2 pods in pool l4): Accepted: in the queue of the cloud" in said
     assert "QuotaReserved: Quota reserved in ClusterQueue team-a" in said
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from muster.cli.commands.local import story
 from muster.local.demo import cluster, follower
 from muster.local.demo.events import Event
 from muster.local.demo.follower import Follower
+from muster.local.demo.scenarios import Story
 from muster.local.demo.screen import Screen
 from tests.unit.demo.http_cluster import cluster_at
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -104,3 +106,38 @@ def test_the_end_of_a_story_is_its_last_line() -> None:
 
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line.get("text", line.get("result")) for line in told] == ["| 1229 primes", "succeeded"]
+
+
+def test_while_nothing_happens_a_story_says_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(follower, "_QUIET", 0.0)
+    looks = [False, False, True]
+    out = io.StringIO()
+    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+    with serving(lambda _: nothing) as server:
+        screen = Screen(as_json=False, out=out)
+        waiting = Follower(cluster_at(server.url, tmp_path), screen, namespace="team-a", timeout=60)
+        waiting.until("RayJob gang SUCCEEDED", lambda _: looks.pop(0))
+    assert out.getvalue().count("waits for: RayJob gang SUCCEEDED") == 2
+
+
+def test_a_story_whose_reader_has_gone_deletes_its_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def play(playing: Follower, *_: object) -> None:
+        manifest = {"kind": "Job", "metadata": {"name": "primes", "namespace": "team-c"}}
+        playing._apply(manifest)
+        raise BrokenPipeError
+
+    monkeypatch.setitem(story.STORIES, "batch", Story("", "team-c", play))
+    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+    options = {"as_json": False, "delete": False, "keep": False, "name": "default", "ray_image": ""}
+    with serving(lambda _: nothing) as server:
+        cluster_at(server.url, tmp_path)
+        options |= {"victim": "rayjob", "timeout": 60, "kubeconfig": tmp_path / "kubeconfig"}
+        with pytest.raises(BrokenPipeError):
+            story.cli.callback("batch", python_image="x", **options)  # type: ignore[misc]
+    assert [each.path for each in server.asked if each.method == "DELETE"] == [
+        "/apis/batch/v1/namespaces/team-c/jobs/primes"
+    ]

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
-from muster.local.demo.tour import run_step
+from muster.local.demo.tour import OWN_JOB, run_step
 from muster.paths import IMPORT_ROOT
 from tests.waiting import PATIENCE, eventually
 
@@ -105,3 +106,16 @@ def test_a_command_that_does_not_end_is_interrupted_again_and_then_killed(tmp_pa
 def test_a_command_that_ends_by_itself_returns_its_code(code: int) -> None:
     command = [sys.executable, "-c", f"raise SystemExit({code})"]
     assert run_step("it", command, os.environ, resume="") == code
+
+
+@pytest.mark.parametrize("example", ["gang", "karpenter"])
+def test_the_job_of_one_s_own_is_the_story_s_with_another_name_and_the_cluster_s_image(example: str) -> None:
+    command = OWN_JOB.format(example=f"examples/{example}/rayjob.yaml").rstrip("| ")
+    environment = {**os.environ, "RAY_IMAGE": "muster.local/ray@sha256:1"}
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    job = yaml.safe_load(done.stdout)
+    assert job["metadata"]["name"] == "mine"
+    assert "RAY_IMAGE" not in done.stdout.partition("spec:")[2]
+    head = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    assert head["containers"][0]["image"] == "muster.local/ray@sha256:1"
+    assert head["volumes"] == [{"name": "program", "configMap": {"name": "gang-train"}}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -85,6 +86,10 @@ def cli(
     except KeyboardInterrupt:
         _clean_up(follower, screen)
         screen.end(reason="interrupted")
+        raise
+    except BrokenPipeError:  # The reader of the output has gone, such as `head`.
+        with contextlib.suppress(UnreachableError, ApiError):
+            follower.clean_up()
         raise
     except (StoryError, UnreachableError, ApiError) as error:
         if not keep:

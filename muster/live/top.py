@@ -1,0 +1,318 @@
+"""What a cluster does now: its queues by quota, its gangs, and the nodes that were bought for them.
+
+Made of the objects that a `Mirror` keeps current, by the readers that a snapshot, `muster why` and
+`muster what-if` use. A kind that may not be listed leaves its part out and is named.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from muster.live.cluster.mirror import Mirror
+from muster.live.fields import Json, mapping, moment, text
+from muster.live.kueue_tree import read_tree
+from muster.live.snapshot import kai, kueue
+from muster.live.why.format import format_columns, format_headline, format_reason, job_label
+from muster.live.why.job_status import KAI, JobStatus, parse_kai_status, parse_status, pods_by_group
+from muster.live.why.pods import PodIndex
+from muster.model import names
+from muster.model.kueue import FlavorQuota
+from muster.model.quantities import many
+from muster.model.waiting import clock, rounded
+from muster.model.work import PARTS
+
+_KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
+_OF_KUEUE: Final = ("clusterqueues", "cohorts", "localqueues", "workloads")
+_OF_KAI: Final = ("queues", "podgroups")
+# As the gang-admission controller writes it into its check: muster/controller/gangs/progress.py.
+_DEADLINE: Final = re.compile(r"releases at ([\d: -]+UTC)")
+# By which a node is known where Muster did not label it: of GKE, EKS and Karpenter.
+_POOL_LABELS: Final = (
+    names.POOL_LABEL,
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+)
+
+
+def paths(namespace: str = "") -> dict[str, str]:
+    """The lists to read: queues and nodes of the cluster, work of one namespace or of all."""
+    inside = f"/namespaces/{namespace}" if namespace else ""
+    return {
+        "queues": f"/apis/{names.KAI_QUEUE_API_VERSION}/queues",
+        "podgroups": f"{KAI}{inside}/podgroups",
+        "clusterqueues": f"{_KUEUE}/clusterqueues",
+        "cohorts": f"{_KUEUE}/cohorts",
+        "localqueues": f"{_KUEUE}{inside}/localqueues",
+        "workloads": f"{_KUEUE}{inside}/workloads",
+        "pods": f"/api/v1{inside}/pods",
+        "nodes": "/api/v1/nodes",
+        **{each.resource: f"{each.api}{inside}/{each.resource}" for each in PARTS},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorUse:
+    """Of one flavor of a queue, in devices, or in CPUs where it has none. `quota`: None without a limit."""
+
+    flavor: str
+    resource: str
+    quota: float | None
+    used: float
+
+    @property
+    def borrowed(self) -> float:
+        return 0 if self.quota is None else max(self.used - self.quota, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUse:
+    """`oldest`: since when the first of the waiting jobs waits."""
+
+    name: str
+    cohort: str
+    flavors: tuple[FlavorUse, ...]
+    waiting: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """A job that has not finished. `deadline`: when it releases what it waits for, or tries again."""
+
+    job: str
+    queue: str
+    step: str
+    deadline: str
+    reason: str
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoughtNode:
+    """`jobs`: those with pods on it. `awaited_by`: where there are none, gangs that wait for its pool."""
+
+    name: str
+    pool: str
+    devices: int
+    created: datetime
+    is_ready: bool
+    jobs: tuple[str, ...]
+    awaited_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """`unreadable`: what may not be listed, or does not respond."""
+
+    taken: datetime
+    queues: tuple[QueueUse, ...]
+    gangs: tuple[Gang, ...]
+    nodes: tuple[BoughtNode, ...]
+    unreadable: tuple[str, ...]
+
+
+Job = tuple[JobStatus, Json]
+"""What `muster why` says of a job, and the Workload or PodGroup that it is read from."""
+
+
+def to_top(mirror: Mirror, *, now: datetime) -> Top:
+    """What the lists of `paths` hold. ValueError where a quota is no quantity."""
+    is_kai = "clusterqueues" in mirror.unreadable and "queues" not in mirror.unreadable
+    index = PodIndex(mirror.of("pods"), [part for kind in PARTS for part in mirror.of(kind.resource)])
+    jobs = list(_jobs_of_kai(mirror) if is_kai else _jobs(mirror, index))
+    jobs.sort(key=lambda job: (job[0].is_running, text(job[1], "metadata", "creationTimestamp")))
+    # Most clusters serve but some of the kinds of work, and one of the two schedulers.
+    optional = {*(kind.resource for kind in PARTS), *(_OF_KUEUE if is_kai else _OF_KAI)}
+    return Top(
+        taken=now,
+        queues=tuple((_queues_of_kai if is_kai else _queues)(mirror, jobs)),
+        gangs=tuple(_gang(*job) for job in jobs),
+        nodes=tuple(_nodes(mirror.of("nodes"), jobs, index)),
+        unreadable=tuple(why for name, why in sorted(mirror.unreadable.items()) if name not in optional),
+    )
+
+
+def _jobs(mirror: Mirror, index: PodIndex) -> Iterator[Job]:
+    pods = None if "pods" in mirror.unreadable else index
+    local = map(kueue.to_local_queue, mirror.of("localqueues"))
+    queues = {(each.namespace, each.name): each.cluster_queue for each in local}
+    for body in mirror.of("workloads"):
+        status = parse_status(body, pods)
+        if (workload := status.workload) is not None:
+            queue = status.cluster_queue or queues.get((workload.namespace, workload.queue), "")
+            yield replace(status, cluster_queue=queue), body
+
+
+def _jobs_of_kai(mirror: Mirror) -> Iterator[Job]:
+    pods = pods_by_group(mirror.of("pods"))
+    return ((parse_kai_status(each, pods), each) for each in mirror.of("podgroups"))
+
+
+def _is_in_line(status: JobStatus) -> bool:
+    """Whether it waits for its queue, and has nothing yet."""
+    return not status.is_running if status.workload is None else not status.workload.is_holding
+
+
+def _created(body: Json) -> datetime:
+    return moment(body, "metadata", "creationTimestamp") or datetime.fromtimestamp(0, UTC)
+
+
+def _in_line(jobs: Iterable[Job]) -> defaultdict[str, list[datetime]]:
+    """Since when jobs wait, by queue."""
+    waiting = defaultdict(list)
+    for status, body in jobs:
+        if _is_in_line(status):
+            waiting[status.cluster_queue].append(_created(body))
+    return waiting
+
+
+def _queues(mirror: Mirror, jobs: Sequence[Job]) -> Iterator[QueueUse]:
+    kinds = (("clusterqueues", "ClusterQueue"), ("cohorts", "Cohort"))
+    tree = read_tree({**each, "kind": kind} for name, kind in kinds for each in mirror.of(name))
+    used = {
+        (queue.name, use.flavor, use.resource): use.amount
+        for queue in map(kueue.to_queue, mirror.of("clusterqueues"))
+        for use in queue.usage
+    }
+    waiting = _in_line(jobs)
+    for node in sorted(tree.nodes.values(), key=lambda node: (node.department, node.name)):
+        if node.is_team:
+            flavors = [flavor for group in node.groups for flavor in group.flavors]
+            yield QueueUse(
+                name=node.name,
+                cohort=node.department,
+                flavors=tuple(_flavor_use(node.name, flavor, used) for flavor in flavors),
+                waiting=len(waiting[node.name]),
+                oldest=min(waiting[node.name], default=None),
+            )
+
+
+def _flavor_use(queue: str, flavor: FlavorQuota, used: Mapping[tuple[str, str, str], int]) -> FlavorUse:
+    quotas = {each.name: each.nominal.value for each in flavor.resources}
+    devices = (name for name in quotas if name.startswith(names.DEVICE_PREFIXES))
+    resource = next(devices, "cpu" if "cpu" in quotas else next(iter(quotas), ""))
+    amount = used.get((queue, flavor.name, resource), 0) / (1000 if resource == "cpu" else 1)
+    return FlavorUse(flavor.name, resource, float(quotas.get(resource, 0)), amount)
+
+
+def _queues_of_kai(mirror: Mirror, jobs: Sequence[Job]) -> Iterator[QueueUse]:
+    """KAI counts the GPUs of a queue without naming a pool. A quota of -1 has no limit."""
+    waiting = _in_line(jobs)
+    for body in mirror.of("queues"):
+        queue, quota = kai.to_queue(body), mapping(body, "spec", "resources", "gpu").get("quota")
+        used = sum(each.amount for each in queue.usage if each.resource == names.GPU_RESOURCE)
+        amount = float(quota) if isinstance(quota, int | float) else 0.0
+        yield QueueUse(
+            name=queue.name,
+            cohort=queue.parent,
+            flavors=(FlavorUse("GPU", names.GPU_RESOURCE, None if amount < 0 else amount, used),),
+            waiting=len(waiting[queue.name]),
+            oldest=min(waiting[queue.name], default=None),
+        )
+
+
+def _gang(status: JobStatus, body: Json) -> Gang:
+    return Gang(
+        job=job_label(status),
+        queue=status.cluster_queue,
+        step=format_headline(status),
+        deadline=_deadline(status),
+        reason=format_reason(status),
+        created=_created(body),
+    )
+
+
+def _deadline(status: JobStatus) -> str:
+    if not status.is_running:
+        for message in (status.outside, *(check.message for check in status.checks)):
+            if found := _DEADLINE.search(message):
+                return f"until {found[1]}"
+    return f"again at {clock(status.retry_at)}" if status.retry_at is not None and _is_in_line(status) else ""
+
+
+def _nodes(listed: Sequence[Json], of_jobs: Sequence[Job], index: PodIndex) -> Iterator[BoughtNode]:
+    """Nodes with devices, and those of a pool that is not the system's."""
+    jobs: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    awaited: defaultdict[str, list[str]] = defaultdict(list)
+    for status, body in of_jobs:
+        for pod in index.of(body):
+            jobs[text(pod, "spec", "nodeName")][job_label(status)] = None
+        if status.workload is not None and status.workload.is_holding and not status.is_running:
+            for pool in {flavor for each in status.workload.pod_sets for flavor in each.flavors.values()}:
+                awaited[pool].append(job_label(status))
+    for body in listed:
+        node = kai.to_node(body)
+        pool = next((node.labels[each] for each in _POOL_LABELS if each in node.labels), "")
+        devices = sum(amount for name, amount in node.room.items() if name in names.DEVICE_RESOURCES)
+        if devices or (names.POOL_LABEL in node.labels and pool != names.SYSTEM_POOL):
+            running = tuple(jobs.get(node.name, ()))
+            yield BoughtNode(
+                name=node.name,
+                pool=pool,
+                devices=devices,
+                created=_created(body),
+                is_ready=node.is_ready,
+                jobs=running,
+                awaited_by=() if running else tuple(awaited.get(pool, ())),
+            )
+
+
+# As text
+
+
+def format_top(top: Top) -> str:
+    """Three tables. Every line ends with a newline; a terminal cuts what is too wide."""
+    parts = (
+        (("Queue", "Cohort", "Flavor", "Quota", "Used", "Borrowed", "Waiting", "Oldest"), _queue_rows(top)),
+        (("Job", "Queue", "Step", "Since", "Deadline", "Reason"), _gang_rows(top)),
+        (("Node", "Pool", "Devices", "Since", "For"), _node_rows(top)),
+    )
+    right = ("Quota", "Used", "Borrowed", "Waiting", "Oldest", "Devices", "Since")
+    waiting = sum(each.waiting for each in top.queues)
+    counts = f"{many(len(top.gangs), 'job')}, {waiting} waiting for quota, {many(len(top.nodes), 'node')}"
+    lines = [f"{clock(top.taken)}: {counts}", *(f"{why}." for why in top.unreadable)]
+    for head, rows in parts:
+        listed = list(rows)
+        lines += ["", *format_columns(head, listed, right)] if listed else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _queue_rows(top: Top) -> Iterator[tuple[str, ...]]:
+    for queue in top.queues:
+        waiting = (str(queue.waiting or ""), _age(queue.oldest, top.taken))
+        shown = [each for each in queue.flavors if each.quota != 0 or each.used] or [FlavorUse("", "", 0, 0)]
+        for index, use in enumerate(shown):
+            of_queue = (queue.name, queue.cohort) if index == 0 else ("", "")
+            figures = (
+                "no limit" if use.quota is None else f"{use.quota:g}",
+                f"{use.used:g}",
+                f"{use.borrowed:g}" if use.borrowed else "",
+            )
+            unit = f"{use.flavor} CPU" if use.resource == "cpu" else use.flavor
+            yield (
+                *of_queue,
+                unit,
+                *(figures if use.flavor else ("", "", "")),
+                *(waiting if index == 0 else ("", "")),
+            )
+
+
+def _gang_rows(top: Top) -> Iterator[tuple[str, ...]]:
+    for gang in top.gangs:
+        yield gang.job, gang.queue, gang.step, _age(gang.created, top.taken), gang.deadline, gang.reason
+
+
+def _node_rows(top: Top) -> Iterator[tuple[str, ...]]:
+    for node in top.nodes:
+        state = "" if node.is_ready else "not ready, "
+        awaited = f"awaited by {', '.join(node.awaited_by)}" if node.awaited_by else "no job"
+        jobs = state + (", ".join(node.jobs) or awaited)
+        yield node.name, node.pool, str(node.devices or ""), _age(node.created, top.taken), jobs
+
+
+def _age(since: datetime | None, now: datetime) -> str:
+    return "" if since is None else rounded(now - since)
