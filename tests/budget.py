@@ -101,6 +101,7 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "pulumi-language-yaml"),
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
                 (*_PYTHON, "muster", "local", "build", "--only", "jobset"),
+                (*_PYTHON, "muster", "local", "build", "--only", "kuberay-validator"),
             ),
         ),
         # By folder: what a folder shares, it starts once.
