@@ -102,6 +102,7 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "kueue-player"),
                 (*_PYTHON, "muster", "local", "build", "--only", "jobset"),
                 (*_PYTHON, "muster", "local", "build", "--only", "lws"),
+                (*_PYTHON, "muster", "local", "build", "--only", "kuberay-validator"),
             ),
         ),
         # By folder: what a folder shares, it starts once.
