@@ -205,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         "--standing", type=int, default=0, metavar="N", help="also ours over N live Workloads"
     )
     parser.add_argument("--webhooks", action="store_true", help="also our webhooks at 200 reviews a second")
-    parser.add_argument("--out", type=Path, default=_OUT, help="folder of the results (default: bench/results)")
+    parser.add_argument("--out", type=Path, default=_OUT, help="folder of results (default: bench/results)")
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="begin nothing after this time, and end what is under way"
     )

@@ -26,11 +26,7 @@ _EFFECT: Final = {EnforcementLevel.MANDATORY: "refuses", EnforcementLevel.ADVISO
 
 def page() -> str:
     """The whole page."""
-    rows = [
-        (f"[`{rule.name}`](#{rule.name})", _EFFECT[rule.level], rule.severity.value, rule.description)
-        for rule in RULES
-    ]
-    parts = [_HEAD, table(("Policy", "Effect", "Severity", "What has to hold"), rows)]
+    parts = [_HEAD]
     for rule in RULES:
         parts += _rule(rule)
     return "\n".join(parts)
@@ -39,7 +35,7 @@ def page() -> str:
 def _rule(rule: Rule) -> Iterator[str]:
     yield f"## {rule.name}\n"
     yield f"{rule.description} {rule.why}\n"
-    yield f"- Effect: {_EFFECT[rule.level]} ({rule.level.value}, severity {rule.severity.value})"
+    yield f"- Effect: {_EFFECT[rule.level]} (severity {rule.severity.value})"
     yield f"- What to write: {rule.remediation}"
     yield f"- More: <{rule.url}>\n"
     if rule.thresholds:
