@@ -52,7 +52,7 @@ of its own, and is listed once:
 _RUNNING: Final = """\
 An update of work that runs must leave it to Kueue and KubeRay to stop and to delete it, and must take nothing
 that its queue has not counted. Other fields are fixed by the API server or harmless. `recounted`: Kueue stops
-the work and counts it anew. `open` is in [known issues](known-issues.md#changes-of-what-exists).
+the work and counts it anew. `open` is in [known issues](known-issues.md#elastic-clusters-and-services).
 """
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
