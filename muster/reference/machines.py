@@ -65,7 +65,7 @@ reads the cloud's list.
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD, table(_COLUMNS, _accelerators()), _MACHINES]
+    parts = [_HEAD, "\n".join(_accelerators()), "", _MACHINES]
     for provider, title in _TITLES.items():
         here = [each for each in MACHINES.values() if each.provider is provider]
         is_cloud = provider is not Provider.EXISTING
@@ -83,21 +83,13 @@ def page() -> str:
     return "\n".join(parts)
 
 
-_COLUMNS: Final = ("Accelerator", "Memory, GiB", "Rank", "Resource", "Other names", "MIG profiles")
-
-
-def _accelerators() -> list[tuple[str, ...]]:
-    return [
-        (
-            code(each.name),
-            f"{each.memory_mib / 1024:.4g}",
-            str(each.rank),
-            code(each.resource),
-            ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant),
-            ", ".join(map(code, each.mig)),
-        )
-        for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank)
-    ]
+def _accelerators() -> Iterator[str]:
+    """In the order of their rank."""
+    for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank):
+        short = ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant)
+        profiles = f"MIG {', '.join(map(code, each.mig))}" if each.mig else ""
+        remarks = (f"{each.memory_mib / 1024:.4g} GiB", f"rank {each.rank}", code(each.resource), profiles)
+        yield item(code(each.name), remarks, f"also {short}" if short else "")
 
 
 def _by_accelerator(machines: list[Machine], *, is_cloud: bool) -> Iterator[str]:

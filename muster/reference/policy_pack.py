@@ -10,7 +10,7 @@ from pulumi_policy import EnforcementLevel
 
 from muster.policies.pack import RULES
 from muster.policies.rule import Rule, Threshold
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item
 
 _HEAD: Final = f"""\
 # Policies of the pack
@@ -39,11 +39,11 @@ def _rule(rule: Rule) -> Iterator[str]:
     yield f"- What to write: {rule.remediation}"
     yield f"- More: <{rule.url}>\n"
     if rule.thresholds:
-        rows = [
-            (code(name), code(json.dumps(found.default)), _allowed(found))
+        lines = (
+            item(code(name), (f"default {code(json.dumps(found.default))}",), _allowed(found))
             for name, found in rule.thresholds.items()
-        ]
-        yield table(("Setting", "Default", "Value"), rows)
+        )
+        yield "Settings:\n\n" + "\n".join(lines) + "\n"
 
 
 def _allowed(threshold: Threshold) -> str:

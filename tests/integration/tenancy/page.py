@@ -174,7 +174,7 @@ def _others() -> Iterator[str]:
     attacks = [attack for attack in ALL if attack.by_rbac and not attack.name.endswith("].template")]
     yield _by_policy({attack.name: attack for attack in attacks})
     yield "## Policies\n"
-    yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
+    yield "\n".join(f"- `{name}`: {text}" for name, text in _POLICIES.items()) + "\n"
 
 
 def _with_kai() -> Iterator[str]:
