@@ -34,7 +34,8 @@ read; `sharing: mig` takes no others. A GPU that is not here is written in `node
 _MACHINES: Final = """\
 A machine has its vCPUs, GiB of memory and number of accelerators in brackets. *No source*: no page of the
 cloud confirms or denies that it sells the machine with this capacity. Another machine of the cloud is written
-with its figures: `machine: NAME` and `node: {cpu: ..., memory: ...}`.
+with its figures: `machine: NAME` and `node: {cpu: ..., memory: ...}`. `muster machines --cpu` lists those
+without accelerators.
 """
 _TITLES: Final = {
     Provider.GKE: "Machines on GKE",
@@ -75,9 +76,6 @@ def page() -> str:
             "\n".join(_by_accelerator(here, is_cloud=is_cloud)),
             "",
         ]
-        if is_cloud:
-            families = (item(family, (), sizes) for family, sizes in _families(here))
-            parts += ["Without accelerators, by family:\n", "\n".join(families), ""]
     parts += [_ZONES, table(("Machines", "Zones"), _zones())]
     parts += [_PRICES, table(("Region", "Capacity", "Machines", "Read on", "Source"), _prices())]
     return "\n".join(parts)
@@ -115,17 +113,6 @@ def _sold(machine: Machine) -> str:
         for each in Capacity
         if each in machine.bought | machine.unsourced
     )
-
-
-def _families(machines: list[Machine]) -> list[tuple[str, str]]:
-    """`m6i`: large, xlarge ..., in the order of the table."""
-    families: dict[str, list[str]] = {}
-    for each in machines:
-        if each.accelerator is None:
-            mark = "." if each.provider is Provider.EKS else "-"
-            family, _, size = each.name.rpartition(mark)
-            families.setdefault(family, []).append(size)
-    return [(code(family), ", ".join(sizes)) for family, sizes in families.items()]
 
 
 def _sources(provider: Provider) -> Iterator[str]:

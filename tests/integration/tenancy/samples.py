@@ -74,17 +74,6 @@ _RUN: Final = """\
 room, as a member of team-a and with the label alone. The local cluster has no registry, so the images are its
 own: Ray 2.54.1, a program that waits in place of Fluent Bit, and a Python with a shell in place of agnhost.
 
-| Sample | what has to happen |
-|---|---|
-| a RayCluster | it is ready |
-| `ray-cluster.gke-bucket.yaml` | it is ready, with the account and the node label that GKE prepares |
-| `ray-job.modin.yaml` | Ray takes the job; its packages and data are on the internet |
-| `jobs/sample-scalable-job.yaml` | it runs with three pods, and three of its 100 pods have succeeded |
-
-Not among them is `ray-job.sample.yaml`: with the pod that submits it asks for 1700m CPU, and the queue holds
-at most 1500m. Nor is `ray-cluster.kai-gpu-sharing.yaml`: its workers ask for parts of a GPU, which only KAI
-counts, and so for more CPU than the nodes without a GPU have.
-
 {result}
 """
 # After a run: the date, and which of them reached it.
