@@ -130,7 +130,7 @@ def _overview() -> Iterator[str]:
             item(f"[`{' '.join(words)}`]({_FOLDER}/{name}.md#{'-'.join(words)})", (), _summary(words[1:]))
             for words in ((PROGRAM, *path) for path, _ in _commands(name))
         )
-        yield f"### {_TITLES[name].removeprefix('Commands for ').capitalize()}\n"
+        yield f"### {_TITLES[name]}\n"
         yield "\n".join(rows) + "\n"
 
 
