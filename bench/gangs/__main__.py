@@ -37,7 +37,9 @@ from muster.local import envtest
 from muster.local.envtest import Programs
 from muster.local.errors import LocalClusterError
 
-_OUT: Final = Path(__file__).parents[2] / "docs" / "bench"
+_ROOT: Final = Path(__file__).parents[2]
+_OUT: Final = _ROOT / "bench" / "results"
+_PICTURE: Final = _ROOT / "docs" / "bench" / "comparison.svg"
 _MAKERS: Final[dict[str, Callable[[int], Case]]] = {
     "burst": cases.burst,
     "two-shapes": cases.two_shapes,
@@ -99,7 +101,7 @@ def _write(found: Results, out: Path) -> None:
         return  # Nothing came about: what is there is worth more.
     found.save(out / "results.json")
     (out / "comparison.md").write_text(table.markdown(found), encoding="utf-8")
-    plot.draw(found, out / "comparison.svg")
+    plot.draw(found, _PICTURE if out == _OUT else out / _PICTURE.name)
 
 
 def _run(arguments: argparse.Namespace, found: Results) -> None:
@@ -203,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         "--standing", type=int, default=0, metavar="N", help="also ours over N live Workloads"
     )
     parser.add_argument("--webhooks", action="store_true", help="also our webhooks at 200 reviews a second")
-    parser.add_argument("--out", type=Path, default=_OUT, help="folder of the results (default: docs/bench)")
+    parser.add_argument("--out", type=Path, default=_OUT, help="folder of results (default: bench/results)")
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="begin nothing after this time, and end what is under way"
     )

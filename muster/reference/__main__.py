@@ -13,6 +13,7 @@ from muster.reference import (
     command_line,
     components,
     crds,
+    known_issues,
     machines,
     metrics,
     outputs,
@@ -26,21 +27,23 @@ from muster.reference import (
 PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "admission.md": admission.page,
-        "cli.md": command_line.page,
         "components.md": components.page,
         "crds.md": crds.page,
+        "../known-issues.md": known_issues.page,
         "machines.md": machines.page,
         "metrics.md": metrics.page,
         "outputs.md": outputs.page,
         "policies.md": policy_pack.page,
-        "stack.md": stack_file.page,
         "versions.md": versions.page,
+        **command_line.PAGES,
+        **stack_file.PAGES,
     }
 )
 
 
 def main(folder: Path) -> None:
     for name, page in PAGES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(page(), encoding="utf-8")
 
 

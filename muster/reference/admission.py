@@ -15,7 +15,7 @@ from muster.config import parse
 from muster.model.names import RECORDER
 from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
-from muster.reference.markdown import WRITTEN, code, escape, table
+from muster.reference.markdown import WRITTEN, code, escape, item, table
 from muster.render import ray
 from muster.render.tenancy.policies import in_force
 from muster.render.tenancy.policies.policy import Kinds
@@ -253,11 +253,10 @@ _HEAD: Final = f"""\
 {WRITTEN}
 
 [What is refused when a job is submitted](../submission.md) explains who checks what, and `muster check` gives
-the same answers offline. To find a message, search this page for a few of its words, or go to the policy that
-the API server names: `ValidatingAdmissionPolicy 'muster-work' ... denied request`.
+the same answers offline. The API server names the policy: `ValidatingAdmissionPolicy 'muster-work' ... denied
+request`. Its message goes on with what to write; below are what it says is wrong, and why that is refused.
 
-Words in capitals are placeholders of names, and `…` of what differs from case to case. A row that begins with
-`…` is a part of the message above it. *With* is empty where both schedulers have the message.
+Words in capitals are placeholders of names, and `…` of what differs from case to case.
 """
 _FIGURES: Final = """\
 ## The webhooks: figures
@@ -270,7 +269,7 @@ config:
 {stack}```
 """
 # A part of a message that says what to write and nothing else.
-_FIX: Final = re.compile(r"(?P<before>… )(?:container …: )?(?:remove|set|use|name|mount|ask|no|\w+:) ")
+_FIX: Final = re.compile(r"… (?:container …: )?(?:remove|set|use|name|mount|ask|no|\w+:) ")
 _OURS: Final = """\
 ## Limits of our own accounts
 
@@ -282,16 +281,13 @@ else.
 def page() -> str:
     """The whole page."""
     found = sorted(policies(), key=lambda each: each.is_of_our_account)
-    rows = [(f"[`{each.name}`](#{each.name})", each.effect, each.purpose) for each in found]
-    parts = [_HEAD, table(("Policy", "Effect", "Why"), rows)]
+    parts = [_HEAD]
     for each in found:
         if not each.is_of_our_account:
             parts += _policy(each)
     parts += [_FIGURES.format(stack=STACK), table(("Refused", "What it says", "What to write"), _figures())]
-    parts.append(_OURS)
-    for each in found:
-        if each.is_of_our_account:
-            parts += _policy(each)
+    ours = (item(code(each.name), (), each.purpose) for each in found if each.is_of_our_account)
+    parts += [_OURS, "\n".join(ours), ""]
     return "\n".join(parts)
 
 
@@ -305,7 +301,6 @@ class Documented:
     purpose: str
     effect: str
     judges: str
-    spared: Sequence[str]
     answers: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     def add(self, sentences: Sequence[str], variant: str) -> None:
@@ -336,7 +331,6 @@ def policies() -> list[Documented]:
                     purpose=policy.purpose,
                     effect="warns" if mode is TenancyMode.WARN else "refuses",
                     judges="; ".join(map(_kinds, policy.kinds)),
-                    spared=[name for name, _ in policy.unless],
                 ),
             )
             for rule in policy.rules:
@@ -355,7 +349,6 @@ def _of_ray(of: Stack) -> Documented:
         purpose=ray.PURPOSE,
         effect="refuses; with `muster:ray: {auth: preferred}` warns",
         judges=_resources(kinds["resources"], kinds["operations"]),
-        spared=(),
     )
     for rule in spec["validations"]:
         given = rule.get("messageExpression")
@@ -374,23 +367,20 @@ def _resources(resources: Iterable[str], operations: Iterable[str]) -> str:
 
 def _policy(found: Documented) -> Iterator[str]:
     yield f"## {found.name}\n"
-    yield f"{found.purpose}\n"
-    yield f"- Judges: {found.judges}"
-    if found.spared and not found.is_of_our_account:
-        spared = ", ".join(found.spared).replace("-", " ").replace("kuberay", "KubeRay")
-        yield f"- Exempt: {spared}"
+    effect = "" if found.effect == "refuses" else f" Effect: {found.effect}."
+    yield f"{found.purpose}{effect} Judges {found.judges}.\n"
+    lines: dict[str, list[str]] = {}
+    for message, where in found.rows():
+        if not _FIX.match(message):
+            lines.setdefault(_split(message)[0].removeprefix("… "), []).append(_with(where))
+    for text, schedulers in lines.items():
+        is_of_both = "" in schedulers or {KUEUE, KAI} <= {*schedulers}
+        yield f"- {text}" if is_of_both else f"- {text} ({', '.join(dict.fromkeys(schedulers))})"
     yield ""
-    rows = [(*_split(each), _with(where)) for each, where in found.rows()]
-    if found.is_of_our_account:
-        yield table(("What it says",), [(each,) for each, _ in found.rows()])
-    else:
-        yield table(("What it says", "What to write", "With"), rows)
 
 
 def _split(message: str) -> tuple[str, str]:
     """A message says what is wrong, and then what to write."""
-    if part := _FIX.match(message):
-        return "…", escape(message[part.end("before") :])
     if middle := re.search(r"; |\. (?=[A-Z])", message):
         return escape(message[: middle.start()]), escape(message[middle.end() :].rstrip("."))
     return escape(message), ""

@@ -7,11 +7,12 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from muster.paths import PACKAGE
-from muster.reference.markdown import WRITTEN, code, slug, table
+from muster.reference.markdown import WRITTEN, code, item, slug
 
 # The arguments of a class, and what its docstring says of each. Read from source: nothing is imported.
 
@@ -99,19 +100,16 @@ _HEAD: Final = f"""\
 {WRITTEN}
 
 Every component has one constructor, `Component(name, args, opts)`. [Muster's components in a program of your
-own](../library.md) explains how to use them, and what has to be installed before each.
+own](../library.md) explains how to use them, and what has to be installed before each. An argument without a
+default is required.
 """
 
 
 def page() -> str:
     """The whole page."""
     found = list(_modules())
-    rows = [
-        (f"[`{name}`](#{slug(name)})", code(each.name), each.summary)
-        for each in found
-        for name in each.components
-    ]
-    parts = [_HEAD, table(("Component", "Module", ""), rows)]
+    names = (f"[`{name}`](#{slug(name)})" for each in found for name in each.components)
+    parts = [_HEAD, f"{', '.join(names)}.\n"]
     for each in found:
         for name, text in each.components.items():
             parts += [f"## {name}\n", f"`from {each.name} import {name}`\n", f"{text}\n"]
@@ -125,7 +123,6 @@ class Module:
     """A module of components: the docstring of each, and the classes of their arguments."""
 
     name: str
-    summary: str
     components: Mapping[str, str]
     arguments: Sequence[Documented]
 
@@ -145,8 +142,7 @@ def _modules() -> Iterator[Module]:
             if _is_component(each) or f"{each.name}Args" in takes
         }
         if components or arguments:
-            summary = one_line(ast.get_docstring(tree) or "").partition(". ")[0].rstrip(".")
-            yield Module(_module(inside), summary, components, arguments)
+            yield Module(_module(inside), components, arguments)
 
 
 def arguments() -> Iterator[Documented]:
@@ -172,8 +168,13 @@ def _class(found: Documented, mark: str) -> Iterator[str]:
     yield f"{mark} {found.name}\n"
     if found.text:
         yield f"{found.text}\n"
-    rows = [
-        (code(each.name), code(each.type), code(each.default) or "required", each.meaning)
-        for each in found.arguments
-    ]
-    yield table(("Argument", "Type", "Default", "Meaning"), rows)
+    lines = []
+    for meaning, alike in groupby(found.arguments, lambda each: each.meaning):
+        names = ", ".join(f"{code(each.name)} ({_kind(each)})" for each in alike)
+        lines.append(item(names, (), meaning))
+    yield "\n".join(lines) + "\n"
+
+
+def _kind(argument: Argument) -> str:
+    default = f"; default {code(argument.default)}" if argument.default else ""
+    return f"{code(argument.type)}{default}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from muster.model import gangpolicy, queuetree
 from muster.model.quantities import DURATION_PATTERN
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item, table
 
 Schema = Mapping[str, Any]
 
@@ -52,7 +52,11 @@ def _definition(crd: Schema) -> Iterator[str]:
             ("apiVersion", "Resource", "Short name", "Scope"),
             [(code(f"{group}/{version['name']}"), code(names["plural"]), short, spec["scope"])],
         )
-        yield table(("Field", "Type", "Default", "Meaning"), _fields("", schema))
+        lines = (
+            item(name, (kind, f"default {default}" if default.startswith("`") else default), meaning)
+            for name, kind, default, meaning in _fields("", schema)
+        )
+        yield "\n".join(lines) + "\n"
         columns = [
             (each["name"], code(each["jsonPath"])) for each in version.get("additionalPrinterColumns", ())
         ]

@@ -13,7 +13,7 @@ from muster.model.machines import MACHINES, Machine, clouds
 from muster.model.prices import BUILT_IN
 from muster.model.quantities import GIB
 from muster.model.regions import Provider
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item, table
 
 _HEAD: Final = f"""\
 # Accelerators, machines and prices
@@ -21,7 +21,8 @@ _HEAD: Final = f"""\
 {WRITTEN}
 
 A pool names a machine in `muster:pools.POOL.machine`. An existing cluster may use the machines of any
-cloud, or describe its own nodes.
+cloud, or describe its own nodes. `muster machines NAME` prints a machine, or all machines with a GPU, with
+its price and what pods can request.
 
 ## Accelerators
 
@@ -31,10 +32,10 @@ H200 as their driver reports it, of the others from the vendor's data sheets. MI
 read; `sharing: mig` takes no others. A GPU that is not here is written in `node`, with its memory.
 """
 _MACHINES: Final = """\
-Pods can request what the cloud's formula leaves of a node. DaemonSets take from it. *No source*: no page of
-the cloud confirms or denies that it sells the machine with this capacity. Machines without accelerators are
-listed by family. Another machine of the cloud is written with its figures:
-`machine: NAME` and `node: {cpu: ..., memory: ...}`.
+A machine has its vCPUs, GiB of memory and number of accelerators in brackets. *No source*: no page of the
+cloud confirms or denies that it sells the machine with this capacity. Another machine of the cloud is written
+with its figures: `machine: NAME` and `node: {cpu: ..., memory: ...}`. `muster machines --cpu` lists those
+without accelerators.
 """
 _TITLES: Final = {
     Provider.GKE: "Machines on GKE",
@@ -65,75 +66,53 @@ reads the cloud's list.
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD, table(_COLUMNS, _accelerators()), _MACHINES]
+    parts = [_HEAD, "\n".join(_accelerators()), "", _MACHINES]
     for provider, title in _TITLES.items():
         here = [each for each in MACHINES.values() if each.provider is provider]
         is_cloud = provider is not Provider.EXISTING
-        rows = [_machine(each) for each in here if each.accelerator or not is_cloud]
-        parts += [f"## {title}\n", *_sources(provider), table(_HEADS, rows)]
-        if is_cloud:
-            parts += [table(("Family", "Machines without accelerators"), _families(here))]
+        parts += [
+            f"## {title}\n",
+            *_sources(provider),
+            "\n".join(_by_accelerator(here, is_cloud=is_cloud)),
+            "",
+        ]
     parts += [_ZONES, table(("Machines", "Zones"), _zones())]
     parts += [_PRICES, table(("Region", "Capacity", "Machines", "Read on", "Source"), _prices())]
     return "\n".join(parts)
 
 
-_COLUMNS: Final = ("Accelerator", "Memory, GiB", "Rank", "Resource", "Other names", "MIG profiles")
-_HEADS: Final = (
-    *("Machine", "vCPU", "Memory, GiB", "Accelerators", "Pods can request"),
-    *("Local disks", "Network", "Capacity"),
-)
+def _accelerators() -> Iterator[str]:
+    """In the order of their rank."""
+    for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank):
+        short = ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant)
+        profiles = f"MIG {', '.join(map(code, each.mig))}" if each.mig else ""
+        remarks = (f"{each.memory_mib / 1024:.4g} GiB", f"rank {each.rank}", code(each.resource), profiles)
+        yield item(code(each.name), remarks, f"also {short}" if short else "")
 
 
-def _accelerators() -> list[tuple[str, ...]]:
-    return [
-        (
-            code(each.name),
-            f"{each.memory_mib / 1024:.4g}",
-            str(each.rank),
-            code(each.resource),
-            ", ".join(code(short) for short, meant in SHORT_NAMES.items() if each.name in meant),
-            ", ".join(map(code, each.mig)),
-        )
-        for each in sorted(ACCELERATORS.values(), key=lambda each: each.rank)
-    ]
+def _by_accelerator(machines: list[Machine], *, is_cloud: bool) -> Iterator[str]:
+    """A line for the machines with one accelerator that are sold and connected alike."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for each in machines:
+        if each.accelerator or not is_cloud:
+            network = each.fabric.value if each.fabric else "EFA" if each.efa else ""
+            alike.setdefault((each.accelerator or "", network, _sold(each)), []).append(_size(each))
+    for (accelerator, network, sold), names in alike.items():
+        yield item(code(accelerator) or "no accelerator", (network, sold), ", ".join(names))
 
 
-def _machine(machine: Machine) -> tuple[str, ...]:
-    counts = " or ".join(map(str, machine.gpu_counts))
-    sold = [
-        f"{code(each)} (no source)" if each in machine.unsourced else code(each)
+def _size(machine: Machine) -> str:
+    counts = "/".join(map(str, machine.gpu_counts)) if machine.accelerator else ""
+    sizes = filter(None, (f"{machine.cpu / 1000:g}", f"{machine.memory / GIB:g}", counts))
+    return f"{code(machine.name)} ({', '.join(sizes)})"
+
+
+def _sold(machine: Machine) -> str:
+    return ", ".join(
+        f"{each} (no source)" if each in machine.unsourced else str(each)
         for each in Capacity
         if each in machine.bought | machine.unsourced
-    ]
-    return (
-        code(machine.name),
-        f"{machine.cpu / 1000:g}",
-        f"{machine.memory / GIB:g}",
-        f"{counts} × {code(machine.accelerator)}" if machine.accelerator else "",
-        f"{machine.allocatable_cpu / 1000:g} CPU, {machine.allocatable_memory / GIB:.1f} GiB",
-        _disks(machine),
-        machine.fabric.value if machine.fabric else f"EFA × {machine.efa}" if machine.efa else "",
-        ", ".join(sold),
     )
-
-
-def _disks(machine: Machine) -> str:
-    """EC2's are not counted."""
-    if machine.provider is Provider.EKS:
-        return "yes" if machine.local_disks else ""
-    return str(machine.local_disks or "")
-
-
-def _families(machines: list[Machine]) -> list[tuple[str, str]]:
-    """`m6i`: large, xlarge ..., in the order of the table."""
-    families: dict[str, list[str]] = {}
-    for each in machines:
-        if each.accelerator is None:
-            mark = "." if each.provider is Provider.EKS else "-"
-            family, _, size = each.name.rpartition(mark)
-            families.setdefault(family, []).append(size)
-    return [(code(family), ", ".join(sizes)) for family, sizes in families.items()]
 
 
 def _sources(provider: Provider) -> Iterator[str]:

@@ -6,12 +6,18 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-WRITTEN: Final = "Written by `make reference`; do not edit it."
+WRITTEN: Final = "<!-- Written by `make reference`; do not edit it. -->"
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
+
+
+def item(name: str, remarks: Iterable[str], meaning: str) -> str:
+    """An entry of a list: a name, remarks about it in brackets (empty ones are left out), its meaning."""
+    brackets = "; ".join(filter(None, remarks))
+    return " ".join(filter(None, (f"- {name}{f' ({brackets})' if brackets else ''}:", meaning)))
 
 
 def slug(heading: str) -> str:

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item
 from muster.render.alerts import Alert, alerts
 
 _HEAD: Final = f"""\
@@ -60,19 +60,18 @@ class Metric:
 def page() -> str:
     """The whole page."""
     listed = alerts(GangPolicy())
-    overview = [(f"[`{each.name}`](#{each.name.lower()})", each.severity, _summary(each)) for each in listed]
-    parts = [_HEAD, table(("Alert", "Severity", "Meaning"), overview)]
+    parts = [_HEAD]
     for each in listed:
         parts += _alert(each)
     parts.append("## Metrics\n")
     found = registered()
     for section in _SECTIONS:
-        rows = [
-            (code(each.name), each.kind, ", ".join(map(code, each.labels)), each.meaning)
+        lines = (
+            item(code(each.name), (each.kind, ", ".join(map(code, each.labels))), each.meaning)
             for each in found
             if _section(each) == section
-        ]
-        parts += [f"### {section}\n", table(("Metric", "Type", "Labels", "Meaning"), rows)]
+        )
+        parts += [f"### {section}\n", "\n".join(lines), ""]
     return "\n".join([*parts, _FOOT])
 
 
@@ -114,7 +113,6 @@ def _summary(alert: Alert) -> str:
 
 def _alert(alert: Alert) -> Iterator[str]:
     yield f"### {alert.name}\n"
-    yield f"{_summary(alert)}\n"
+    yield f"{_summary(alert)} Severity {alert.severity}, after {alert.lasting}.\n"
     yield f"**What to do.** {alert.action}.\n"
-    yield table(("Severity", "For"), [(alert.severity, alert.lasting)])
     yield f"```promql\n{alert.expr}\n```\n"

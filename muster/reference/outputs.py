@@ -6,14 +6,16 @@ from typing import Final
 
 from muster.components import outputs
 from muster.components.outputs import Outputs
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item
 
 _HEAD: Final = f"""\
 # All outputs of a stack
 
 {WRITTEN}
 
-[Outputs of a stack](../outputs.md) explains how to read them. `→` is a mapping from the first to the second.
+Read an output with `pulumi stack output -s STACK [NAME] [--json]`, or with a StackReference. Names and shapes
+are stable: an output changes only by a new name. [Submit a job](../submit.md) uses `teams`. `→` is a mapping
+from the first to the second.
 """
 
 
@@ -27,8 +29,9 @@ def page() -> str:
     }
     parts = [_HEAD]
     for title, listed in sections.items():
-        rows = [
-            (code(name), "secret" if each.is_secret else "", each.meaning) for name, each in listed.items()
-        ]
-        parts += [f"## {title}\n", table(("Output", "", "What it is"), rows)]
+        lines = (
+            item(code(name), ("secret" if each.is_secret else "",), each.meaning)
+            for name, each in listed.items()
+        )
+        parts += [f"## {title}\n", "\n".join(lines), ""]
     return "\n".join(parts)

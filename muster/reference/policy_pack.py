@@ -10,7 +10,7 @@ from pulumi_policy import EnforcementLevel
 
 from muster.policies.pack import RULES
 from muster.policies.rule import Rule, Threshold
-from muster.reference.markdown import WRITTEN, code, table
+from muster.reference.markdown import WRITTEN, code, item
 
 _HEAD: Final = f"""\
 # Policies of the pack
@@ -26,11 +26,7 @@ _EFFECT: Final = {EnforcementLevel.MANDATORY: "refuses", EnforcementLevel.ADVISO
 
 def page() -> str:
     """The whole page."""
-    rows = [
-        (f"[`{rule.name}`](#{rule.name})", _EFFECT[rule.level], rule.severity.value, rule.description)
-        for rule in RULES
-    ]
-    parts = [_HEAD, table(("Policy", "Effect", "Severity", "What has to hold"), rows)]
+    parts = [_HEAD]
     for rule in RULES:
         parts += _rule(rule)
     return "\n".join(parts)
@@ -39,15 +35,15 @@ def page() -> str:
 def _rule(rule: Rule) -> Iterator[str]:
     yield f"## {rule.name}\n"
     yield f"{rule.description} {rule.why}\n"
-    yield f"- Effect: {_EFFECT[rule.level]} ({rule.level.value}, severity {rule.severity.value})"
+    yield f"- Effect: {_EFFECT[rule.level]} (severity {rule.severity.value})"
     yield f"- What to write: {rule.remediation}"
     yield f"- More: <{rule.url}>\n"
     if rule.thresholds:
-        rows = [
-            (code(name), code(json.dumps(found.default)), _allowed(found))
+        lines = (
+            item(code(name), (f"default {code(json.dumps(found.default))}",), _allowed(found))
             for name, found in rule.thresholds.items()
-        ]
-        yield table(("Setting", "Default", "Value"), rows)
+        )
+        yield "Settings:\n\n" + "\n".join(lines) + "\n"
 
 
 def _allowed(threshold: Threshold) -> str:

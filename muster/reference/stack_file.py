@@ -1,60 +1,115 @@
-"""The page of the stack file, from the declaration of its keys (muster/config/schema)."""
+"""The pages of the stack file, from the declaration of its keys (muster/config/schema): one with the keys of
+the first level, and one for each of them that has keys below it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final
 
 from muster.cli.commands.explain import format_value
 from muster.config.document import NAMESPACE
 from muster.config.schema.keys import Key, stack_keys
-from muster.reference.markdown import WRITTEN, slug, table
+from muster.model.clusters import Provider
+from muster.reference.markdown import WRITTEN, item, slug
 
+_RUN_BY: Final = "<!-- run by: tests/unit/config/test_reference.py -->"
 _HEAD: Final = f"""\
 # The stack file
 
-<!-- run by: tests/unit/config/test_reference.py -->
+{_RUN_BY}
 
 {WRITTEN}
 
-These are all keys of a stack. `muster explain pools.machine` prints the same for one key, and `muster schema`
-prints the JSON Schema for editors. `muster validate` also checks which values fit together.
+All keys of a stack. `muster explain pools.machine` prints one with an example, and `muster schema` the JSON
+Schema for editors. `muster validate` also checks which values fit together.
 
-- Keys of the first level begin with `{NAMESPACE}`. This page leaves the prefix out of longer paths.
+- Keys of the first level begin with `{NAMESPACE}`. These pages leave the prefix out of longer paths.
 - Words in capitals, such as `POOL` and `NAME`, are names of your own. `[]` is an entry of a list.
 - A *duration* is written `45s`, `30m` or `1h30m`; an *amount* `4`, `1.5`, `500m` or `100Gi`.
 - A *mapping by name* has names of your own as keys.
 - A key without a default is absent unless you write it.
 """
-# A longer list of words is below its table.
-_MOST_WORDS: Final = 10
+_FOLDER: Final = "stack"
 # As many words are the machines of a cloud, which have a page of their own.
 _MACHINES: Final = 100
+# What the heads of two mappings say of a key.
+_Facts = tuple[str, str, str]
 
 
 def page() -> str:
-    """The whole page."""
+    """The keys of the first level."""
     keys = stack_keys()
     top = [key for key in keys if not key.parent]
-    parts = [_HEAD, "## All keys of the first level\n", table(("Key", "Default", ""), map(_overview, top))]
-    for one in top:
-        parts += _chapter(one, [key for key in keys if key.parent and key.path.split(".")[0] == one.path])
-    return "\n".join(parts)
+    return "\n".join(
+        [
+            _HEAD,
+            "## All keys of the first level\n",
+            *(_line(key, f"[`{NAMESPACE}{key.path}`]({_address(key, keys)})") for key in top),
+            "",
+            *(part for key in top if not _below(key, keys) for part in _alone(key)),
+        ]
+    )
 
 
-def _overview(key: Key) -> tuple[str, str, str]:
-    return f"[`{NAMESPACE}{key.path}`](#muster{key.path.lower()})", _default(key), key.sentence
+def chapter(name: str) -> str:
+    """The page of a key of the first level, with all keys below it."""
+    keys = stack_keys()
+    (key,) = (each for each in keys if each.path == name)
+    head = f"# {NAMESPACE}{name}\n\n{_RUN_BY}\n\n{WRITTEN}\n\n{_introduction(key)}"
+    return "\n".join([head, *_mappings(_below(key, keys), name)])
 
 
-def _chapter(key: Key, below: Iterable[Key]) -> Iterator[str]:
+def _pages() -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "stack.md", page
+    keys = stack_keys()
+    for key in keys:
+        if not key.parent and _below(key, keys):
+            yield f"{_FOLDER}/{key.path}.md", partial(chapter, key.path)
+
+
+def _below(key: Key, keys: Iterable[Key]) -> list[Key]:
+    return [each for each in keys if each.parent and each.path.split(".")[0] == key.path]
+
+
+def _address(key: Key, keys: Iterable[Key]) -> str:
+    return f"{_FOLDER}/{key.path}.md" if _below(key, keys) else f"#muster{key.path.lower()}"
+
+
+def _alone(key: Key) -> Iterator[str]:
     yield f"## {NAMESPACE}{key.path}\n"
-    yield f'<a id="{key.path}"></a>{key.sentence}\n'
-    yield table(("Value", "Default"), [(_value(key), _default(key))])
-    yield f"```yaml\nconfig:\n  {NAMESPACE}{key.path}: {format_value(key.example)}\n```\n"
-    for (parent, provider), keys in groupby(_by_mapping(below), lambda one: (one.parent, one.provider)):
-        yield f"### {_heading(parent, provider)}\n"
-        yield from _mapping(list(keys))
+    yield _introduction(key)
+
+
+def _introduction(key: Key) -> str:
+    example = f"```yaml\nconfig:\n  {NAMESPACE}{key.path}: {format_value(key.example)}\n```"
+    return f'<a id="{key.path}"></a>{key.sentence}\n\n{example}\n'
+
+
+def _mappings(keys: Iterable[Key], page_of: str) -> Iterator[str]:
+    """A section for each mapping. Keys that another mapping has in the same form are listed by name alone."""
+    known: dict[tuple[_Facts, ...], str] = {}
+    of_providers: dict[str, dict[_Facts, Provider]] = {}
+    for (parent, provider), group in groupby(_by_mapping(keys), lambda one: (one.parent, one.provider)):
+        listed, heading = list(group), _heading(parent, provider)
+        yield f"## {heading}\n"
+        form = tuple(_facts(key) for key in listed)
+        if form in known:
+            yield f"{''.join(map(_anchor, listed))}The keys of [{known[form]}](#{slug(known[form])}).\n"
+            continue
+        known[form] = heading
+        before = of_providers.setdefault(parent, {}) if provider else {}
+        own = [key for key in listed if _facts(key) not in before]
+        yield "\n".join(_line(key, f"{_anchor(key)}`{key.name}`", page_of) for key in own) + "\n"
+        for other in dict.fromkeys(before.values()):
+            if same := [key for key in listed if before.get(_facts(key)) is other]:
+                names = ", ".join(f"{_anchor(key)}`{key.name}`" for key in same)
+                yield f"As for [{other}](#{slug(_heading(parent, other))}): {names}.\n"
+        if provider:
+            before |= {_facts(key): provider for key in own}
 
 
 def _by_mapping(keys: Iterable[Key]) -> list[Key]:
@@ -65,41 +120,41 @@ def _by_mapping(keys: Iterable[Key]) -> list[Key]:
     return [key for group in groups.values() for key in group]
 
 
-def _heading(path: str, provider: object) -> str:
+def _heading(path: str, provider: Provider | None) -> str:
     return f"{path} ({provider})" if provider else path
 
 
-def _mapping(keys: list[Key]) -> Iterator[str]:
-    rows = [
-        (f'<a id="{_anchor(key)}"></a>`{key.name}`', _value(key), _default(key), key.sentence, _example(key))
-        for key in keys
-    ]
-    yield table(("Key", "Value", "Default", "Meaning", "Example"), rows)
-    for key in keys:
-        if _MOST_WORDS < len(key.allowed) < _MACHINES:
-            yield f"Words of `{key.name}`: {', '.join(f'`{word}`' for word in key.allowed)}.\n"
+def _facts(key: Key) -> _Facts:
+    if key.below and key.provider:  # The mapping below may differ between providers.
+        return key.path, str(key.provider), ""
+    return key.name, f"{key.kind} {key.allowed}", f"{_default(key)} {key.sentence}"
 
 
 def _anchor(key: Key) -> str:
-    return f"{key.provider}.{key.path}" if key.provider else key.path
+    return f'<a id="{key.provider}.{key.path}"></a>' if key.provider else f'<a id="{key.path}"></a>'
 
 
-def _value(key: Key) -> str:
+def _line(key: Key, name: str, page_of: str = "") -> str:
+    return item(name, (_value(key, page_of), _default(key)), key.sentence)
+
+
+def _value(key: Key, page_of: str) -> str:
+    if not page_of:
+        return ""
     words = ", ".join(f"`{word}`" for word in key.allowed)
-    if len(key.allowed) > _MOST_WORDS:
-        below = "in [machines](machines.md)" if len(key.allowed) >= _MACHINES else "listed below"
-        words = f"{len(key.allowed)} words, {below}"
-    kind = key.kind if not words else f"{key.kind} ({words})"
-    return (
-        f"{kind}: [{key.below}](#{slug(_heading(key.below, key.provider))})"
-        if key.below and key.parent
-        else kind
-    )
+    if len(key.allowed) >= _MACHINES:
+        words = "one of the [machines](../machines.md)"
+    if not key.below:
+        return f"list of {words}" if words and key.kind.startswith("list") else words or key.kind
+    top = key.below.split(".")[0]
+    page = "" if top == page_of else f"{top}.md"
+    return f"{key.kind}: [{key.below}]({page}#{slug(_heading(key.below, key.provider))})"
 
 
 def _default(key: Key) -> str:
-    return "required" if key.required else key.default
+    if key.required:
+        return "required"
+    return f"default {key.default}" if key.default and key.default != "none" else ""
 
 
-def _example(key: Key) -> str:
-    return f"`{key.name}: {format_value(key.example)}`"
+PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(dict(_pages()))

@@ -1,5 +1,6 @@
 """The page of versions, from the minimum versions, the transitions and the support calendar."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
@@ -71,7 +72,7 @@ def page() -> str:
         _READ,
         *map(_reading, READINGS),
         _STEPS,
-        table(_TRANSITION_HEAD, map(_transition, TRANSITIONS)),
+        table(_TRANSITION_HEAD, _transitions()),
         _CALENDAR,
         table(_SUPPORT_HEAD, map(_support, CALENDAR)),
     )
@@ -104,6 +105,15 @@ def _action(action: Action) -> tuple[str, ...]:
     span = (f"from {action.first}" if action.first else "", f"before {action.until}" if action.until else "")
     when = f" ({' and '.join(filter(None, span))})" if any(span) else ""
     return f"{action.summary}{when}", action.concerns, action.fix
+
+
+def _transitions() -> Iterator[tuple[str, ...]]:
+    """Components with the same answer to the same step share a row."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in TRANSITIONS:
+        component, *rest = _transition(row)
+        alike.setdefault(tuple(rest), []).append(component)
+    return ((", ".join(components), *rest) for rest, components in alike.items())
 
 
 def _transition(row: Transition) -> tuple[str, ...]:

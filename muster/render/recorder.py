@@ -25,7 +25,7 @@ PLAYER: Final = "/opt/muster/kueue-player"
 _RUNS: Final = 20
 _DAYS: Final = 3
 # What the forecaster may use, and its player beside it. With 5,000 Workloads they take 606 and 537
-# (docs/bench/replay.md).
+# (bench/results/replay.md).
 _FORECASTER_MIB: Final = 1400
 _PLAYER_MIB: Final = 648
 # A recorder that starts again reads the file into memory: 4 MiB are some 60,000 jobs and 200 MiB.

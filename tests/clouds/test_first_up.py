@@ -184,7 +184,7 @@ def _look(reader: Reader, block: Block) -> None:
         assert reader.engine is not None
         outputs = json.loads(reader.engine.cli("stack", "output", "--json", "--stack", _STACK))
         listed = (ROOT / "docs" / "reference" / "outputs.md").read_text(encoding="utf-8")
-        assert [name for name in outputs if f"| `{name}` |" not in listed] == []
+        assert [name for name in outputs if f"- `{name}`" not in listed] == []
         teams = {team.name for _, team in config.load(reader.stack).teams()}
         assert outputs["teams"].keys() == teams
     if "kubectl create" in block.text:

@@ -15,8 +15,8 @@ SUITES: Final = ("tenancy", "gangs", "integration")
 _HEAD: Final = """\
 # Which versions were tested
 
-Written by `python -m tests.matrix.page docs/reference/support.md` from `tests/matrix/results.json`, which
-`make matrix` writes; do not edit it.
+<!-- Written by `python -m tests.matrix.page docs/reference/support.md` from `tests/matrix/results.json`,
+which `make matrix` writes; do not edit it. -->
 
 `make matrix` builds other minor versions of Kubernetes from their modules (`MUSTER_KUBERNETES=1.37 muster
 local build --only kube-apiserver`) and runs the suites against their API server. Rendered only means that

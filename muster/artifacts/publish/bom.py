@@ -257,7 +257,7 @@ _FILE_NAMES: Final = ("LICENSE*", "LICENCE*", "COPYING*", "License*", "license*"
 _HEAD: Final = """\
 # Licences of third parties
 
-Written by `make licences` from the images of the last `muster local build`; do not edit it.
+<!-- Written by `make licences` from the images of the last `muster local build`; do not edit it. -->
 
 Muster itself is licensed under the Apache License 2.0 ([LICENSE](../LICENSE), [NOTICE](../NOTICE)).
 
@@ -283,10 +283,11 @@ def page(images: Mapping[str, Iterable[Part]]) -> str:
     """The page. `images`: heading -> what the image holds."""
     sections = [_HEAD]
     for heading, parts in images.items():
-        rows = [f"| {part.name} | {part.version} | {part.licence} |" for part in sorted(set(parts))]
-        sections.append(
-            "\n".join([f"## {heading}", "", "| part | version | licence |", "|---|---|---|", *rows, ""])
-        )
+        by_licence: dict[str, list[str]] = {}
+        for part in sorted(set(parts)):
+            by_licence.setdefault(part.licence, []).append(f"{part.name}@{part.version}")
+        lines = (f"- {licence}: {', '.join(named)}" for licence, named in sorted(by_licence.items()))
+        sections.append("\n".join([f"## {heading}", "", *lines, ""]))
     return "\n".join(sections)
 
 

@@ -40,7 +40,12 @@ from muster.model.stack import Stack
 from muster.paths import stack_name
 from muster.preview.pricing import read_price_file, write_price_file
 
-_SIGNS: Final = {State.OK: "ok     ", State.FAILED: "FAILED ", State.UNKNOWN: "?      "}
+_SIGNS: Final = {
+    State.OK: "ok     ",
+    State.FAILED: "FAILED ",
+    State.UNKNOWN: "?      ",
+    State.NOTE: "note   ",
+}
 _CODES = {
     ExitCode.DONE: "All checks passed, or could not be made.",
     ExitCode.FOUND: "A check failed.",
@@ -97,7 +102,7 @@ def cli(
     Credentials, enabled APIs, the region's GPU quota, Pulumi's backend, its lock and secrets provider, the
     controller's image, the charts. With --context or --kubeconfig, and for an existing cluster, also whether
     the cluster's AdmissionChecks are active, and whether Karpenter removes what a failed gang leaves.
-    Every failed check is printed with its fix.
+    Every failed check is printed with its fix, and each known issue that a setting of the stack brings.
     Only --probe-network makes objects in the cluster, and deletes them.
     """
     file = existing_stack(stack)

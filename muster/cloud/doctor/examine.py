@@ -22,6 +22,7 @@ from muster.live.cluster.api import Api
 from muster.live.web import WebError
 from muster.model.charts import OCI, Chart
 from muster.model.clusters import EksCluster, GkeCluster
+from muster.model.known_issues import issues_of
 from muster.model.pools import Capacity, Pool
 from muster.model.stack import ArtifactSource, GangMode, Stack
 
@@ -109,6 +110,9 @@ def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
     return passed("GPU quota", f"{name} is {limit} vCPUs in {region}, enough for {wanted}")
 
 
+# Of a Markdown link the text is kept.
+_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
 # Whether the controller's image and the charts exist where the stack says.
 # A registry is only asked whether it has a digest or a version. Nothing is downloaded.
 
@@ -164,6 +168,13 @@ def check_digests(stack: Stack, *, name: str) -> Iterator[Finding]:
         yield passed("digests", "every image and chart of the stack has a digest")
 
 
+def check_known_issues(stack: Stack) -> Iterator[Finding]:
+    """The known issues that a setting of the stack brings, by id. docs/known-issues.md lists all."""
+    for issue in issues_of(stack):
+        effect, instead = (_LINK.sub(r"\1", text) for text in (issue.effect, issue.instead))
+        yield Finding("known issue", State.NOTE, f"{issue.name}: {effect}", instead)
+
+
 def _find_problem(chart: Chart, web: Web) -> str:
     """What is wrong with the chart; empty when it exists."""
     if chart.reference.startswith(OCI):
@@ -213,6 +224,7 @@ def checks(
         ("image", partial(check_image, stack, name=name, web=web)),
         ("digests", partial(check_digests, stack, name=name)),
         ("charts", partial(check_charts, stack, name=name, web=web)),
+        ("known issues", partial(check_known_issues, stack)),
         *([("cluster", partial(_check_cluster, stack, cluster, probes=probes))] if cluster else ()),
     ]
 

@@ -11,9 +11,12 @@ from muster.model.pools import Pool
 
 
 class State(StrEnum):
-    """unknown: the check could not be made, so the result is neither good nor bad."""
+    """unknown: the check could not be made, so the result is neither good nor bad. note: to be known, and
+    nothing to correct.
+    """
 
     OK = "ok"
+    NOTE = "note"
     FAILED = "failed"
     UNKNOWN = "unknown"
 

@@ -14,11 +14,9 @@ from typing import Final
 from muster.model.stack import Scheduler
 from tests.integration.tenancy.attack import API_SERVER, Attack
 from tests.integration.tenancy.attacks import ALL, kai
-from tests.integration.tenancy.fields import matches
 from tests.integration.tenancy.judgements import (
     KINDS,
     Effect,
-    Judgement,
     Verdict,
     effects,
     judgements,
@@ -29,22 +27,19 @@ from tests.integration.tenancy.judgements import (
 _HEAD: Final = """\
 # What a tenant can and cannot do
 
-Written by `python -m tests.integration.tenancy.page docs/tenant-rights.md`; do not edit it.
+<!-- Written by `python -m tests.integration.tenancy.page docs/tenant-rights.md`; do not edit it. -->
 
 A tenant is a member of a team: a person, a group or a pipeline with the ClusterRole `muster-team-member` in
-the team's namespace. This page is for the members, who see what their work may contain and why something is
-refused, and for platform engineers, who decide whether that is enough.
+the team's namespace. This page lists what members may request, and which fields of their work are judged. It
+is tested against a Kubernetes API server with the definitions of the pinned Kueue and KubeRay: each judged
+field has at least one attack, {count} in all, as a member, as a person of a mapped group and as a tenant with
+far too many rights, by create, update and patch. A field that a new release adds fails the tests until it is
+judged. Fields that are not listed are allowed, or have no effect:
+[judgements.yaml](../tests/integration/tenancy/judgements.yaml) has each with its reason.
 
-Everything here is tested against a Kubernetes API server with the definitions of the pinned Kueue and
-KubeRay. Every field that a member can write is listed as allowed, as judged by a policy, or as without
-effect, and a field that a new release adds fails the tests until it is listed. Each judged field has at least
-one attack, {count} in all: the object is created as a member's ServiceAccount, as a person of a mapped group,
-and as a tenant with far too many rights, and one of them changes an ordinary object into it, by update and by
-patch.
-
-The policies are ValidatingAdmissionPolicies. They are in force with `tenancy.mode: enforce`, the default,
-also while Muster's webhooks are down. With Kueue the controller also deletes pods with devices that have had
-no quota for a minute and their grace period, however they came to run. The words of each refusal are in
+The policies are ValidatingAdmissionPolicies, in force with `tenancy.mode: enforce`, the default, also while
+Muster's webhooks are down. With Kueue the controller also deletes pods with devices that have had no quota
+for a minute and their grace period. The words of each refusal are in
 [what admission answers](reference/admission.md), and what is not promised in
 [known issues](known-issues.md#tenants-and-security).
 """
@@ -56,35 +51,9 @@ of its own, and is listed once:
 """
 _RUNNING: Final = """\
 An update of work that runs must leave it to Kueue and KubeRay to stop and to delete it, and must take nothing
-that its queue has not counted. `recounted`: Kueue stops the work and counts it anew. `open` is in
-[known issues](known-issues.md#changes-of-what-exists).
+that its queue has not counted. Other fields are fixed by the API server or harmless. `recounted`: Kueue stops
+the work and counts it anew. `open` is in [known issues](known-issues.md#elastic-clusters-and-services).
 """
-_LAST: Final = """\
-Ways that once led to GPUs without quota, and their neighbours by kind, field and verb. Each form is tried
-as the head of this page says. A container for debugging is tried in `test_updates.py`.
-"""
-# What a tenant is after -> words of the names or paths of its attacks.
-STORIES: Final = {
-    "a cluster that is deleted and runs on": ("annotations{ray.io/ft-enabled}",),
-    "a cluster that no preemption stops": ("rayStartParams{}",),
-    "a job that is on hold and keeps its GPUs": ("RayJob.spec.backoffLimit",),
-    "a job that its queue takes for another's": (
-        "becomes its controller",
-        "with a controller as its owner",
-        "whose owner has another",
-    ),
-    "a cluster that is larger than it was counted": ("freed of its owner", "that claim devices"),
-    "a job that cannot end": ("Secret of a RayJob", "Secret with the name of", "Secret with a drawn name"),
-    "the GPUs of other pods of the node": (
-        "the GPUs of its node",
-        "a GPU by its number",
-        "the GPUs that a ConfigMap names",
-        "the memory of another node's GPUs",
-    ),
-    "another team's data": ("with another team's share",),
-    "the place of a counted pod": ("a label of ours on the pods of a",),
-    "the operators' dashboards": ("with label grafana_",),
-}
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
 such as the role `edit`.
@@ -130,7 +99,6 @@ def page() -> str:
         *_kinds(),
         *_others(),
         *_with_kai(),
-        *_tried(),
     ]
     return "\n".join(parts)
 
@@ -173,7 +141,7 @@ def _running() -> Iterator[str]:
         ("An update is", "By, or why", "Fields"),
         (
             (effect.value, f"`{by}`" if effect is Effect.REFUSED else by, ", ".join(fields))
-            for effect in Effect
+            for effect in (Effect.REFUSED, Effect.RECOUNTED, Effect.OPEN)
             for by, fields in _by_reason(effect).items()
         ),
     )
@@ -188,52 +156,16 @@ def _by_reason(effect: Effect) -> dict[str, list[str]]:
 
 
 def _kinds() -> Iterator[str]:
-    parts = list(dict.fromkeys(each.part for each in judgements()))
-    for part in parts:
-        mine = [each for each in judgements() if each.part == part]
-        yield f"### {part}\n"
-        if part in KINDS:
-            yield f"Version `{KINDS[part]}`.\n"
-        yield from _refused([each for each in mine if each.verdict is Verdict.JUDGED])
-        yield from _reasons("Allowed", [each for each in mine if each.verdict is Verdict.ALLOWED])
-        yield from _reasons("Without effect", [each for each in mine if each.verdict is Verdict.UNREACHABLE])
-
-
-def _refused(judged: list[Judgement]) -> Iterator[str]:
-    if judged:
-        rows = ((each, _examples(each)) for each in judged)
-        yield _table(
-            ("Field", "Policy", "What is refused", "It would gain"),
-            (
-                (f"`{each.field}`", f"`{each.by}`", "; ".join(attacks), _gains(attacks.values()))
-                for each, attacks in rows
-                if attacks
-            ),
-        )
-
-
-def _gains(attacks: Iterable[Attack]) -> str:
-    return "; ".join(dict.fromkeys(attack.gains for attack in attacks))
-
-
-def _examples(judgement: Judgement) -> dict[str, Attack]:
-    """One attack of each form, by its name; the others differ in the place alone."""
-    found: dict[str, Attack] = {}
-    for attack in ALL:
-        if attack.policy == judgement.by and matches(judgement.pattern, shared().name(attack.path)):
-            found.setdefault(attack.name.partition(", in ")[0], attack)
-    return found
-
-
-def _reasons(heading: str, listed: list[Judgement]) -> Iterator[str]:
-    if listed:
-        reasons = dict.fromkeys(each.by for each in listed)
-        lines = [
-            f"- {reason} "
-            + ", ".join(f"`{each.field}`{_from(each.since)}" for each in listed if each.by == reason)
-            for reason in reasons
-        ]
-        yield f"{heading}:\n\n" + "\n".join(lines) + "\n"
+    """Which policy judges which fields of each kind."""
+    judged = [each for each in judgements() if each.verdict is Verdict.JUDGED]
+    for part in dict.fromkeys(each.part for each in judged):
+        version = f" (`{KINDS[part]}`)" if part in KINDS else ""
+        yield f"### {part}{version}\n"
+        mine = [each for each in judged if each.part == part]
+        for policy in dict.fromkeys(each.by for each in mine):
+            fields = dict.fromkeys(f"`{each.field}`" for each in mine if each.by == policy)
+            yield f"- `{policy}`: {', '.join(fields)}"
+        yield ""
 
 
 def _others() -> Iterator[str]:
@@ -242,25 +174,7 @@ def _others() -> Iterator[str]:
     attacks = [attack for attack in ALL if attack.by_rbac and not attack.name.endswith("].template")]
     yield _by_policy({attack.name: attack for attack in attacks})
     yield "## Policies\n"
-    yield _table(("Policy", "What it keeps"), ((f"`{name}`", text) for name, text in _POLICIES.items()))
-
-
-def _tried() -> Iterator[str]:
-    yield "## What was tried last\n"
-    yield _LAST
-    rows = []
-    for story in STORIES:
-        found = attacks_of(story)
-        policies = dict.fromkeys(f"`{attack.policy}`" for attack in found)
-        names = dict.fromkeys(attack.name.partition(", in ")[0] for attack in found)
-        rows.append((story, "; ".join(names), str(len(found)), ", ".join(policies)))
-    yield _table(("To get", "Attacks", "Forms", "Refused by"), rows)
-
-
-def attacks_of(story: str) -> list[Attack]:
-    """The attacks of a story, by words of their names or paths."""
-    words = STORIES[story]
-    return [attack for attack in ALL if any(word in f"{attack.name} {attack.path}" for word in words)]
+    yield "\n".join(f"- `{name}`: {text}" for name, text in _POLICIES.items()) + "\n"
 
 
 def _with_kai() -> Iterator[str]:

@@ -9,6 +9,7 @@ the verdicts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -48,6 +49,8 @@ _PUBLISHERS: Final = {
 _HEAD: Final = """\
 # Published samples: what happens, and what to write
 
+<!-- Written by `python -m tests.integration.tenancy.samples` from what `muster check` finds. -->
+
 What admission answers to the sample manifests of KubeRay, Kueue, KAI and LeaderWorkerSet in the namespace of
 a team, whose queue is named on the command line. With Kueue the stack serves every kind of `muster:work`:
 
@@ -58,34 +61,25 @@ kubectl label --local --overwrite -f FILE kueue.x-k8s.io/queue-name=default -o j
 ```
 
 (`-o yaml` prints several objects without a line between them. A namespace that the file names is removed.)
-Written by a program from what `muster check` finds. Tests compare it with the answers of a real API server.
-
-- *filled in*: nothing has to be written. Admission [adds what is missing](submission.md#what-is-filled-in).
-- *warned*: it runs, and the author sees what is out of date. With `muster:ray: {auth: required}` the same is
-  refused.
-- *refused*: by the policy that is named, with the sentence under *what to write*.
-
-Whether a sample fits the pools and the quota of a stack is left out here; `muster check` compares them. So
-are queues, flavors, volumes, Ingresses and bare pods of the samples: teams do not create them, and the stack
-describes them.
+Tests compare this page with the answers of a real API server. Admission
+[fills in](submission.md#what-is-filled-in) what has one answer. A sample is below each change that it needs
+where `muster:ray: {auth: required}`, the default. With `preferred` an older release of Ray is a warning.
+Whether a sample fits pools and quota is left out; `muster check` compares them.
 """
+_NOTHING: Final = "Write nothing"
+# What differs between samples with the same advice.
+_DIFFERENCES: Final = (
+    (r"^Write in spec[^:]*: ", "Write in the Ray cluster: "),
+    (r"image: rayproject/[^ ]+:(\S+) \(or newer\) in its containers", r"an image of Ray \1 or newer"),
+    (r"^Ray\w+ \S+ selects nodes by [^;]*, which", "It selects nodes by labels which"),
+    (r"\b(?:In )?spec\.[\w.\[\]]*(?:template|headService|serveService)\b", "the object"),
+)
 _RUN: Final = """\
 ## Run on the local cluster
 
 `MUSTER_SAMPLES=1 python -m pytest tests/e2e/test_samples.py` creates each sample for which stack `local` has
 room, as a member of team-a and with the label alone. The local cluster has no registry, so the images are its
 own: Ray 2.54.1, a program that waits in place of Fluent Bit, and a Python with a shell in place of agnhost.
-
-| Sample | what has to happen |
-|---|---|
-| a RayCluster | it is ready |
-| `ray-cluster.gke-bucket.yaml` | it is ready, with the account and the node label that GKE prepares |
-| `ray-job.modin.yaml` | Ray takes the job; its packages and data are on the internet |
-| `jobs/sample-scalable-job.yaml` | it runs with three pods, and three of its 100 pods have succeeded |
-
-Not among them is `ray-job.sample.yaml`: with the pod that submits it asks for 1700m CPU, and the queue holds
-at most 1500m. Nor is `ray-cluster.kai-gpu-sharing.yaml`: its workers ask for parts of a GPU, which only KAI
-counts, and so for more CPU than the nodes without a GPU have.
 
 {result}
 """
@@ -225,16 +219,14 @@ def page() -> str:
     """docs/samples.md: samples with the same answer share a row."""
     parts = [_HEAD]
     for publisher, entries in recorded().items():
-        rows: dict[tuple[str, str, str], list[str]] = {}
+        samples: dict[str, list[str]] = {}
         for name, entry in entries.items():
             if (title := _title(name)) is None:
                 continue
-            write = "<br>".join(str(each).replace("|", "\\|") for each in entry.get("write", ()))
-            rows.setdefault((str(entry["local"]), str(entry["prod"]), write or "nothing"), []).append(title)
+            for line in entry.get("write") or (_NOTHING,):
+                samples.setdefault(_general(str(line)), []).append(title)
         parts.append(f"## {_PUBLISHERS[publisher]}\n")
-        parts.append("| Sample | on `local` | where `auth: required` | what to write |")
-        parts.append("|---|---|---|---|")
-        parts += [f"| {'<br>'.join(titles)} | {' | '.join(key)} |" for key, titles in rows.items()]
+        parts += [f"- **{line}**: {', '.join(dict.fromkeys(titles))}" for line, titles in samples.items()]
         parts.append("")
         fitting = [name for name, entry in entries.items() if entry.get("fits")]
         if fitting:
@@ -245,10 +237,16 @@ def page() -> str:
 
 
 def _title(name: str) -> str | None:
-    """`file` (kind), for what teams submit."""
+    """`file`, for what teams submit."""
     file, _, rest = name.partition(": ")
-    kind = rest.split(" ")[0]
-    return f"`{file}` ({kind})" if kind in WORK else None
+    return f"`{file}`" if rest.split(" ")[0] in WORK else None
+
+
+def _general(line: str) -> str:
+    """Advice without what differs between samples: the path of the Ray cluster, its image, its name."""
+    for pattern, text in _DIFFERENCES:
+        line = re.sub(pattern, text, line)
+    return line.replace("**", "")
 
 
 if __name__ == "__main__":

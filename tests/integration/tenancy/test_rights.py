@@ -33,7 +33,7 @@ from tests.integration.tenancy.judgements import (
     rights,
     shared,
 )
-from tests.integration.tenancy.page import STORIES, attacks_of, page, policies_without_text
+from tests.integration.tenancy.page import page, policies_without_text
 
 Rights = set[tuple[str, str]]
 
@@ -260,11 +260,6 @@ def test_a_right_has_a_reason() -> None:
 def test_the_page_of_a_tenant_s_rights_is_up_to_date() -> None:
     written = (Path(__file__).parents[3] / "docs" / "tenant-rights.md").read_text()
     assert written == page(), "python -m tests.integration.tenancy.page docs/tenant-rights.md"
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_each_story_of_the_page_has_attacks(story: str) -> None:
-    assert attacks_of(story)
 
 
 def test_the_page_explains_each_policy() -> None:

@@ -15,7 +15,7 @@ from muster.config.schema.keys import ITEM, Key, find_keys, stack_keys
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.model.regions import Provider
-from muster.reference.stack_file import page
+from muster.reference.stack_file import PAGES
 
 SCHEMA: Final = stack_schema()
 VALIDATOR: Final = Draft202012Validator(SCHEMA)
@@ -74,18 +74,21 @@ def test_every_key_of_the_schema_is_in_the_reference() -> None:
     config = SCHEMA["properties"]["config"]
     names = {name.removeprefix(NAMESPACE) for name in declared([config, SCHEMA["$defs"]])}
     assert names - {key.name for key in KEYS} == set()
-    text = page()
+    text = "".join(page() for page in PAGES.values())
     for key in KEYS:
         assert f'<a id="{f"{key.provider}." if key.provider else ""}{key.path}"></a>' in text
 
 
-def test_every_link_of_the_page_leads_to_a_heading() -> None:
-    text = page()
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    slugs = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
-    links = set(re.findall(r"\]\(#([^)]*)\)", text))
-    assert len(links) > 60
-    assert links <= slugs
+def test_every_link_of_the_pages_leads_to_a_heading() -> None:
+    texts = {name.rpartition("/")[2]: page() for name, page in PAGES.items()}
+    count = 0
+    for name, text in texts.items():
+        for file, anchor in re.findall(r"\]\((?:stack/)?(\w+\.md|)#?([^)./]*)\)", text):
+            headings = re.findall(r"^#+ (.*)$", texts[file or name], re.MULTILINE)
+            slugs = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
+            assert not anchor or anchor in slugs, f"{name}: {file}#{anchor}"
+            count += 1
+    assert count > 60
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.provider or 'every'}-{key.path}")
