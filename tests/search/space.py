@@ -77,13 +77,13 @@ def explore(
     level: deque[tuple[bytes, State]] = deque([(start.key(), start)])
     following: deque[tuple[bytes, State]] = deque()
 
-    def fail(error: AssertionError, *path: str) -> Progress:
+    def fail(error: Exception, *path: str) -> Progress:
         progress.violations.append(Violation(path, explain(error)))
         return progress
 
     try:
         start.judge()
-    except AssertionError as error:
+    except Exception as error:  # A decision that raises is one, too.
         return fail(error)
     while level:
         while level:
@@ -111,7 +111,7 @@ def explore(
                         (following if departs else level).append((found, reached))
                     elif not departs and found not in expanded:
                         level.append((found, reached))
-                except AssertionError as error:
+                except Exception as error:  # A decision that raises is one, too.
                     return fail(error, *_path(before, key), name)
         progress.departures += 1
         if progress.departures == departures:
@@ -145,4 +145,6 @@ def _path(before: dict[bytes, tuple[bytes, str] | None], key: bytes) -> tuple[st
 def explain(error: BaseException) -> str:
     """The rule's own words, or the line that holds it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
+    if not isinstance(error, AssertionError):
+        return f"raises {type(error).__name__}: {error} in {last.name}"
     return " ".join(str(error).split()) or f"{last.name}: {last.line}"
