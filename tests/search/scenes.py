@@ -505,6 +505,8 @@ class KueueScene(Scene):
         world = self.world
         assert_invariants(world)
         assert world.circles() == [], "gangs hold what the others wait for"
+        failed = [name for name, request in world.requests.items() if request.status.holds("Failed")]
+        assert not failed, f"what has failed is waited for: {failed}"
         if isinstance(world, PlacedPaper):
             world = world.fork()
             world.sweep()
