@@ -75,6 +75,14 @@ soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run vir
 tenant: $(STAMP) ## Draw what a member of a team may send, on the real Kueue and KubeRay: make tenant [STEPS=500]
 	@MUSTER_TENANT_STEPS="$(or $(STEPS),500)" $(PY) -m pytest -v -s tests/integration/kueue_api/test_tenant_program.py
 
+.PHONY: search
+search: $(STAMP) ## Search orders of events for one that breaks a gang: make search [MINUTES=9 JSON=1 START=kueue-requests]
+	@$(PY) -m tests.search $(START) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(JSON),--json)
+
+.PHONY: virtual-days
+virtual-days: $(STAMP) ## Virtual days of new seeds, after the one that failed last: make virtual-days [DAYS=5 SEEDS=10]
+	@$(PY) -m bench.virtual_days --days $(or $(DAYS),5) --draw $(or $(SEEDS),10)
+
 .PHONY: fuzz
 fuzz: $(STAMP) ## Change what Muster reads of strangers at random, ten minutes for each importer: make fuzz [SECONDS_EACH=60]
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS_EACH),600)

@@ -112,7 +112,7 @@ SUITES: Final = {
             300,
             (
                 _pytest(
-                    *("integration", "-n", "2", "--dist=loadgroup", "--hypothesis-seed=0"),
+                    *("integration", "-n", "2", "--dist=loadscope", "--hypothesis-seed=0"),
                     f"--ignore={_LOCAL}",
                 ),
             ),

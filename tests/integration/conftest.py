@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
@@ -19,6 +20,7 @@ from tests import built
 from tests.integration import test_rights
 from tests.integration.rights import STRICT_OWNERS, audited
 
+_LAST: Final = Path(test_rights.__file__)
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -68,11 +70,19 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs a folder. What looks back on some is run by theirs, after all the others."""
-    last = Path(test_rights.__file__)
-    items.sort(key=lambda item: item.path == last)
-    for item in items:
-        folder = item.path.relative_to(last.parent).parts[0]
+    """What looks back on others' tests is run after all of them."""
+    items.sort(key=lambda item: item.path == _LAST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """One worker runs a folder, whose servers it starts once."""
+    return _ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+class _ByFolder(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        path = self.config.rootpath / nodeid.partition("::")[0]
+        folder = path.relative_to(_LAST.parent).parts[0]
         is_looked_at = any(folder in folders for folders in test_rights.TELLING.values())
-        group = "rights" if is_looked_at or item.path == last else folder
-        item.add_marker(pytest.mark.xdist_group(group))
+        return "rights" if is_looked_at or path == _LAST else folder

@@ -57,8 +57,8 @@ def _leaves(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, st.SearchSt
         yield (*path, "spec", "containers"), st.just([])
         values = st.sampled_from(("", "1", "true", "a"))
         for key in _KEYS["env"]:
-            variable = values.map(lambda value, key=key: [{"name": key, "value": value}])
-            yield (*path, "spec", "containers", 0, "env"), variable
+            variable = st.fixed_dictionaries({"name": st.just(key), "value": values})
+            yield (*path, "spec", "containers", 0, "env"), st.tuples(variable).map(list)
     elif fields := schema.get("properties"):
         for field, each in fields.items():
             if field not in ("status", "apiVersion", "kind", "scaleStrategy"):

@@ -77,7 +77,7 @@ class Executor:
     async def run(
         self, actions: tuple[Action, ...], *, workload: Workload, check: str, flavors: Flavors
     ) -> None:
-        if _needs_confirmation(actions, workload, is_current=self._is_current()):
+        if needs_confirmation(actions, workload, is_current=self._is_current()):
             await self._confirm(workload, actions)
         for kind, same in groupby(actions, key=type):
             if kind in _INDEPENDENT:
@@ -211,19 +211,19 @@ class Executor:
 
 _INDEPENDENT: Final = (HoldNode, Delete)
 """Writes of which a gang has one for each of its pods, and which do not depend on each other."""
-_CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity, PatchAnnotations)
+CONDITIONAL: Final = (SetCheckState, Deactivate, Reactivate, SetFlavorAffinity, PatchAnnotations)
 """Writes that carry the resourceVersion of the Workload: one that succeeds proves that the cache is right."""
 
 
 _CREATES: Final = (CreateTemplates, CreateRequest, CreatePlaceholders, HoldNode)
 
 
-def _needs_confirmation(actions: Sequence[Action], workload: Workload, *, is_current: bool) -> bool:
+def needs_confirmation(actions: Sequence[Action], workload: Workload, *, is_current: bool) -> bool:
     """Whether something is deleted, or by a cache that may lag created, before a write of the Workload proves
     the decision right. Finished is never taken back: a cache that shows it is right, however old it is.
     """
     doubtful = (Delete,) if is_current else (Delete, *_CREATES)
-    first = next((each for each in actions if isinstance(each, (*_CONDITIONAL, *doubtful))), None)
+    first = next((each for each in actions if isinstance(each, (*CONDITIONAL, *doubtful))), None)
     return isinstance(first, doubtful) and not workload.status.holds("Finished")
 
 

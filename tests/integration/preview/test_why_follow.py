@@ -30,7 +30,7 @@ def cluster(kueue_api: ApiServer) -> Iterator[ApiServer]:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": made["metadata"]["uid"]}
     for name, owners in (("job-train", [{**owner, "controller": True}]), ("later", [])):
         spec = {"queueName": "default", "podSets": [{"name": "main", "count": 2, "template": {"spec": pod}}]}
-        metadata = {"name": name, "ownerReferences": owners}
+        metadata: dict[str, Any] = {"name": name, "ownerReferences": owners}
         kueue_api.apply({**V1, "metadata": metadata, "spec": spec}, f"{KUEUE}{IN}/workloads/{name}")
     set_conditions(kueue_api, "job-train", QuotaReserved="True", Admitted="True")
     for name in ("train-0", "train-1"):

@@ -4,6 +4,7 @@ The world holds API objects and nothing else. It carries out actions as the exec
 take their steps between. Nothing here shares code with the programs that it stands for.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ import msgspec
 
 from muster.controller.gangs.actions import CreatePlaceholders, Delete
 from muster.controller.gangs.capacity_claims import PodClaim
+from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.missing import is_settled
 from muster.controller.gangs.objects import (
     Belonging,
@@ -26,6 +28,7 @@ from muster.controller.gangs.objects import (
     ResourceNeeds,
     Toleration,
 )
+from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.placeholders import named
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.surroundings import Surroundings
@@ -460,6 +463,36 @@ class World(Paper[Decision]):
             if any(got) and not (all(got) and len(got) == len(mine.gang.request_specs)):
                 found.append(name)
         return found
+
+
+def assert_invariants(world: World) -> None:
+    for name in world.workloads:
+        mine = world.snapshot(name)
+        live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
+        assert max(live.values(), default=0) <= 1
+        assert_nobody_pays_for_nothing(world, name)
+        attempts = {item.metadata.labels[ATTEMPT] for item in mine.requests}
+        assert len(attempts) <= 1, f"{name} holds requests of two attempts"
+        if not (mine.may_act or mine.runs) or not mine.workload.spec.active:
+            assert not mine.requests, f"{name} holds requests without quota"
+            assert not mine.templates
+            assert not mine.placeholders
+        assert not (mine.placeholders and name in world.started), "placeholders stand in the way"
+
+
+def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
+    """What is provisioned and does not run is given back before the end of its booking. Placeholders have
+    none.
+    """
+    idle = () if name in world.started or world.policy.holds else world.snapshot(name).requests
+    for request in idle:
+        if isinstance(request, PlaceholderSet):
+            continue
+        since, usable = (
+            request.status.since("Provisioned"),
+            world.policy.booking_window - world.policy.booking_margin,
+        )
+        assert since is None or world.now - since < usable, f"{name} pays for nothing until its booking ends"
 
 
 def _reached(name: str, after: Mapping[str, set[str]]) -> set[str]:

@@ -79,7 +79,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
             if not isinstance(request, PlaceholderSet):
                 assert request.status.holds("Provisioned"), f"{name} is Ready before all is there"
                 continue
-            on = [self.nodes[pod.spec.node_name] for pod in request.pods]
+            on = [node for pod in request.pods if (node := self.nodes.get(pod.spec.node_name))]
             assert len({each.metadata.name for each in on}) == request.count, f"{name} is Ready in part"
             assert all(held_for(each) == request.held_as for each in on), "others may enter"
             assert all(each.status.holds("Ready") for each in on)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.controller.gangs.actions import CreatePlaceholders, Delete
-from muster.controller.gangs.identity import ATTEMPT, NEEDS, request_of_placeholder
+from muster.controller.gangs.identity import NEEDS, request_of_placeholder
 from muster.controller.gangs.objects import (
     Container,
     PlaceholderStatus,
@@ -45,6 +44,7 @@ from tests.unit.admission.gang_world import (
     PLAIN,
     POLICY,
     World,
+    assert_invariants,
     assignment,
     entry_state,
     ready,
@@ -60,29 +60,6 @@ def run(world: World, minutes: int) -> None:
     for _ in range(minutes):
         world.tick()
         assert_invariants(world)
-
-
-def assert_invariants(world: World) -> None:
-    for name in world.workloads:
-        mine = world.snapshot(name)
-        live = Counter((item.metadata.labels[ATTEMPT], key) for key, item in world.requests.items())
-        assert max(live.values(), default=0) <= 1
-        assert_nobody_pays_for_nothing(world, name)
-        attempts = {item.metadata.labels[ATTEMPT] for item in mine.requests}
-        assert len(attempts) <= 1, f"{name} holds requests of two attempts"
-        if not (mine.may_act or mine.runs) or not mine.workload.spec.active:
-            assert not mine.requests, f"{name} holds requests without quota"
-            assert not mine.templates
-            assert not mine.placeholders
-        assert not (mine.placeholders and name in world.started), "placeholders stand in the way"
-
-
-def assert_nobody_pays_for_nothing(world: World, name: str) -> None:
-    """What is provisioned and does not run is given back before the end of its booking."""
-    idle = () if name in world.started or world.policy.holds else world.snapshot(name).requests
-    for request in idle:
-        since = request.status.since("Provisioned")
-        assert since is None or world.now - since < world.policy.booking_window - world.policy.booking_margin
 
 
 def assert_refused(world: World, why: str) -> None:

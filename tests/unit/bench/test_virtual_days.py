@@ -1,12 +1,15 @@
 """Half a virtual day of tenants and faults, and that the program notices what it is there to notice."""
 
 import dataclasses
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
 
+from bench.virtual_days import __main__ as program
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.report import causes, memory_grows
 from bench.virtual_days.story import DAY, Day, Story
@@ -66,3 +69,28 @@ def test_memory_that_grows_is_told_from_memory_that_varies() -> None:
     assert memory_grows(flat) == ""
     assert memory_grows(grown[:10]) == "", "too few days"
     assert memory_grows(grown).startswith("memory grows: ")
+
+
+def test_of_drawn_seeds_the_one_that_fails_first_is_kept_until_it_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failing, tried = {7: 3, 8: 1}, list[int]()
+
+    async def run(self: Story, *, until: Callable[[int], bool]) -> None:
+        tried.append(self.seed)
+        while not until(len(self.days)):
+            if len(self.days) == failing.get(self.seed):
+                raise AssertionError("a gang has no end")
+            self.days.append(Day(len(self.days) + 1, 0, 0, 0, 0, 0, 0, 0, 60.0))
+
+    monkeypatch.setattr(Story, "run", run)
+    monkeypatch.setattr(program, "causes", lambda _: "")
+    kept = tmp_path / "build" / "kept.json"
+    five = program._until(5, None)
+    assert program.run_seeds([7, 8, 9], until=five, kept=kept) == 1
+    assert json.loads(kept.read_text()) == {"seed": 8, "day": 2, "why": "AssertionError: a gang has no end"}
+    tried.clear()
+    failing.clear()
+    assert program.run_seeds([10], until=five, kept=kept) == 0
+    assert tried == [8, 10], "what failed last is tried first"
+    assert not kept.exists()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.cli.commands.local import story
-from muster.local.demo import cluster, follower
+from muster.local.demo import cluster, follower, scenarios
 from muster.local.demo.events import Event
 from muster.local.demo.follower import Follower
 from muster.local.demo.scenarios import Story
@@ -130,7 +130,7 @@ def test_a_story_whose_reader_has_gone_deletes_its_job(
         playing._apply(manifest)
         raise BrokenPipeError
 
-    monkeypatch.setitem(story.STORIES, "batch", Story("", "team-c", play))
+    monkeypatch.setitem(scenarios.STORIES, "batch", Story("", "team-c", play))
     nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
     options = {"as_json": False, "delete": False, "keep": False, "name": "default", "ray_image": ""}
     with serving(lambda _: nothing) as server:

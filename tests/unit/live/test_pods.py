@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from muster.live.cluster.api import Api
+from muster.live.fields import text
 from muster.live.web import Web
 from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status, fetch_waiting, parse_status
@@ -139,7 +140,7 @@ def test_pods_are_found_below_whatever_the_job_made(kind: Any) -> None:
         for above, part in zip(("job", *(each.kind for each in PARTS)), PARTS, strict=False)
     ]
     pods = [pod("own"), pod("below", owner=PARTS[-1].kind), pod("other", owner="another job")]
-    assert [each["metadata"]["name"] for each in PodIndex(pods, parts).of(owned)] == ["below", "own"]
+    assert [text(each, "metadata", "name") for each in PodIndex(pods, parts).of(owned)] == ["below", "own"]
 
 
 def test_the_headline_counts_the_pods_of_an_admitted_job() -> None:

@@ -12,6 +12,7 @@ from muster.kubernetes.kubeconfig import Access
 from muster.live.cluster import mirror as mirror_module
 from muster.live.cluster.mirror import Mirror
 from muster.live.dataclass_json import to_json
+from muster.live.fields import text
 from muster.live.top import Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -162,10 +163,11 @@ def test_a_list_follows_changes_and_is_read_again_when_its_watch_is_too_old(
     with serving(answer) as server:
         mirror = Mirror(Client(Access(server=server.url)), {"nodes": "/api/v1/nodes"})
         mirror.read()
-        assert [each["metadata"]["name"] for each in mirror.of("nodes")] == ["a"]
+        assert [text(each, "metadata", "name") for each in mirror.of("nodes")] == ["a"]
         mirror.follow()
         eventually(
-            "it is read again", lambda: [each["metadata"]["name"] for each in mirror.of("nodes")] == ["d"]
+            "it is read again",
+            lambda: [text(each, "metadata", "name") for each in mirror.of("nodes")] == ["d"],
         )
         versions = [each.path.rpartition("=")[2] for each in server.asked if "watch" in each.path]
     assert versions[:2] == ["1", "4"]

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.live.fields import text
 from muster.live.snapshot import Condition, State, Workload
 from muster.live.why.job_status import current, queued_before
 
@@ -71,7 +72,7 @@ def test_of_a_set_of_groups_the_first_that_waits_is_shown() -> None:
     index = "kueue.x-k8s.io/component-workload-index"
     runs = of("set-0", 5, admitted=True, **{index: "0"})
     waits = [of(f"set-{number}", 3, admitted=False, **{index: str(number)}) for number in (10, 2)]
-    assert current([runs, *waits])["metadata"]["name"] == "set-2"
+    assert text(current([runs, *waits]), "metadata", "name") == "set-2"
     assert current([runs, of("set-1", 1, admitted=True, **{index: "1"})]) is runs
     older, newer = of("slice-1", 1, admitted=False), of("slice-2", 2, admitted=True)
     assert current([older, newer]) is newer

@@ -20,7 +20,7 @@ def count(
 ) -> dict[Key, float]:
     """GPU-hours."""
     seconds: Counter[Key] = Counter()
-    pools = {each.pool for each in (*holds, *supplies)}
+    pools = {each.pool for each in holds} | {each.pool for each in supplies}
     for at in range(int(window.start), int(window.end)):
         for pool in pools:
             mine = [each for each in holds if each.pool == pool and each.reserved <= at < each.ended]
