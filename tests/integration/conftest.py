@@ -6,6 +6,7 @@ import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -75,14 +76,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """One worker runs a folder, whose servers it starts once."""
-    return _ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
+    if config.getvalue("dist") != "loadscope":
+        return None
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = partial(_folder_of, config.rootpath)
+    return scheduling
 
 
-class _ByFolder(LoadScopeScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        path = self.config.rootpath / nodeid.partition("::")[0]
-        folder = path.relative_to(_LAST.parent).parts[0]
-        is_looked_at = any(folder in folders for folders in test_rights.TELLING.values())
-        return "rights" if is_looked_at or path == _LAST else folder
+def _folder_of(root: Path, nodeid: str) -> str:
+    path = root / nodeid.partition("::")[0]
+    folder = path.relative_to(_LAST.parent).parts[0]
+    is_looked_at = any(folder in folders for folders in test_rights.TELLING.values())
+    return "rights" if is_looked_at or path == _LAST else folder

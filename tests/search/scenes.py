@@ -506,8 +506,9 @@ class KueueScene(Scene):
         assert world.circles() == [], "gangs hold what the others wait for"
         failed = [name for name, request in world.requests.items() if request.status.holds("Failed")]
         assert not failed, f"what has failed is waited for: {failed}"
-        if isinstance(world, PlacedPaper):
-            swept: Any = world.fork()
+        is_placed = isinstance(world, PlacedPaper)
+        if is_placed:
+            swept = world.fork()
             swept.sweep()
             for node in swept.nodes.values():
                 assert not held_for(node) or swept.is_held(held_for(node)), "a taint that nobody needs"

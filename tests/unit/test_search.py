@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from tests.budget import ROOT
 from tests.search.__main__ import test_of as text_of_test
-from tests.search.planted import ROOT, planted
+from tests.search.planted import planted
 from tests.search.scenes import STARTS
 from tests.search.space import Violation, explore, replay
 
