@@ -89,7 +89,7 @@ def test_a_recorder_that_forecasts_may_also_list_queues_and_patch_workloads() ->
         for verb in rule["verbs"]
         for resource in rule["resources"]
     }
-    plain = {("list", "workloads"), ("watch", "workloads")}
+    plain = {(verb, resource) for verb in ("list", "watch") for resource in ("workloads", "nodes")}
     assert rights - plain == {
         ("patch", "workloads"),
         *(
