@@ -21,6 +21,7 @@ from muster.model.ray import RayAuth
 from muster.model.regions import LazyTable
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.model.tenancy import Egress, Namespaces, TenancyMode
+from muster.model.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def issues_of(stack: Stack) -> Iterator[KnownIssue]:
 
 TRAITS: Final = frozenset(
     {"amd", "auto-mode", "builtin", "egress-all", "eks", "fsx", "gangs", "gangs-off", "gke", "hold", "kai"}
-    | {"kai-sharing", "karpenter", "kueue", "local", "namespaces-existing", "neuron", "next-flavor"}
+    | {"kai-sharing", "karpenter", "kueue", "local", "lws", "namespaces-existing", "neuron", "next-flavor"}
     | {"no-channel", "own-programs", "placeholders", "queued", "rack", "ray-preferred", "recording-volume"}
     | {"split", "tenancy-open", "topologies", "tpu"}
 )
@@ -93,6 +94,7 @@ def _traits(stack: Stack) -> dict[str, bool]:
         or (own is not None and own.autoscaler is Autoscaler.KARPENTER),
         "kueue": not is_kai,
         "local": stack.artifacts is ArtifactSource.LOCAL,
+        "lws": Work.LWS in stack.work,
         "namespaces-existing": stack.tenancy.namespaces is Namespaces.EXISTING,
         "neuron": names.NEURON_RESOURCE in resources,
         "next-flavor": policy.on_stock_out is OnStockOut.NEXT_FLAVOR,

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 _CHECK: Final = f"{names.GROUP}/check"
 _POOL: Final = f"{names.GROUP}/requested-pool"
-_TAKEN: Final = f"{names.GROUP}/taken-lease"
+TAKEN: Final = f"{names.GROUP}/taken-lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _taken(ledger: Ledger, workload: Json, where: str) -> set[str]:
     """The leases of gangs before it that its templates name. No other gang's name them (decision 031)."""
     own, others = set[str](), set[str]()
     for name, template in ledger.live("PodTemplate"):
-        if lease := (template["metadata"].get("annotations") or {}).get(_TAKEN):
+        if lease := (template["metadata"].get("annotations") or {}).get(TAKEN):
             (own if ledger.is_current(name, workload) else others).add(lease)
     assert not own & others, f"{where} on leases that another gang has taken: {own & others}"
     return own

@@ -61,8 +61,13 @@ class ApiServer(ControlPlane):
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One server for all tests of the session; whoever makes cluster-scoped objects removes them again."""
+    with api_server_in(tmp_path_factory.mktemp("api-server")) as server:
+        yield server
+
+
+@contextmanager
+def api_server_in(folder: Path) -> Iterator[ApiServer]:
     programs = built.programs(("etcd", "kube-apiserver"), (PROVISIONING_CRD,))
-    folder = tmp_path_factory.mktemp("api-server")
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KAI))
     with envtest.control_plane(folder, programs, flags=flags) as plane:
         server = ApiServer(plane.url, plane.etcd, plane.folder, plane.token, plane.server, plane.store)

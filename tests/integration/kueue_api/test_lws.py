@@ -68,7 +68,8 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     with world.manager():
         apply(world.plane, _set("serve"))
         eventually("both groups wait whole", lambda: _pods(world, gated=True) == {"0": 3, "1": 3})
-        assert [_counts(each) for each in world.items(WORKLOADS)] == [{"leader": 1, "worker": 2}] * 2
+        counts = [{"leader": 1, "worker": 2}] * 2
+        eventually("each is queued", lambda: [_counts(each) for each in world.items(WORKLOADS)] == counts)
         (first,) = eventually("the first group asks", partial(world.asked, "serve-0"))
         (second,) = eventually("the second group asks", partial(world.asked, "serve-1"))
         assert [sum(each["count"] for each in one["spec"]["podSets"]) for one in (first, second)] == [2, 2]
@@ -83,12 +84,17 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
 
 
 def test_kueue_holds_back_a_pod_that_no_work_makes(world: World) -> None:
-    """Why `onStaggered: hold` is refused beside them: nothing lifts the gate of what keeps nodes."""
+    """Why `onStaggered: hold` is refused beside them: nothing lifts the gate of what keeps nodes. Known issue
+    lws-strays: such a pod ends when its finalizer is taken away.
+    """
     meta = {"name": "alone", "namespace": TEAM}
     apply(world.plane, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()})
     pod = world.plane.call("GET", f"{PODS}/alone")
     assert _GATE in {gate["name"] for gate in pod["spec"]["schedulingGates"]}
+    assert pod["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
     world.delete(f"{PODS}/alone")
+    free = {"metadata": {"finalizers": None}}
+    world.plane.call("PATCH", f"{PODS}/alone", free, content_type="application/merge-patch+json")
 
 
 def _counts(workload: Object) -> dict[str, int]:

@@ -9,22 +9,25 @@ import pytest
 import yaml
 
 from tests import built
-from tests.integration.conftest import ApiServer
+from tests.integration.conftest import ApiServer, api_server_in
 from tests.waiting import eventually
 
 _KINDS = ("clusterqueues", "localqueues", "workloads")
 
 
 @pytest.fixture(scope="session")
-def kueue_api(api_server: ApiServer) -> Iterator[ApiServer]:
-    """The server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides."""
+def kueue_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides. It is not
+    the shared one, whose other readers take it for a cluster without Kueue.
+    """
     chart = built.chart("kueue")
     files = (chart / "templates" / "crd" / f"kueue.x-k8s.io_{kind}.yaml" for kind in _KINDS)
-    with api_server.serving([_definition(file) for file in files]):
+    with api_server_in(tmp_path_factory.mktemp("kueue-kinds")) as server:
+        server.define([_definition(file) for file in files])
         for kind in _KINDS:
             path = f"/apis/kueue.x-k8s.io/v1beta2/{kind}"
-            eventually(f"{kind} are served", partial(api_server.call, "GET", path))
-        yield api_server
+            eventually(f"{kind} are served", partial(server.call, "GET", path))
+        yield server
 
 
 def _definition(path: Path) -> dict[str, Any]:
