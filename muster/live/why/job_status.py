@@ -457,9 +457,10 @@ def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePositio
         if (each.namespace, each.queue) in same and each.state == "pending"
     ]
     ahead = queued_before(workload, others)
-    return QueuePosition(
-        len(ahead) + 1, len(others), tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:])
-    )
+    position = len(ahead) + 1
+    # Itself is among the others, unless it has got quota since it was read.
+    names = tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:])
+    return QueuePosition(position, max(position, len(others)), names)
 
 
 def _fetch_events(api: Api, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
