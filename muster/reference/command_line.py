@@ -37,8 +37,8 @@ _FOLDER: Final = "cli"
 _TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "project": ("init", "new", "validate", "show", "explain", "schema", "machines", "render", "demo"),
-        "changes": ("diff", "plan", "what-if", "record"),
-        "jobs": ("check", "why"),
+        "changes": ("diff", "plan", "what-if", "record", "usage"),
+        "jobs": ("check", "submit", "why", "logs", "top"),
         "clusters": ("adopt", "snapshot", "doctor", "image", "backend"),
         "local": ("local",),
         "ci": ("ci", "bench", "completion"),
@@ -47,7 +47,7 @@ _TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _TITLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "project": "Commands for a project",
-        "changes": "Commands for changes: diff, plan, what-if, record",
+        "changes": "Commands for changes: diff, plan, what-if, record, usage",
         "jobs": "Commands for jobs",
         "clusters": "Commands for clusters: adopt, doctor, images, state",
         "local": "Commands for the local cluster",
