@@ -15,7 +15,7 @@ from muster.cli.output import STDOUT, is_terminal, put
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import load_access
-from muster.live.cluster.api import Api
+from muster.live.cluster.api import Api, inside
 from muster.live.cluster.mirror import Mirror
 from muster.live.why.format import format_status
 from muster.live.why.job_status import JobStatus, fetch_status
@@ -95,13 +95,13 @@ def _format_status(status: JobStatus, now: datetime) -> str:
 
 def mirror_of_work(watching: Client, namespace: str) -> Mirror:
     """What changes where the status of a job does. Everywhere where the namespace is empty."""
-    inside = f"/namespaces/{namespace}" if namespace else ""
+    work = inside(namespace)
     mirror = Mirror(
         watching,
         {
-            "workloads": f"/apis/{names.KUEUE_API_VERSION}{inside}/workloads",
-            "provisioningrequests": f"/apis/{names.PROVISIONING_API_VERSION}{inside}/provisioningrequests",
-            "pods": f"/api/v1{inside}/pods",
+            "workloads": f"/apis/{names.KUEUE_API_VERSION}{work}/workloads",
+            "provisioningrequests": f"/apis/{names.PROVISIONING_API_VERSION}{work}/provisioningrequests",
+            "pods": f"/api/v1{work}/pods",
         },
     )
     mirror.follow()

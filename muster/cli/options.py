@@ -11,7 +11,6 @@ from click.shell_completion import CompletionItem
 
 from muster import paths
 from muster.errors import MusterError
-from muster.kubernetes.kubeconfig import load_access
 from muster.local.karpenter import Autoscaler
 
 
@@ -129,6 +128,9 @@ def from_here(file: Path) -> Path:
 
 def job_place(job: str, namespace: str, kubeconfig: Path, context: str) -> tuple[str, str]:
     """Namespace and name of NAMESPACE/NAME, or of NAME in the namespace of the option or the context."""
+    # Every command imports these options, and few read a kubeconfig.
+    from muster.kubernetes.kubeconfig import load_access
+
     first, slash, name = job.partition("/")
     if slash and namespace and namespace != first:
         raise MusterError(f"{job!r} is not in namespace {namespace}.", fix="leave --namespace out.")

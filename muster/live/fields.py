@@ -6,7 +6,7 @@ less complete and never raise an error.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -33,6 +33,20 @@ def printable(line: str) -> str:
         "\ufffd" if unicodedata.category(each) in _INVISIBLE else each
         for each in _ANSI.sub("", line).expandtabs()
     )
+
+
+def format_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
+) -> Iterator[str]:
+    """The lines of a table, from untrusted text; columns whose heads are in `right` end at the right."""
+    table = [head, *([sanitize_line(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for cell, width, name in zip(row, widths, head, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
 
 
 Json = Mapping[str, object]

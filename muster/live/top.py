@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from muster.live.cluster.api import inside
 from muster.live.cluster.mirror import Mirror
-from muster.live.fields import Json, mapping, moment, text
+from muster.live.fields import Json, format_columns, mapping, moment, text
 from muster.live.kueue_tree import read_tree
 from muster.live.snapshot import kai, kueue
-from muster.live.why.format import format_columns, format_headline, format_reason, job_label
-from muster.live.why.job_status import KAI, JobStatus, parse_kai_status, parse_status, pods_by_group
+from muster.live.why.format import format_headline, format_reason, job_label
+from muster.live.why.job_status import POD_GROUPS, JobStatus, parse_kai_status, parse_status, pods_by_group
 from muster.live.why.pods import PodIndex
 from muster.model import names
 from muster.model.kueue import FlavorQuota
@@ -40,17 +41,17 @@ _POOL_LABELS: Final = (
 
 def paths(namespace: str = "") -> dict[str, str]:
     """The lists to read: queues and nodes of the cluster, work of one namespace or of all."""
-    inside = f"/namespaces/{namespace}" if namespace else ""
+    work = inside(namespace)
     return {
         "queues": f"/apis/{names.KAI_QUEUE_API_VERSION}/queues",
-        "podgroups": f"{KAI}{inside}/podgroups",
+        "podgroups": f"{POD_GROUPS}{work}/podgroups",
         "clusterqueues": f"{_KUEUE}/clusterqueues",
         "cohorts": f"{_KUEUE}/cohorts",
-        "localqueues": f"{_KUEUE}{inside}/localqueues",
-        "workloads": f"{_KUEUE}{inside}/workloads",
-        "pods": f"/api/v1{inside}/pods",
+        "localqueues": f"{_KUEUE}{work}/localqueues",
+        "workloads": f"{_KUEUE}{work}/workloads",
+        "pods": f"/api/v1{work}/pods",
         "nodes": "/api/v1/nodes",
-        **{each.resource: f"{each.api}{inside}/{each.resource}" for each in PARTS},
+        **{each.resource: f"{each.api}{work}/{each.resource}" for each in PARTS},
     }
 
 

@@ -55,20 +55,12 @@ KNOWN_ISSUES: Final[Mapping[str, KnownIssue]] = LazyTable(_rows)
 
 def issues_of(stack: Stack) -> Iterator[KnownIssue]:
     """The open issues that a setting of the stack brings. Those of every stack are on the page alone."""
-    traits = frozenset(name for name, has in _traits(stack).items() if has)
+    traits = frozenset(name for name, has in traits_of(stack).items() if has)
     return (each for each in KNOWN_ISSUES.values() if not each.fixed_in and each.touches(traits))
 
 
-TRAITS: Final = frozenset(
-    {"amd", "auto-mode", "builtin", "egress-all", "eks", "fsx", "gangs", "gangs-off", "gke", "hold", "kai"}
-    | {"kai-sharing", "karpenter", "kueue", "local", "lws", "namespaces-existing", "neuron", "next-flavor"}
-    | {"no-channel", "own-programs", "placeholders", "queued", "rack", "ray-preferred", "recording-volume"}
-    | {"split", "tenancy-open", "topologies", "tpu"}
-)
-
-
-def _traits(stack: Stack) -> dict[str, bool]:
-    """Each of TRAITS: whether the stack has it."""
+def traits_of(stack: Stack) -> dict[str, bool]:
+    """Every trait that an issue may wait for: whether the stack has it."""
     cluster, mode, policy = stack.cluster, stack.gang_admission.mode, stack.gang_admission.policy
     is_kai = stack.scheduler is Scheduler.KAI
     accelerators = {str(pool.accelerator) for pool in stack.pools if pool.is_gpu}

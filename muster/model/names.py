@@ -180,6 +180,7 @@ GKE_LEASE_DETAIL: Final = "ResizeRequestName"
 # KAI's names (pkg/common/constants of KAI 0.17.0). A gang has the queue and the pool that the labels of its
 # topmost owner name; the label of the priority class has no prefix.
 KAI_QUEUE_API_VERSION: Final = "scheduling.run.ai/v2"
+KAI_POD_GROUP_API_VERSION: Final = "scheduling.run.ai/v2alpha2"
 KAI_SHARD_API_VERSION: Final = "kai.scheduler/v1"
 KAI_TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
 KAI_SCHEDULER: Final = "kai-scheduler"

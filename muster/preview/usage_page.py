@@ -7,7 +7,7 @@ from typing import Final
 from muster.live.fields import sanitize_line
 from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.html import format_page, format_section
-from muster.usage.bill import Bill, Line, format_costs, format_name, sentences
+from muster.usage.bill import Bill, Line, format_costs, format_name, format_row, sentences
 from muster.usage.inputs import format_day
 from muster.usage.ledger import Cause
 
@@ -39,9 +39,8 @@ def _table(bill: Bill, causes: Sequence[Cause]) -> Table:
 
 
 def _row(line: Line, bill: Bill, causes: Sequence[Cause]) -> tuple[Text, ...]:
-    figures = (f"{line.hours[cause]:,.1f}" if cause in line.hours else "" for cause in causes)
-    texts = (f"{line.total:,.1f}", format_costs(line), *figures)
-    return ((UntrustedText(format_name(line.name, bill.by)),), *((each,) for each in texts))
+    name, *figures = format_row(line, bill.by, causes, none="")
+    return ((UntrustedText(name),), *((each,) for each in figures))
 
 
 def _weeks(bill: Bill, causes: Sequence[Cause]) -> Iterator[str]:

@@ -76,7 +76,8 @@ class WithNodes:
 
     def _observe(self, obj: Object, at: float) -> list[Node]:
         assert isinstance(obj, KubernetesNode)
-        id, before = self.ids.of(obj.metadata.uid), self._nodes.get(self.ids.of(obj.metadata.uid))
+        id = self.ids.of(obj.metadata.uid)
+        before = self._nodes.get(id)
         node = observe(obj, id, before, at=at)
         if node == before or not (node.gpus or node.pool):
             return []

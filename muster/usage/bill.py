@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from muster.live.fields import sanitize_line
+from muster.live.fields import format_columns, sanitize_line
 from muster.usage.inputs import Books, Rate, format_day
-from muster.usage.ledger import Cause, Entry, Ledger, book
+from muster.usage.ledger import Cause, Entry, book
 
 
 class By(StrEnum):
@@ -67,13 +67,9 @@ def to_bill(books: Books, by: By) -> Bill:
         total=_line("all", ledger.entries, books.rates),
         weeks={monday: _lines(entries, books, by) for monday, entries in sorted(weeks.items())},
         entries=ledger.entries,
-        lent=_sorted(ledger),
+        lent=dict(sorted(ledger.lent.items(), key=lambda each: (-each[1], each[0]))),
         books=books,
     )
-
-
-def _sorted(ledger: Ledger) -> Mapping[tuple[str, str], float]:
-    return dict(sorted(ledger.lent.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _lines(entries: Iterable[Entry], books: Books, by: By) -> tuple[Line, ...]:
@@ -160,24 +156,22 @@ _PAINT: Final[Mapping[Cause, tuple[str, str]]] = {
 def format_bill(bill: Bill, *, has_bars: bool, has_colour: bool) -> str:
     """A table with one line for each name, and the sentences below it."""
     causes = [cause for cause in Cause if cause in bill.total.hours]
-    rows = [_row(bill, line, causes) for line in (*bill.lines, bill.total)]
+    rows = [format_row(line, bill.by, causes) for line in (*bill.lines, bill.total)]
     head = (bill.by.value, "GPU-hours", "cost", *(cause.heading for cause in causes))
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     bars = [_bar(line, has_colour=has_colour) if has_bars else "" for line in (*bill.lines, bill.total)]
     lines = [f"{format_day(bill.books.window.start)} to {format_day(bill.books.window.end)}", ""]
-    for cells, bar in zip((head, *rows), ("", *bars), strict=True):
-        aligned = [cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]
-        lines.append(f"{'  '.join(aligned)}  {bar}".rstrip())
+    table = format_columns(head, rows, right=head[1:])
+    lines += [f"{line}  {bar}".rstrip() for line, bar in zip(table, ("", *bars), strict=True)]
     if has_bars:
         legend = (f"{_painted(cause, 1, has_colour=has_colour)} {cause.heading}" for cause in causes)
         lines += ["", "  ".join(legend)]
     return "\n".join([*lines, "", *sentences(bill)]).rstrip() + "\n"
 
 
-def _row(bill: Bill, line: Line, causes: Sequence[Cause]) -> tuple[str, ...]:
-    figures = (f"{line.hours[cause]:,.1f}" if cause in line.hours else "-" for cause in causes)
-    name = "all" if line is bill.total else format_name(line.name, bill.by)
-    return (name, f"{line.total:,.1f}", format_costs(line), *figures)
+def format_row(line: Line, by: By, causes: Sequence[Cause], *, none: str = "-") -> tuple[str, ...]:
+    """Name, hours, cost, and the hours of each cause; `none` where it has none."""
+    figures = (f"{line.hours[cause]:,.1f}" if cause in line.hours else none for cause in causes)
+    return (format_name(line.name, by), f"{line.total:,.1f}", format_costs(line), *figures)
 
 
 def _bar(line: Line, *, has_colour: bool) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from muster.live.fields import sanitize_line
 from muster.usage.bill import Bill, By, name_of
+from muster.usage.inputs import next_month
 from muster.usage.ledger import DAY, Cause, Entry
 
 UNIT: Final = "GPU-Hours"
@@ -59,9 +60,7 @@ def _rows(bill: Bill, account: str, provider: str) -> Iterator[dict[str, str | N
             "BillingAccountId": _text(account),
             "BillingAccountName": _text(account),
             "BillingCurrency": rate.price.currency,
-            "BillingPeriodEnd": _time(
-                month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)
-            ),
+            "BillingPeriodEnd": _time(next_month(month)),
             "BillingPeriodStart": _time(month),
             "ChargeCategory": "Usage",
             "ChargeClass": None,

@@ -72,8 +72,12 @@ def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month:
 def parse_month(text: str) -> Month:
     """`2026-11`, in UTC; ValueError where it is none."""
     first = datetime.strptime(f"{text}-01", "%Y-%m-%d").replace(tzinfo=UTC)
-    following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
-    return first.timestamp(), following.timestamp()
+    return first.timestamp(), next_month(first).timestamp()
+
+
+def next_month(first: datetime) -> datetime:
+    """The first moment of the month after the one that begins then."""
+    return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
 
 
 def format_day(at: float) -> str:

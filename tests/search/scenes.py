@@ -511,7 +511,7 @@ class KueueScene(Scene):
             swept = world.fork()
             swept.sweep()
             for node in swept.nodes.values():
-                assert not held_for(node) or swept.is_held(held_for(node)), "a taint that nobody needs"
+                assert not held_for(node) or swept.is_held(held_for(node)), "a taint that no gang needs"
 
     def is_refused(self, world: Any, name: str) -> bool:
         return bool(parse_history(world.workloads[name]).refused)

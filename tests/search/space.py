@@ -5,8 +5,8 @@ some states: by a fault, by a controller that dies, by a program that is late or
 departure are visited before those with two, so that a search that runs out of time has a bound that it can
 name, and reaches the end of stories from the beginning.
 
-States are told apart by a digest of everything that later steps can depend on. Of two orders that end in
-the same state only the first is followed.
+A state is known by a digest of everything that later steps can depend on. Of two orders that end in the same
+state only the first is followed.
 """
 
 import time

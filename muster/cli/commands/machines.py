@@ -11,7 +11,7 @@ from muster.cli.command import command
 from muster.cli.options import json_option
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
-from muster.live.why.format import format_columns
+from muster.live.fields import format_columns
 from muster.model.accelerators import ACCELERATORS
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES, Machine, similar_machines

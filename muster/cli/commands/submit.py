@@ -27,7 +27,7 @@ from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError
 from muster.kubernetes.kubeconfig import load_access
-from muster.live.cluster.api import Api
+from muster.live.cluster.api import Api, inside
 from muster.live.cluster.kubeconfig import connect
 from muster.live.fields import Json, items, texts
 from muster.live.fields import text as text_at
@@ -149,7 +149,7 @@ def _namespace(cluster: Client, team: str) -> str:
 
 def _queues(cluster: Client, namespace: str) -> list[str]:
     """The LocalQueues of a namespace; none with KAI."""
-    path = f"/apis/{names.KUEUE_API_VERSION}/namespaces/{quote(namespace, safe='')}/localqueues"
+    path = f"/apis/{names.KUEUE_API_VERSION}{inside(namespace)}/localqueues"
     return _listed(cluster, path) or []
 
 
@@ -183,4 +183,4 @@ def _refused(what: str, error: ApiError) -> MusterError:
 def _path(body: dict[str, Any]) -> str:
     group, version, resource = manifests.resource_of(body)
     api = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    return f"{api}/namespaces/{quote(body['metadata']['namespace'], safe='')}/{resource}"
+    return f"{api}{inside(body['metadata']['namespace'])}/{resource}"

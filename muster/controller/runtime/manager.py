@@ -131,7 +131,8 @@ class Manager:
         """
         if self._election is None or not self._election.leads:
             return False
-        name, looked = str(informer.resource), self._led_from.get(str(informer.resource))
+        name = str(informer.resource)
+        looked = self._led_from.get(name)
         if looked is None or (looked.done() and looked.exception() is not None):
             self._led_from[name] = asyncio.ensure_future(self.reader.latest_version(informer.resource))
             return False

@@ -19,6 +19,11 @@ _MAX_STARTS: Final = 3
 _EXPIRED: Final = 410
 
 
+def inside(namespace: str) -> str:
+    """The part of a path that names a namespace, empty for all of them."""
+    return f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """`progress` is called with the plural and the number of objects of a list that were read so far."""

@@ -92,7 +92,7 @@ def parse_snapshot(text: str, *, source: str) -> Snapshot:
 
 
 _KUEUE: Final = f"/apis/{names.KUEUE_API_VERSION}"
-_KAI: Final = "/apis/scheduling.run.ai/v2"
+_KAI: Final = f"/apis/{names.KAI_QUEUE_API_VERSION}"
 _FORBIDDEN: Final = 403
 
 
@@ -140,7 +140,7 @@ def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
 def _fetch_work(api: Api) -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
     """The pod groups with their pods, and the nodes. None without the right to list one of the kinds."""
     try:
-        groups = api.list_all("/apis/scheduling.run.ai/v2alpha2/podgroups", kai.to_group)
+        groups = api.list_all(f"/apis/{names.KAI_POD_GROUP_API_VERSION}/podgroups", kai.to_group)
         bindings = api.list_all("/apis/scheduling.run.ai/v1alpha2/bindrequests", kai.to_binding)
         pods = api.list_all("/api/v1/pods", kai.to_pod)
         nodes = api.list_all("/api/v1/nodes", kai.to_node)

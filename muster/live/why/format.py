@@ -4,12 +4,12 @@ Responsible for the order: first what the job waits for, then the details. The r
 as they are on the Workload.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from muster.live.fields import sanitize_line
+from muster.live.fields import format_columns, sanitize_line
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.live.why.pods import PodReason, PodStatus
@@ -48,20 +48,6 @@ def job_label(status: JobStatus) -> str:
     """Namespace and name of the job, or of a Workload without one."""
     job = status.workload.job if status.workload is not None else None
     return f"{status.namespace}/{job.name if job is not None else status.name}"
-
-
-def format_columns(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
-) -> Iterator[str]:
-    """The lines of a table, from untrusted text; columns whose heads are in `right` end at the right."""
-    table = [head, *([sanitize_line(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for cell, width, name in zip(row, widths, head, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def to_json(status: JobStatus) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from muster.live.cluster.api import Api
+from muster.live.cluster.api import Api, inside
 from muster.live.fields import (
     Json,
     find_condition,
@@ -196,20 +196,18 @@ def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
 
 
 def current(workloads: Sequence[Json]) -> Json:
-    """The Workload of a job that tells most of it: of groups that are admitted one by one the first that
-    waits, else the newest, because an elastic job leaves older slices behind.
+    """The Workload that is shown of a job. Of groups that are admitted one by one it is the first that waits;
+    else the newest, because an elastic job leaves older slices behind.
     """
     waiting = [
         (int(index), each)
         for each in workloads
         if (index := texts(each, "metadata", "annotations").get(_GROUP_INDEX, "")).isdecimal()
-        and not any(
-            text(one, "type") == "Admitted" and text(one, "status") == "True" for one in _conditions(each)
-        )
+        and not is_true(each, "Admitted")
     ]
     if waiting:
         return min(waiting, key=lambda each: each[0])[1]
-    return max(workloads, key=lambda each: (text(each, "metadata", "creationTimestamp"), _name(each)))
+    return max(workloads, key=_created)
 
 
 def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
@@ -225,15 +223,11 @@ def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
 def _fetch_workloads(api: Api, namespace: str) -> list[Json] | None:
     """Those of a namespace, or of all where it is empty; None where the cluster has none, as with KAI."""
     try:
-        return api.list_all(f"{_KUEUE}{_inside(namespace)}/workloads", _mapping_or_none)
+        return api.list_all(f"{_KUEUE}{inside(namespace)}/workloads", _mapping_or_none)
     except WebError as error:
         if error.status != 404:
             raise
         return None
-
-
-def _inside(namespace: str) -> str:
-    return f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
 
 
 def _mapping_or_none(found: object) -> Json | None:
@@ -370,14 +364,14 @@ def _to_entry(found: Json, name: str, state: str, since: str) -> StatusEntry:
 def _fetch_cluster_queue(api: Api, found: Json, workload: Workload | None) -> str:
     if workload is None or workload.cluster_queue:
         return workload.cluster_queue if workload else ""
-    place = f"{_KUEUE}/namespaces/{quote(workload.namespace, safe='')}/localqueues"
+    place = f"{_KUEUE}{inside(workload.namespace)}/localqueues"
     return text(api.find(f"{place}/{quote(workload.queue, safe='')}"), "spec", "clusterQueue")
 
 
 def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
     """The ProvisioningRequests of the Workload, each with its last true condition."""
     uid, namespace = text(found, "metadata", "uid"), text(found, "metadata", "namespace")
-    place = f"{_PROVISIONING}/namespaces/{quote(namespace, safe='')}/provisioningrequests"
+    place = f"{_PROVISIONING}{inside(namespace)}/provisioningrequests"
     try:
         listed = api.list_all(place, _mapping_or_none)
     except WebError as error:
@@ -459,8 +453,8 @@ def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePositio
     ahead = queued_before(workload, others)
     position = len(ahead) + 1
     # Itself is among the others, unless it has got quota since it was read.
-    names = tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:])
-    return QueuePosition(position, max(position, len(others)), names)
+    last = tuple(f"{each.namespace}/{each.name}" for each in ahead[-3:])
+    return QueuePosition(position, max(position, len(others)), last)
 
 
 def _fetch_events(api: Api, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
@@ -497,7 +491,7 @@ def _to_event_entry(found: Json) -> StatusEntry:
 
 # A job of a cluster with KAI: its PodGroup, its pods, and what the controller writes on the first that waits.
 
-KAI: Final = "/apis/scheduling.run.ai/v2alpha2"
+POD_GROUPS: Final = f"/apis/{names.KAI_POD_GROUP_API_VERSION}"
 # By controllers of jobs, on their objects.
 _RESULTS: Final = {
     "Complete": "Succeeded",
@@ -509,9 +503,9 @@ _RESULTS: Final = {
 
 def _fetch_kai_statuses(api: Api, namespace: str, name: str = "") -> list[JobStatus]:
     """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
-    groups = api.list_all(f"{KAI}{_inside(namespace)}/podgroups", _mapping_or_none)
+    groups = api.list_all(f"{POD_GROUPS}{inside(namespace)}/podgroups", _mapping_or_none)
     own = [each for each in groups if not name or _is_of(each, name)]
-    listed = api.list_all(f"/api/v1{_inside(namespace)}/pods", _mapping_or_none) if own else []
+    listed = api.list_all(f"/api/v1{inside(namespace)}/pods", _mapping_or_none) if own else []
     pods = pods_by_group(listed)
     return [parse_kai_status(each, pods) for each in sorted(own, key=_created)]
 
@@ -576,7 +570,7 @@ def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
 def _fetch_jobs(api: Api, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
     """The jobs of this name that may be read, with their kinds."""
     for work in QUEUED:
-        path = f"{work.api}/namespaces/{quote(namespace, safe='')}/{work.resource}/{quote(name, safe='')}"
+        path = f"{work.api}{inside(namespace)}/{work.resource}/{quote(name, safe='')}"
         try:
             found = api.find(path)
         except WebError as error:
@@ -589,7 +583,7 @@ def _fetch_jobs(api: Api, namespace: str, name: str) -> Iterator[tuple[str, Json
 
 def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:
     """The LocalQueues of a namespace, which jobs in it may name; empty where they may not be read."""
-    path = f"{_KUEUE}/namespaces/{quote(namespace, safe='')}/localqueues"
+    path = f"{_KUEUE}{inside(namespace)}/localqueues"
     try:
         return tuple(sorted(api.list_all(path, lambda found: _name(mapping(found)) or None)))
     except WebError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from muster.live.cluster.api import Api
+from muster.live.cluster.api import Api, inside
 from muster.live.fields import (
     Json,
     find_condition,
@@ -98,10 +98,10 @@ def _owner_uids(found: Json) -> list[str]:
 
 def fetch_pods(api: Api, namespace: str) -> PodIndex:
     """The pods of a namespace, or of all where it is empty. WebError without the right to list them."""
-    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    pods = api.list_all(f"/api/v1{inside}/pods", lambda found: mapping(found) or None)
+    work = inside(namespace)
+    pods = api.list_all(f"/api/v1{work}/pods", lambda found: mapping(found) or None)
     return PodIndex(
-        pods, [part for kind in PARTS for part in _list(api, f"{kind.api}{inside}/{kind.resource}")]
+        pods, [part for kind in PARTS for part in _list(api, f"{kind.api}{work}/{kind.resource}")]
     )
 
 
@@ -162,7 +162,7 @@ def _with_log(api: Api, namespace: str, found: PodReason) -> PodReason:
 
 def log_path(namespace: str, pod: str, **query: str | int) -> str:
     """Where the API server serves the log of a pod."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/log?{urlencode(query)}"
+    return f"/api/v1{inside(namespace)}/pods/{quote(pod, safe='')}/log?{urlencode(query)}"
 
 
 def _reason(pod: Json) -> PodReason:

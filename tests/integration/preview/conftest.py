@@ -17,8 +17,8 @@ _KINDS = ("clusterqueues", "localqueues", "workloads")
 
 @pytest.fixture(scope="session")
 def kueue_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """A server with Kueue's queues and Workloads; without Kueue itself nobody converts or decides. It is not
-    the shared one, whose other readers take it for a cluster without Kueue.
+    """A server with Kueue's queues and Workloads; Kueue itself does not run, so nothing converts or decides.
+    It is not the shared one, whose other readers take it for a cluster without Kueue.
     """
     chart = built.chart("kueue")
     files = (chart / "templates" / "crd" / f"kueue.x-k8s.io_{kind}.yaml" for kind in _KINDS)

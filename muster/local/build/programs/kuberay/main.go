@@ -41,40 +41,34 @@ func validate(line []byte) error {
 	}
 	switch head.Kind {
 	case "RayCluster":
-		var cluster rayv1.RayCluster
-		if err := json.Unmarshal(line, &cluster); err != nil {
-			return err
-		}
-		return first(
-			func() error { return utils.ValidateRayClusterMetadata(cluster.ObjectMeta) },
-			func() error { return utils.ValidateRayClusterSpec(&cluster.Spec, cluster.Annotations) },
-			func() error { return utils.ValidateRayClusterUpgradeOptions(&cluster) },
+		return judge(line,
+			func(cluster *rayv1.RayCluster) error { return utils.ValidateRayClusterMetadata(cluster.ObjectMeta) },
+			func(cluster *rayv1.RayCluster) error {
+				return utils.ValidateRayClusterSpec(&cluster.Spec, cluster.Annotations)
+			},
+			utils.ValidateRayClusterUpgradeOptions,
 		)
 	case "RayJob":
-		var job rayv1.RayJob
-		if err := json.Unmarshal(line, &job); err != nil {
-			return err
-		}
-		return first(
-			func() error { return utils.ValidateRayJobMetadata(job.ObjectMeta) },
-			func() error { return utils.ValidateRayJobSpec(&job) },
+		return judge(line,
+			func(job *rayv1.RayJob) error { return utils.ValidateRayJobMetadata(job.ObjectMeta) },
+			utils.ValidateRayJobSpec,
 		)
 	case "RayService":
-		var service rayv1.RayService
-		if err := json.Unmarshal(line, &service); err != nil {
-			return err
-		}
-		return first(
-			func() error { return utils.ValidateRayServiceMetadata(service.ObjectMeta) },
-			func() error { return utils.ValidateRayServiceSpec(&service) },
+		return judge(line,
+			func(service *rayv1.RayService) error { return utils.ValidateRayServiceMetadata(service.ObjectMeta) },
+			utils.ValidateRayServiceSpec,
 		)
 	}
 	return fmt.Errorf("no kind of Ray's: %q", head.Kind)
 }
 
-func first(rules ...func() error) error {
+func judge[Object any](line []byte, rules ...func(*Object) error) error {
+	var object Object
+	if err := json.Unmarshal(line, &object); err != nil {
+		return err
+	}
 	for _, rule := range rules {
-		if err := rule(); err != nil {
+		if err := rule(&object); err != nil {
 			return err
 		}
 	}
