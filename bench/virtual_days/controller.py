@@ -41,7 +41,8 @@ def read(policy: GangPolicy, held: Mapping[Any, Informer[Any]]) -> View:
     objects: dict[str, Any] = {
         name: held[kind].store if kind in held else () for name, kind in _CACHED.items()
     }
-    return view_of(policy, flavors=[_flavor(each.name) for each in policy.flavors], **objects)
+    flavors = [_flavor(each.name) for each in policy.flavors]
+    return view_of(policy, flavors=flavors, clock=moment, **objects)
 
 
 def caches_of(view: View) -> dict[Any, Informer[Any]]:

@@ -56,6 +56,8 @@ _PODS: Final = f"{GROUP}/taken-for"
 """On the same: for how many pods, of all PodSets of the request."""
 _MOST: Final = 20
 """Leases of a pool that one gang looks at, those that were left last."""
+_NOT_REMOVED_FOR: Final = timedelta(minutes=8)
+"""GKE removes nodes that are idle for ten: two are left for the pods of the next gang to be bound."""
 
 
 class TakenLease(ProvisioningRequest, frozen=True):
@@ -66,10 +68,13 @@ class TakenLease(ProvisioningRequest, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacatedLease:
-    """`pods`: all that are on its nodes, `ends`: when its run duration is over."""
+    """`pods`: all that are on its nodes, `left`: when its last gang lost it, `ends`: when its run duration is
+    over.
+    """
 
     name: str
     pool: str
+    left: datetime
     ends: datetime
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -88,7 +93,7 @@ class VacatedLease:
             for node in self.nodes
             if not any(used.get(node.metadata.name, {}).get(device) for device in DEVICE_RESOURCES)
         ]
-        lasts = self.ends - now >= _run_needed(spec)
+        lasts = self.ends - now >= _run_needed(spec) and now - self.left < _NOT_REMOVED_FOR
         placed = verify(list(map(_pod_demand, spec.demands)), nodes=free, used=used)
         return lasts and all(each.is_complete for each in placed)
 
@@ -162,9 +167,10 @@ def taken_leases(templates: Iterable[PodTemplate]) -> Iterator[TakenLease]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A lease, when it ends, and by what its last gang had it."""
+    """A lease, when it was left, when it ends, and by what its last gang had it."""
 
     name: str
+    at: datetime
     ends: datetime
     item: Belonging
 
@@ -204,8 +210,8 @@ class LeftLeases:
             self._taking -= taken
 
 
-def lease_had(item: Belonging) -> Left | None:
-    """The lease that a gang has by this item; None where it has none by it, or loses it."""
+def lease_had(item: Belonging, *, now: datetime) -> Left | None:
+    """The lease that a gang had by this item until now; None where it had none by it, or loses it."""
     notes = item.metadata.annotations
     if isinstance(item, PodTemplate):
         lease, ends = notes.get(TAKEN, ""), parse_time(notes.get(LEASE_ENDS_ANNOTATION, ""))
@@ -213,4 +219,4 @@ def lease_had(item: Belonging) -> Left | None:
         lease, ends = item.status.provisioning_class_details.get(GKE_LEASE_DETAIL, ""), lease_end(item)
     else:
         return None
-    return Left(lease, ends, item) if lease and ends else None
+    return Left(lease, now, ends, item) if lease and ends else None

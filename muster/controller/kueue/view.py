@@ -4,7 +4,7 @@ A reconcile costs what its gang costs, not what the cluster costs: nodes, pods a
 when the decision can depend on them. Reads caches, calls nothing, decides nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -62,6 +62,7 @@ from muster.controller.kueue.line import SplitGangs, is_gathering
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
 from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
+from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.informer import Informer
 from muster.model.names import (
     AVOID_ANNOTATION,
@@ -83,6 +84,7 @@ class View(GangView[Workload]):
     flavors: Informer[ResourceFlavor]
     queues: Informer[ClusterQueue]
     checks: Checks
+    clock: Callable[[], datetime] = utc_now
     known: KnownSnapshots = field(init=False)
     split_gangs: SplitGangs = field(init=False)
     competing_gangs: CompetingGangs = field(init=False)
@@ -179,7 +181,7 @@ class View(GangView[Workload]):
                 self._leave(item)
 
     def _leave(self, item: Belonging) -> None:
-        left = lease_had(item)
+        left = lease_had(item, now=self.clock())
         if left is not None and self.nodes.store.by_index(BY_LEASE, left.name):
             self.left_leases.leave(left, pool=item.metadata.annotations.get(POOL, ""))
 
@@ -198,7 +200,12 @@ class View(GangView[Workload]):
         pools = {spec.pool for spec in wanted if can_be_taken(spec)}
         return tuple(
             VacatedLease(
-                name=left.name, pool=pool, ends=left.ends, nodes=nodes, pods=tuple(self._pods_on(nodes))
+                name=left.name,
+                pool=pool,
+                left=left.at,
+                ends=left.ends,
+                nodes=nodes,
+                pods=tuple(self._pods_on(nodes)),
             )
             for pool in sorted(pools)
             for left in self.left_leases.of(pool)

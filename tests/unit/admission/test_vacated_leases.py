@@ -182,6 +182,21 @@ def test_pods_that_do_not_end_in_time_are_not_waited_for() -> None:
     played(world, play)
 
 
+def test_nodes_that_the_cloud_is_about_to_remove_are_left_to_it() -> None:
+    world = Preempted(l4=4)
+
+    async def play() -> None:
+        dev = await world.dev_runs()
+        world.kueue.quota["dev"] = {}
+        world.kueue.evict(dev, "Preempted")
+        await asyncio.sleep(9 * MINUTE)
+        prod = world.submit("prod", TWO)
+        await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
+        assert world.bought == {"dev": 2, "prod": 2}
+
+    played(world, play)
+
+
 def test_a_gang_of_two_shapes_takes_what_is_left_and_asks_for_the_rest() -> None:
     world = Preempted()
 

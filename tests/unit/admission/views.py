@@ -1,6 +1,7 @@
 """The controller's view over caches that a test fills, with the indexes that the controller has."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, cast
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords
@@ -26,6 +27,7 @@ from muster.controller.kueue.indexes import (
 )
 from muster.controller.kueue.objects import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.controller.kueue.view import View
+from muster.controller.runtime.clock import utc_now
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import WORKLOAD_UID_LABEL
 from tests.unit.admission.gang_world import CHECK, FLAVORS
@@ -65,6 +67,7 @@ def view_of(
     flavors: Iterable[Any] = FLAVORS.values(),
     owned: Indexes = OF_BELONGINGS,
     words: AutoscalerWords | None = None,
+    clock: Callable[[], datetime] = utc_now,
     **objects: Iterable[Any],
 ) -> View:
     """`objects`: what is in the caches, by the names that the view has for them. `owned`: how what was made
@@ -82,6 +85,7 @@ def view_of(
         queues=cached(CLUSTER_QUEUE, ()),
         words=words,
         checks=cast(Checks, OneCheck(policy)),
+        clock=clock,
     )
 
 
