@@ -21,11 +21,21 @@ def submit(
     queue: str = "default",
     managed: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """`pieces`: PodSet -> (pool, pods of one GPU each). `managed`: forged managedFields."""
+    """`pieces`: PodSet -> (pool, pods of one GPU each). `managed`: forged managedFields.
+
+    It asks for a run duration of its own, of which no lease that another gang has left has enough. Nothing
+    runs on the nodes of these tests, so the cloud would remove them under a gang that takes them over
+    (decision 031, which admission/test_vacated_leases.py tests).
+    """
     body = {
         "apiVersion": names.KUEUE_API_VERSION,
         "kind": "Workload",
-        "metadata": {"name": name, "namespace": team, "managedFields": list(managed)},
+        "metadata": {
+            "name": name,
+            "namespace": team,
+            "annotations": {f"{names.JOB_PARAMETER_PREFIX}maxRunDurationSeconds": "86400"},
+            "managedFields": list(managed),
+        },
         "spec": {
             "queueName": queue,
             "active": True,

@@ -23,7 +23,6 @@ Json = dict[str, Any]
 
 _CHECK: Final = f"{names.GROUP}/check"
 _POOL: Final = f"{names.GROUP}/requested-pool"
-TAKEN: Final = f"{names.GROUP}/taken-lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,8 @@ def _became_ready(change: Change) -> bool:
 
 
 def _stands_whole(ledger: Ledger, change: Change) -> None:
-    """For every PodSet that asks for GPUs: a provisioned request of this reservation or a lease that another
-    gang has left, and Ready nodes of that lease.
+    """For every PodSet that asks for GPUs: a provisioned request of this reservation, and Ready nodes of its
+    lease.
     """
     workload = change.after or {}
     where = f"at revision {change.revision} {workload['metadata']['name']} is Ready"
@@ -124,20 +123,9 @@ def _stands_whole(ledger: Ledger, change: Change) -> None:
         requests = ledger.objects["ProvisioningRequest"].items()
         own = (each for name, each in requests if ledger.is_current(name, workload))
         leases = {_lease(each) for each in own if _is_for(each, workload, pool, count)} - {None}
-        leases |= _taken(ledger, workload, where)
         assert leases, f"{where} without a provisioned request of this reservation for {count} {pool}"
         ready = sum(_is_ready(node) and _leased(node) in leases for node in ledger.of("Node"))
         assert ready >= count, f"{where} with {ready} of {count} {pool} nodes of {leases}"
-
-
-def _taken(ledger: Ledger, workload: Json, where: str) -> set[str]:
-    """The leases of gangs before it that its templates name. No other gang's name them (decision 031)."""
-    own, others = set[str](), set[str]()
-    for name, template in ledger.live("PodTemplate"):
-        if lease := (template["metadata"].get("annotations") or {}).get(TAKEN):
-            (own if ledger.is_current(name, workload) else others).add(lease)
-    assert not own & others, f"{where} on leases that another gang has taken: {own & others}"
-    return own
 
 
 def _is_tidy(ledger: Ledger, change: Change) -> None:

@@ -173,9 +173,9 @@ def test_a_policy_that_changes_while_gangs_wait_replaces_what_they_asked_for(sta
             flavors = [dict(each) for each in _flavors(stage)]
             for flavor in flavors:
                 if flavor["provisioningClassName"]:
-                    flavor["parameters"] = {"maxRunDurationSeconds": "3600"}
+                    flavor["parameters"] = {**flavor["parameters"], "tier": "batch"}
             stage.plane.policy(flavors=flavors)
-            new = stage.eventually("with the new parameters", partial(_asked_with, stage, "3600"))
+            new = stage.eventually("with the new parameters", partial(_asked_with, stage, "batch"))
             assert [each["metadata"]["uid"] for each in new] != [old["metadata"]["uid"]]
             stage.plane.policy()
             stage.plane.mend()
@@ -186,19 +186,14 @@ def test_a_policy_that_changes_while_gangs_wait_replaces_what_they_asked_for(sta
         stage.plane.policy()
 
 
-def _flavors(stage: Stage) -> list[dict[str, object]]:
+def _flavors(stage: Stage) -> list[dict[str, Any]]:
     policy = stage.plane.server.call("GET", "/apis/muster.dev/v1alpha1/gangpolicies/default")
     return list(policy["spec"]["flavors"])
 
 
-def _asked_with(stage: Stage, duration: str) -> list[dict[str, object]]:
+def _asked_with(stage: Stage, tier: str) -> list[dict[str, object]]:
     found = gangs.requests(stage.plane)
-    return (
-        found
-        if found
-        and all(each["spec"]["parameters"].get("maxRunDurationSeconds") == duration for each in found)
-        else []
-    )
+    return found if all(each["spec"]["parameters"].get("tier") == tier for each in found) else []
 
 
 def test_somebody_who_writes_the_same_object_all_the_time_only_delays(stage: Stage) -> None:

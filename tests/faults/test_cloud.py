@@ -101,9 +101,7 @@ def test_a_lease_revoked_under_a_running_gang_makes_it_queue_again(stage: Stage)
 
 
 def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage: Stage) -> None:
-    """In every phase: asked, accepted, provisioned. Of the gang's requests the one for h100 is the first.
-    Once its nodes are Ready, the gang may keep them instead (decision 031).
-    """
+    """In every phase: asked, accepted, provisioned. Of the gang's requests the one for h100 is the first."""
     with stage.manager().kept():
         stage.plane.fault("phase", pool="*", kind="silence")
         gang = stage.submit()
@@ -118,14 +116,10 @@ def test_a_request_that_somebody_deletes_is_made_again_while_it_is_needed(stage:
         stage.plane.fault("phase", pool="l4", kind="stock-out", mode="wait")
         promised = stage.eventually("it is provisioned", partial(_asked_for, stage, "h100", "Provisioned"))
         assert _uid_of(promised) == _uid_of(again)
-        _delete(stage, promised["metadata"]["name"])
-        lease = promised["status"]["provisioningClassDetails"][names.GKE_LEASE_DETAIL]
-        stage.eventually(
-            "it is made again, or its nodes are kept",
-            lambda: _keeps(stage, lease) or _successor(stage, promised),
-        )
+        again = _made_again(stage, promised)
         stage.plane.mend()
         stage.runs(gang)
+        assert _uid_of(again) in _uids(stage)
         assert not stage.released_for(gang), "nothing has failed"
         stage.end(gang)
         stage.judge()
@@ -140,19 +134,12 @@ def _asked_for(stage: Stage, pool: str, phase: str = "") -> dict[str, Any] | Non
 def _made_again(stage: Stage, request: dict[str, Any]) -> dict[str, Any]:
     """Its successor, after somebody has deleted it."""
     _delete(stage, request["metadata"]["name"])
-    return dict(stage.eventually("it is made again", partial(_successor, stage, request)))
 
+    def successor() -> dict[str, Any] | None:
+        found = _asked_for(stage, oracle.shape(request).pool)
+        return found if found and _uid_of(found) != _uid_of(request) else None
 
-def _successor(stage: Stage, request: dict[str, Any]) -> dict[str, Any] | None:
-    again = _asked_for(stage, oracle.shape(request).pool)
-    return again if again and _uid_of(again) != _uid_of(request) else None
-
-
-def _keeps(stage: Stage, lease: str) -> bool:
-    """Whether a template names the lease, in place of a request."""
-    templates = stage.plane.server.call("GET", "/api/v1/podtemplates")["items"]
-    notes = (each["metadata"].get("annotations") or {} for each in templates)
-    return any(each.get(oracle.TAKEN) == lease for each in notes)
+    return dict(stage.eventually("it is made again", successor))
 
 
 def test_a_gang_that_runs_needs_its_requests_no_more(stage: Stage) -> None:

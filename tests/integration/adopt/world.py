@@ -123,13 +123,17 @@ def submit(world: World) -> str:
     workloads = f"{KUEUE}/namespaces/default/workloads"
     found = eventually("Kueue has made a Workload", lambda: world.plane.call("GET", workloads)["items"])
     path = f"{workloads}/{found[0]['metadata']['name']}"
-    eventually("it is admitted", lambda: _is_admitted(world.plane.call("GET", path)))
+    eventually(
+        "it is started, of which Kueue writes last", lambda: _is_started(world.plane.call("GET", path))
+    )
     return path
 
 
-def _is_admitted(workload: dict[str, Any]) -> bool:
+def _is_started(workload: dict[str, Any]) -> bool:
+    """Admitted, and its Job resumed, whose pods nobody starts here."""
     conditions = workload.get("status", {}).get("conditions") or []
-    return {"Admitted": "True"}.items() <= {each["type"]: each["status"] for each in conditions}.items()
+    states = {each["type"]: each["status"] for each in conditions}
+    return {"Admitted": "True", "PodsReady": "False"}.items() <= states.items()
 
 
 def apply(plane: ControlPlane, objects: list[Object]) -> Written:
