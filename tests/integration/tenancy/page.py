@@ -54,6 +54,67 @@ An update of work that runs must leave it to Kueue and KubeRay to stop and to de
 that its queue has not counted. Other fields are fixed by the API server or harmless. `recounted`: Kueue stops
 the work and counts it anew. `open` is in [known issues](known-issues.md#elastic-clusters-and-services).
 """
+_WAYS: Final = """\
+The first request of each kind once got GPUs without quota. The others are its neighbours by kind, field, verb
+and number of steps. Where no policy is in force, the backstop ends the pods of the first five.
+"""
+# What a tenant is after -> the beginnings of its requests' names, the one that once worked first.
+WAYS: Final = {
+    "a cluster that is deleted and runs on": (
+        "annotation ray.io/ft-enabled beside",
+        "annotation ray.io/external-storage-namespace beside",
+        "RayCluster with a finalizer",
+        "RayJob with a finalizer",
+    ),
+    "a cluster that no preemption stops": (
+        "labels among the head's flags",
+        "labels among the workers' flags",
+        "a label of the head that is none",
+        "resources of workers said twice",
+        "an idle timeout without",
+        "a version that is none",
+        "Redis by a variable",
+        "the user of Redis by a flag",
+        "a cluster that scales itself with a group",
+        "RayCluster that says it is a RayJob's",
+    ),
+    "a job that is on hold and keeps its GPUs": (
+        "RayJob with backoffLimit that KubeRay",
+        "RayJob with activeDeadlineSeconds that KubeRay",
+        "RayJob with submitterConfig.backoffLimit that KubeRay",
+        "RayJob with submissionMode that KubeRay",
+        "RayJob whose runtime environment",
+    ),
+    "work that its queue takes for another's": (
+        "Job whose owner becomes",
+        "RayCluster whose owner becomes",
+        "RayJob whose owner becomes",
+        "Job with a controller as its owner",
+        "RayCluster with a controller as its owner",
+        "CronJob that names a controller",
+        "Job of a CronJob whose owner has another",
+        "Job of a CronJob with another owner",
+    ),
+    "a cluster that is larger than it was counted": (
+        "RayCluster of a RayJob freed",
+        "RayCluster of a RayService freed",
+        "RayCluster of a RayJob made larger",
+        "RayCluster of a RayService made larger",
+    ),
+    "a job that cannot end": (
+        "Secret of a RayJob changed",
+        "RayCluster of a RayJob changed",
+        "Secret with the name of",
+        "Secret with a drawn name",
+        "RayJob with a Secret of its own",
+    ),
+    "pods that are counted as none": ("two billion workers", "65536 by 65536 hosts", "workers of no host"),
+    "the GPUs of other pods of its node": (
+        "the GPUs of its node, by",
+        "the GPUs that a ConfigMap",
+        "a GPU by its",
+    ),
+}
 _MORE: Final = """\
 A member has no right to these requests. The policies refuse them as well, to a tenant who was given more,
 such as the role `edit`.
@@ -96,6 +157,7 @@ def page() -> str:
         *_requests(),
         *_shared(),
         *_running(),
+        *_ways(),
         *_kinds(),
         *_others(),
         *_with_kai(),
@@ -152,6 +214,26 @@ def _by_reason(effect: Effect) -> dict[str, list[str]]:
     for each in effects():
         if each.verdict is effect:
             found.setdefault(each.by, []).append(f"`{each.pattern}`")
+    return found
+
+
+def _ways() -> Iterator[str]:
+    yield "## Ways to GPUs without quota\n"
+    yield _WAYS
+    rows = []
+    for way, requests in WAYS.items():
+        for number, (name, attack) in enumerate(attacks_of(requests).items()):
+            at = ", ".join(tried.value.lower() for tried in attack.tried)
+            rows.append((way if number == 0 else "", name, f"refused at {at}", f"`{attack.policy}`"))
+    yield _table(("To get", "Request", "Answer", "By"), rows)
+
+
+def attacks_of(requests: Iterable[str]) -> dict[str, Attack]:
+    """One attack of each form by its name, without the place."""
+    found: dict[str, Attack] = {}
+    for words in requests:
+        for attack in (attack for attack in ALL if attack.name.startswith(words)):
+            found.setdefault(attack.name.partition(", in ")[0], attack)
     return found
 
 

@@ -15,6 +15,7 @@ from tests import built
 from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World, described, world_of
+from tests.integration.tenancy.works import annotated
 
 KINDS: Final = pytest.mark.parametrize("kind", BROUGHT, ids=lambda each: each.kind)
 SUSPENDED: Final = pytest.mark.parametrize("kind", GROUPED, ids=lambda each: each.kind)
@@ -111,6 +112,25 @@ def test_a_running_set_gets_more_groups_and_no_larger_pods(served: World) -> Non
     template = body["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "4"
     assert "its queue counted the resources" in served.member.patch(body, {"spec": body["spec"]}).message
+
+
+def test_what_kueue_writes_into_the_pods_of_a_set_is_no_tenants(served: World) -> None:
+    """Its webhook writes it before the policies see a set, so a set without it is none that was created."""
+    kind = BY_KIND["LeaderWorkerSet"]
+    notes = {
+        "kueue.x-k8s.io/pod-suspending-parent": kind.framework,
+        "kueue.x-k8s.io/pod-group-serving": "true",
+    }
+    body = work(kind, "written")
+    template = body["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    template["metadata"] = {"annotations": notes}
+    answer = served.member.create(body)
+    assert answer.is_allowed, answer.message
+    for key in notes:
+        template["metadata"] = {"annotations": {**notes, key: "other"}}
+        assert f"remove {key} from" in served.member.create(body).message
+    job = annotated(works.job(), *next(iter(notes.items())))
+    assert "muster-reserved" in served.member.create(job).refusals
 
 
 def test_a_pod_of_a_set_has_gpus_behind_the_gate_of_kueue_alone(served: World) -> None:

@@ -33,7 +33,7 @@ from tests.integration.tenancy.judgements import (
     rights,
     shared,
 )
-from tests.integration.tenancy.page import page, policies_without_text
+from tests.integration.tenancy.page import WAYS, attacks_of, page, policies_without_text
 
 Rights = set[tuple[str, str]]
 
@@ -264,3 +264,9 @@ def test_the_page_of_a_tenant_s_rights_is_up_to_date() -> None:
 
 def test_the_page_explains_each_policy() -> None:
     assert not policies_without_text()
+
+
+def test_the_page_lists_what_once_got_gpus_with_thirty_neighbours() -> None:
+    listed = [words for requests in WAYS.values() for words in requests]
+    assert all(attacks_of([words]) for words in listed)
+    assert len(attacks_of(listed)) >= len(WAYS) + 30

@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import BROUGHT, WORK, by_group
+from muster.model.work import BROUGHT, BY_KIND, WORK, by_group
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, TRUSTED, Kinds, Policy, Rule, quoted
 
@@ -32,6 +32,14 @@ _OF_KUEUE: Final = tuple(
         *("admission-gated-by", "safe-to-forcefully-delete", "retriable-in-group"),
         *("pod-group-name", "pod-group-total-count", "pod-group-fast-admission"),
     )
+)
+_SET: Final = BY_KIND["LeaderWorkerSet"]
+_NOTES: Final = {f"{_KUEUE}pod-suspending-parent": _SET.framework, f"{_KUEUE}pod-group-serving": "true"}
+# What Kueue's webhook writes into the pods of every set before a policy sees it, whatever its author wrote
+# (0.19.2, pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go).
+_WRITTEN: Final = " || ".join(
+    f"(request.resource.resource == '{_SET.resource}' && key == '{note}' && each.keys[key] == '{value}')"
+    for note, value in _NOTES.items()
 )
 # Ray's autoscaler resizes pods in place where a cluster has it, and no queue counts that.
 _RESIZE: Final = "ray.io/ippr"
@@ -67,9 +75,10 @@ _OF_PODS: Final = "".join(
     if each.prefix
 )
 _WORK: Final = f"request.resource.group in {quoted(['apps', *by_group(WORK)])}"
+_KEPT_BY_KUEUE: Final = f"key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)} || {_WRITTEN})"
 _RESERVED: Final = (
     f"{_OF_PODS}(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
-    f"((key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)})) || key == '{_RESIZE}')) || "
+    f"(({_KEPT_BY_KUEUE}) || key == '{_RESIZE}')) || "
     f"({_LOADED} && key.startsWith('{_GRAFANA}')){{kai}}"
 )
 
