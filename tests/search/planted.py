@@ -24,6 +24,7 @@ from tests.mutants import Mutant
 _TOML: Final = Path(__file__).with_name("planted.toml")
 _ALONE: Final = 40.0
 """Seconds of CPU time after which a search of one mistake ends."""
+_FEWEST_NOTICED: Final = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def install(name: str) -> None:
 
 
 def main(*, seconds: float, processes: int) -> int:
-    """Print what becomes of each; 1 where more than two survive."""
+    """Print what becomes of each; 1 where too few are noticed."""
     end = time.monotonic() + seconds
     rows = planted()
     survived, unknown = [], []
@@ -98,7 +99,7 @@ def main(*, seconds: float, processes: int) -> int:
             print(f"{name}: {'not searched' if seen is None else seen or 'SURVIVED'}", flush=True)
     dead = len(rows) - len(survived) - len(unknown)
     print(f"{dead} of {len(rows)} are noticed; not searched: {len(unknown)}")
-    return 1 if len(rows) - dead > 2 else 0  # 28 of 30
+    return 1 if dead < _FEWEST_NOTICED else 0
 
 
 def _judge(name: str, row: Planted, end: float) -> str | None:
