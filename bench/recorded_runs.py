@@ -1,6 +1,6 @@
 """What a run of tests or of virtual time has shown, as a file: with its command, commit, machine and day.
 
-bench/results/reliability/ has one file for each kind of run. The reliability report is made of them.
+bench/results/reliability/RELEASE has one file for each kind of run. The reliability report is made of them.
 """
 
 import shlex
@@ -16,6 +16,8 @@ from bench.gangs import build, machine
 from muster.whole_file import write_whole
 
 FOLDER: Final = Path(__file__).with_name("results") / "reliability"
+_BUILD: Final = build.here()
+"""Of what this process runs, whatever is committed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def record(path: Path, results: Any) -> None:
     options = [each for each in sys.argv[1:] if each not in ("--record", str(path))]
     run = Run(
         command=shlex.join(["python", "-m", program, *options]),
-        build=build.here(),
+        build=_BUILD,
         machine=machine.here(),
         day=datetime.now(UTC).date().isoformat(),
         results=results,

@@ -208,10 +208,6 @@ class World:
         keys = (lease.gang, *self.jobs.running)
         return next((self.gangs.get(key) for key in keys if self._runs_on(key, lease)), None)
 
-    def _runs_on_another(self, lease: Lease) -> bool:
-        user = self._user_of(lease)
-        return user is not None and user.key != lease.gang
-
     def _is_used(self, lease: Lease) -> bool:
         return self._user_of(lease) is not None
 
@@ -246,9 +242,9 @@ class World:
         lease = self.cloud.leases[name]
         cause, idle = self._cause(lease), f"idle until the cloud takes it back: {lease.after}"
         for held in self.cloud.nodes(name):
-            # Of a lease that another gang has taken, it may use a part.
+            # Of a lease that was given back, the gang that takes it may use a part: another one, or the same.
             pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
-            is_left = lease.after and not pods and self._runs_on_another(lease)
+            is_left = lease.after and not pods and self._is_used(lease)
             self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
 
     def account_all(self) -> None:
