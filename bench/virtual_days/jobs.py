@@ -66,6 +66,10 @@ class Jobs:
         job = self.running.get(gang.key)
         return job is not None and job.whole_since is not None
 
+    def is_first_run(self, gang: Gang) -> bool:
+        """It is whole for the first time since it was admitted."""
+        return self.is_whole(gang) and self.running[gang.key].run == 1
+
     def node_gone(self, name: str) -> None:
         for key in [key for key, job in self.running.items() if name in job.pods.values()]:
             self.schedule(key)

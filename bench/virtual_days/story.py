@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bench.virtual_days.kueue import Gang
 from bench.virtual_days.minutes import Minutes
+from bench.virtual_days.service_levels import ServiceLevels
 from bench.virtual_days.world import World
 from muster.controller.gangs.objects import NODE, Node
 from muster.controller.gangs.retry import parse_history
@@ -86,6 +87,7 @@ class Story:
     happened: dict[str, int] = field(default_factory=dict)
     minutes: Minutes = field(default_factory=Minutes)
     """At the end."""
+    levels: ServiceLevels = field(default_factory=ServiceLevels)
     left: Counter[str] = field(default_factory=Counter)
     """Entries in the controller's tables when all gangs are over and deleted."""
 
@@ -104,6 +106,7 @@ class Story:
         self._world = world = World(
             self.policy, random=self._random, stock={"l4": 24, "h100": 8}, heads=_HEADS
         )
+        self.levels = world.levels
         for _ in range(_TENANTS):
             self._join()
         world.start_controller()

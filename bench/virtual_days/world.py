@@ -1,6 +1,7 @@
 """Everything that the controller talks to, on virtual time, and what each GPU-minute was spent on."""
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
@@ -10,17 +11,20 @@ from bench.virtual_days.jobs import Jobs
 from bench.virtual_days.kueue import Gang, Kueue
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.server import Server, later
+from bench.virtual_days.service_levels import ServiceLevels
 from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.metrics import reason_of
-from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node
+from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node, ProvisioningRequest
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kube.resource import Key
+from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WORKLOAD, Workload
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import GKE_LEASE_LABEL
 from tests.unit.admission.gang_world import CHECK
 from tests.unit.controller_runtime.virtual import now
 from tests.unit.gangs.paper import node
+from tests.unit.gangs.slow_api import moment
 
 _KEPT: Final = 1800.0
 """Seconds for which a Workload that is over is kept."""
@@ -39,6 +43,7 @@ class World:
         self.policy, self.random = policy, random
         self.gangs: dict[Key, Gang] = {}
         self.minutes = Minutes()
+        self.levels = ServiceLevels()
         self.ended: Counter[str] = Counter()
         self.starts = 0
         self.server = Server(caches_of(read(policy, {})))
@@ -68,6 +73,7 @@ class World:
         self.server.caches[WORKLOAD].store.listen(self.kueue.changed)
         self.server.caches[WORKLOAD].store.listen(self._workload_changed)
         self.server.caches[PROVISIONING_REQUEST].store.listen(self.cloud.changed)
+        self.server.caches[PROVISIONING_REQUEST].store.listen(self._request_changed)
         self.life = Life(self.server, view)
         self.life.start()
         self.lives += 1
@@ -98,6 +104,8 @@ class World:
         if held is None:
             return
         self.account(held.key)
+        if after is None or not after.status.holds("QuotaReserved") or after.status.holds("Finished"):
+            self.levels.release(held.key, at=now())
         gang = self.gangs.get(held.key)
         if after is None or gang is None:
             return
@@ -108,6 +116,17 @@ class World:
         elif is_new and parse_history(after).refused:
             self.ended["refused"] += 1
             later(_KEPT, self.forget, gang)
+
+    def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if before is None or after is None:
+            return
+        has_failed = any(
+            after.status.holds(kind) > before.status.holds(kind) for kind in ("Failed", "CapacityRevoked")
+        )
+        (gang,) = WORKLOADS.keys_of(after)
+        held = self.server.workload(gang)
+        if has_failed and held is not None and held.status.holds("QuotaReserved"):
+            self.levels.fail(gang, at=now())
 
     def forget(self, gang: Gang) -> None:
         if self.gangs.get(gang.key) is gang:
@@ -135,9 +154,25 @@ class World:
     def _turned(self, gang: Gang, is_whole: bool) -> None:
         if is_whole:
             self.minutes.run(gang.key.name, sum(gang.gpus.values()), at=now())
+            if self.jobs.is_first_run(gang):
+                self.levels.start(
+                    self._complete_since(gang), at=now(), takes_nodes=self._takes_nodes(gang.key)
+                )
         else:
             self.minutes.stop(gang.key.name, at=now())
         self.account(gang.key)
+
+    def _complete_since(self, gang: Gang) -> Iterator[float]:
+        held = self.server.workload(gang.key)
+        nodes = map(self.cloud.node, self.jobs.running[gang.key].pods.values())
+        moments = [held.status.since("QuotaReserved") if held else None]
+        moments += [each.status.since("Ready") for each in nodes if each is not None]
+        yield from (now() - (moment() - each).total_seconds() for each in moments if each is not None)
+        yield from (self.cloud.leases[name].unused_since for name in self._leases_of(gang.key))
+
+    def _takes_nodes(self, key: Key) -> bool:
+        """It runs on nodes that were bought for another gang."""
+        return any(lease.gang != key and self._runs_on(key, lease) for lease in self.cloud.leases.values())
 
     # What happens to nodes
 
@@ -173,10 +208,6 @@ class World:
         keys = (lease.gang, *self.jobs.running)
         return next((self.gangs.get(key) for key in keys if self._runs_on(key, lease)), None)
 
-    def _runs_on_another(self, lease: Lease) -> bool:
-        user = self._user_of(lease)
-        return user is not None and user.key != lease.gang
-
     def _is_used(self, lease: Lease) -> bool:
         return self._user_of(lease) is not None
 
@@ -211,9 +242,9 @@ class World:
         lease = self.cloud.leases[name]
         cause, idle = self._cause(lease), f"idle until the cloud takes it back: {lease.after}"
         for held in self.cloud.nodes(name):
-            # Of a lease that another gang has taken, it may use a part.
+            # Of a lease that was given back, the gang that takes it may use a part: another one, or the same.
             pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
-            is_left = lease.after and not pods and self._runs_on_another(lease)
+            is_left = lease.after and not pods and self._is_used(lease)
             self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
 
     def account_all(self) -> None:

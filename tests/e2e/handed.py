@@ -108,11 +108,12 @@ def _offering(stack: Stack, clouds: Clouds) -> dict[str, Any]:
     }
     labels = flavor_labels(stack)
     sold = [_pool(each, classes[each.name], labels) for each in pools(clouds) if each.name in classes]
+    # Nodes go soon, so that the next job has stock.
     return {"times": {"scaleDown": "5s", "scaleDownConsumed": "5s"}, "pools": sold}
 
 
 def _pool(pool: NodePool, class_: str, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """With the labels that the cloud itself gives to its nodes."""
+    """With the labels that the cloud itself gives to its nodes. Its taints are those of the stack alone."""
     whole = {**labels[pool.name], **pool.labels}
     ours = {key: value for key, value in whole.items() if key != model_names.POOL_LABEL}
     return {
@@ -120,6 +121,7 @@ def _pool(pool: NodePool, class_: str, labels: Mapping[str, Mapping[str, str]]) 
         "kind": "real",
         "labels": ours,
         "taints": [f"{each['key']}={each['value']}:{each['effect']}" for each in pool.taints],
+        "queuedTaint": False,
         "gpus": pool.gpus,
         "cpu": "1",
         "memory": "2Gi",

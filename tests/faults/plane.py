@@ -48,9 +48,11 @@ _POOL: Final = {
     "stock": 40,
     "provisionDelay": "2s",
     "taints": ["nvidia.com/gpu=present:NoSchedule"],
+    # Workloads here have no pods that could tolerate it.
+    "queuedTaint": False,
     "classes": [names.GKE_QUEUED_CLASS],
 }
-# No pod ever takes a booking here, so it must outlive every test.
+# No pod ever takes a booking here, so it must outlive every test. Nodes go soon: the next test needs stock.
 _POOLS: Final = {
     "times": {"booking": "10h", "scaleDown": "5s", "scaleDownConsumed": "5s"},
     "pools": [{"name": name, **_POOL} for name in ("l4", "h100")],

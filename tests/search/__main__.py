@@ -1,5 +1,5 @@
-"""python -m tests.search [START...] [--minutes 9] [--departures 1] [--json] [--planted]: does any order
-break a rule?
+"""python -m tests.search [START...] [--minutes 9] [--departures 1] [--json] [--record FILE] [--planted]: does
+any order break a rule?
 
 Each start (scenes.py) is searched on its share of the time, two side by side. A violation ends its search
 and is printed as a test that replays it. Ctrl-C prints what is known so far; nothing is left behind.
@@ -14,8 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from bench.recorded_runs import record
 from tests.search import planted
 from tests.search.space import Progress, Violation, explore
 
@@ -28,10 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--departures", type=int, help="no story with more [as many as there is time for]")
     parser.add_argument("--json", action="store_true", help="the results as JSON, and no progress")
     parser.add_argument("--planted", action="store_true", help="break the decision code on purpose instead")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="the results, for the reliability report")
     parser.add_argument("--planted-as", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.planted:
-        return planted.main(seconds=60 * options.minutes, processes=options.processes)
+        return planted.main(
+            seconds=60 * options.minutes, processes=options.processes, recorded=options.record
+        )
     if options.planted_as:
         planted.install(options.planted_as)
     from tests.search.scenes import STARTS  # after the decision code is broken
@@ -50,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(format_result(name, progress), flush=True)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
+    if options.record:
+        record(options.record, {name: asdict(progress) for name, progress in results.items()})
     if options.json:
         print(json.dumps({name: asdict(progress) for name, progress in results.items()}, indent=2))
     else:

@@ -32,7 +32,7 @@ from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.actions import DeleteUnbound, PatchAnnotations, Ungate
 from muster.controller.kai.labels import CLUSTER_UID, is_gated
 from muster.controller.kube.resource import ObjectMeta
-from muster.controller.kueue.actions import SetCheckState, State
+from muster.controller.kueue.actions import Deactivate, SetCheckState, State
 from muster.controller.kueue.executor import CONDITIONAL, needs_confirmation
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_LABEL, WORKLOAD_UID_LABEL
@@ -152,6 +152,33 @@ class _Forked(Paper[Any]):
         return msgspec.json.encode(held)
 
 
+def check_write(world: World, name: str, action: object) -> None:
+    """What no write may do, whatever follows it."""
+    held = world.workloads[name]
+    has_quota = held.status.holds("QuotaReserved") and held.spec.active and not held.status.holds("Finished")
+    entry = held.check_state(CHECK)
+    match action:
+        case CreateRequest():
+            assert has_quota, f"{name} requests without quota"
+            is_ready = entry is not None and entry.state == State.READY
+            assert not is_ready or held.status.holds("Admitted"), f"{name} requests again while it is Ready"
+        case Delete(kind="ProvisioningRequest", name=key):
+            request = world.requests.get(key)
+            has_failed = request is not None and request.status.holds("Failed")
+            assert not (has_failed and has_quota), f"{name} deletes what has failed before its try is counted"
+        case Deactivate(history=history) if history.last_failure.startswith("bookingWindow"):
+            gang = [
+                request
+                for request in world.requests.values()
+                if request.metadata.labels[WORKLOAD_UID_LABEL] == held.metadata.uid
+            ]
+            scarcest = [request for request in gang if request.metadata.annotations["pool"] == "h100"]
+            is_late = any(not request.status.holds("Provisioned") for request in scarcest)
+            assert not is_late, f"{name} loses its place for the scarcest pool to a booking of another one"
+        case SetCheckState(state=State.RETRY):
+            assert not held.status.holds("Evicted"), "Retry on a Workload that is evicted"
+
+
 @dataclass
 class _Kueue(_Forked, World):
     born: dict[str, int] = field(default_factory=dict)
@@ -164,11 +191,10 @@ class _Kueue(_Forked, World):
         """Judged when Ready is written: no controller sees what is lost between that and Kueue's step."""
 
     def write(self, name: str, action: object) -> None:
-        if isinstance(action, SetCheckState) and not self.is_late:
-            if action.state is State.READY:
+        if not self.is_late:
+            check_write(self, name, action)
+            if isinstance(action, SetCheckState) and action.state is State.READY:
                 super().check_ready(name)
-            is_evicted = self.workloads[name].status.holds("Evicted")
-            assert not (action.state is State.RETRY and is_evicted), "Retry on a Workload that is evicted"
         super().write(name, action)
 
 
@@ -184,8 +210,10 @@ class _PlacedKueue(_Forked, PlacedWorld):
         return self.known(name, self.workloads[name], WORKLOAD_UID_LABEL, super()._plain)
 
     def write(self, name: str, action: object) -> None:
-        if isinstance(action, SetCheckState) and action.state is State.READY and not self.is_late:
-            PlacedWorld.check_ready(self, name)
+        if not self.is_late:
+            check_write(self, name, action)
+            if isinstance(action, SetCheckState) and action.state is State.READY:
+                PlacedWorld.check_ready(self, name)
         super().write(name, action)
 
 
@@ -574,12 +602,17 @@ _PAIR = {"big": ("h100", 1), "small": ("l4", 1)}
 
 
 def _kueue(
-    world: type[Any], policy: GangPolicy, pieces: dict[str, tuple[str, int]], stock: dict[str, int]
+    world: type[Any],
+    policy: GangPolicy,
+    pieces: dict[str, tuple[str, int]],
+    stock: dict[str, int],
+    *,
+    may_be_refused: bool = False,
 ) -> Scene:
     here = world(policy=hurried(policy), stock=stock, quota=2, runtime=timedelta(minutes=5))
     for name in ("a", "b"):
         here.submit(name, pieces)
-    return KueueScene(here.fork(), is_first=True)
+    return KueueScene(here.fork(), is_first=not may_be_refused)
 
 
 def _kai(
@@ -597,12 +630,13 @@ _KAI_PAIR = {"headgroup": kai_world.Group("l4"), "workers": kai_world.Group("l4"
 
 STARTS: Final[Mapping[str, Callable[[], Scene]]] = {
     "kueue-requests": lambda: _kueue(_Kueue, POLICY, _PAIR, {"l4": 1, "h100": 1}),
+    "kueue-stock-out": lambda: _kueue(_Kueue, POLICY, _PAIR, {"l4": 1, "h100": 0}, may_be_refused=True),
     "kueue-placeholders": lambda: _kueue(_PlacedKueue, PLACED, {"main": ("l4", 2)}, {"l4": 2, "h100": 0}),
     "kueue-mixed": lambda: _kueue(_PlacedKueue, PLACED, _PAIR, {"l4": 1, "h100": 1}),
     "kai-requests": lambda: _kai(_Kai, kai_world.POLICY, _KAI_SPLIT, {"l4": 1, "h100": 1}),
     "kai-placeholders": lambda: _kai(_PlacedKai, placed_kai_world.PLACED, _KAI_PAIR, {"l4": 2, "h100": 0}),
 }
-"""Worlds in which two gangs compete for what only one of them can have, by name."""
+"""Worlds in which two gangs compete for what only one of them can have, or none, by name."""
 
 
 def _take_away(keys: list[str], world: Any) -> None:

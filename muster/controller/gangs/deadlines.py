@@ -8,12 +8,18 @@ clocks of two machines differ, and no gang waits longer because of it.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from muster.controller.gangs.autoscaler_words import BOOTING, OUT_OF_STOCK
 from muster.controller.gangs.objects import ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.split import Gang
 from muster.model.gangpolicy import GangPolicy
+
+SETTLED_AFTER: Final = timedelta(seconds=10)
+"""A gang that waits reports why when nothing of it has changed for so long: most go on before, and nodes that
+come one after another would each be a write.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,6 +92,15 @@ def place_deadline(*, quota_since: datetime, policy: GangPolicy, now: datetime) 
     existing node: as long as it could wait for that with its nodes booked.
     """
     return _at(min(quota_since, now), _usable(policy), "bookingWindow")
+
+
+def settles_at(changed: datetime | None, *, now: datetime) -> datetime | None:
+    """When what changed last at that moment is settled; None where it is now. A moment ahead of our own clock
+    counts as settled: the wait would be as long as the clocks differ.
+    """
+    if changed is None or not changed <= now < changed + SETTLED_AFTER:
+        return None
+    return changed + SETTLED_AFTER
 
 
 def stall_after(policy: GangPolicy) -> timedelta:

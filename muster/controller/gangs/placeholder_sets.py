@@ -309,11 +309,6 @@ def size_of_set(template: PodTemplate) -> int:
     return _count(template)[1]
 
 
-def asked_of(templates: Iterable[PodTemplate]) -> int:
-    """The placeholders that these templates ask for."""
-    return sum(_count(template)[0] for template in templates)
-
-
 def _kept(template: PodTemplate) -> frozenset[str]:
     return frozenset(template.metadata.annotations.get(KEPT, "").split(",")) - {""}
 

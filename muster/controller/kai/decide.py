@@ -42,6 +42,7 @@ from muster.controller.gangs.assembly import (
 )
 from muster.controller.gangs.capacity_claims import PodClaim, capacity_claims_of, pod_claims
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
+from muster.controller.gangs.deadlines import settles_at
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.ending import is_due, recheck_at
 from muster.controller.gangs.identity import ATTEMPT, promised_by
@@ -89,11 +90,6 @@ from muster.controller.kai.snapshot import BatchSnapshot, ClusterSnapshot
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import KAI_QUEUE_LABEL, PLACED_ANNOTATION
 from muster.model.quantities import format_duration, many
-
-SETTLED_AFTER: Final = timedelta(seconds=10)
-"""A pod that KubeRay makes again while others of its gang run passes alone after this time: by then KAI has
-deleted the others, too, if it evicts the gang (its client makes 50 calls a second).
-"""
 
 PREEMPTED_WITHIN: Final = timedelta(minutes=5)
 """How long KAI may take to make room for a gang that has passed for it, before the gang goes back behind the
@@ -469,12 +465,12 @@ def _pass(
     snapshot: BatchSnapshot, claims: Mapping[str, PodClaim], *, deletes: tuple[Action, ...]
 ) -> Decision:
     """KAI deletes the pods of a gang that it evicts one after another, and KubeRay makes each one again when
-    it has ended: the first of them must not pass alone, as a lost pod of a gang that runs.
+    it has ended: the first of them must not pass alone, as a lost pod of a gang that runs. Once it is settled
+    KAI has deleted the others, too (its client makes 50 calls a second).
     """
-    made = snapshot.batch.leader.metadata.creation_timestamp or snapshot.now
-    # Where the API server's clock is ahead of ours, it would wait as long as that.
-    if snapshot.batch.refills and made <= snapshot.now < made + SETTLED_AFTER:
-        return Decision(actions=deletes, requeue_at=made + SETTLED_AFTER)
+    settled = settles_at(snapshot.batch.leader.metadata.creation_timestamp, now=snapshot.now)
+    if snapshot.batch.refills and settled:
+        return Decision(actions=deletes, requeue_at=settled)
     return Decision(
         actions=(*deletes, *_without_placeholders(snapshot), *_ungate_all(snapshot, claims)), begins=snapshot
     )
@@ -622,10 +618,10 @@ def _wait(snapshot: BatchSnapshot, step: Wait) -> Decision:
     runs = snapshot.turn is not None
     message = format_wait(step.status, step.limit) if runs else step.status
     status, looks = set_status(snapshot, message), [step.limit.at] if runs else []
-    changed, is_first = snapshot.last_progress, STATUS not in snapshot.batch.leader.metadata.annotations
-    if status and runs and not is_first and changed and changed <= snapshot.now < changed + SETTLED_AFTER:
-        # Nodes that come one after another would each be a write.
-        status, looks = (), [*looks, changed + SETTLED_AFTER]
+    settled = settles_at(snapshot.last_progress, now=snapshot.now)
+    is_first = STATUS not in snapshot.batch.leader.metadata.annotations
+    if status and runs and settled and not is_first:
+        status, looks = (), [*looks, settled]
     actions = (*delete_outdated(snapshot), *step.releases, *status)
     looks += [step.requeue_at] if step.requeue_at else []
     position = snapshot.turn_position() if step.for_turn and not runs else None

@@ -35,7 +35,7 @@ from muster.controller.gangs.assembly import (
 )
 from muster.controller.gangs.capacity_claims import PodClaim, carried_claim
 from muster.controller.gangs.create_errors import CreateRejected, failure_of
-from muster.controller.gangs.deadlines import Deadline, ready_deadline
+from muster.controller.gangs.deadlines import SETTLED_AFTER, Deadline, ready_deadline, settles_at
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
 from muster.controller.gangs.progress import format_provisioned, format_wait
@@ -53,9 +53,6 @@ from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
 
 FLAVOR_CACHE_GRACE: Final = timedelta(minutes=1)
 """After this time a missing flavor is no longer explained by a cache that lags."""
-
-SETTLED_AFTER: Final = timedelta(seconds=10)
-"""A gang that waits reports why when nothing of it has changed for so long: most go on before."""
 
 Phase = Callable[[WorkloadSnapshot], Decision | None]
 
@@ -360,10 +357,8 @@ def _wait(snapshot: WorkloadSnapshot, step: Wait) -> Decision:
     message = format_wait(step.status, step.limit)
     moments = [step.limit.at, *([step.requeue_at] if step.requeue_at else [])]
     reported: tuple[Action, ...] = set_pending(snapshot, message)
-    changed = snapshot.last_change
-    settled = changed + SETTLED_AFTER
-    # Where another machine's clock is ahead of ours, the wait would be as long as that.
-    if reported and changed <= snapshot.now < settled and snapshot.state == State.PENDING:
+    settled = settles_at(snapshot.last_change, now=snapshot.now)
+    if reported and settled and snapshot.state == State.PENDING:
         reported, moments = (), [*moments, settled]
     # The first report is an Event too: users look at their job, not at its Workload.
     is_first = reported and snapshot.check_state is not None and not snapshot.check_state.message

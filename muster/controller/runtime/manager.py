@@ -133,7 +133,7 @@ class Manager:
             return False
         name = str(informer.resource)
         looked = self._led_from.get(name)
-        if looked is None or (looked.done() and looked.exception() is not None):
+        if looked is None or (looked.done() and (looked.cancelled() or looked.exception() is not None)):
             self._led_from[name] = asyncio.ensure_future(self.reader.latest_version(informer.resource))
             return False
         return looked.done() and informer.store.has_read_to(looked.result())

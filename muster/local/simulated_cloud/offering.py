@@ -52,7 +52,7 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}"
 
 
-# What GKE puts on the nodes of a pool with queued provisioning.
+# What GKE puts on the nodes of a pool with queued provisioning, unless `queuedTaint: false`.
 QUEUED_TAINT: Final = Taint(names.QUEUED_LABEL, "true", "NoSchedule")
 
 
@@ -98,8 +98,8 @@ class Times:
     gpu_buffer: float = 30.0  # ... and one that asks for GPUs this long: hard-coded in cluster-autoscaler
     request_expiry: float = 7 * 86400.0
     terminal_ttl: float = 7 * 86400.0
-    scale_down: float = 10.0  # cluster-autoscaler waits ten minutes
-    scale_down_consumed: float = 30.0
+    scale_down: float = 600.0  # --scale-down-unneeded-time of cluster-autoscaler
+    scale_down_consumed: float = 600.0  # the original knows no shorter one
     unavailable_for: float = 180.0  # Karpenter asks no second time for what was out of stock (on AWS)
     shortest_run: float = 600.0
     longest_run: float = 7 * 86400.0
@@ -220,11 +220,12 @@ def _pool(entry: Mapping[str, Any]) -> Pool:
     name = str(entry["name"])
     labels = {str(key): str(value) for key, value in (entry.get("labels") or {}).items()}
     taints = tuple(Taint.parse(str(text)) for text in entry.get("taints") or ())
+    classes = frozenset(map(str, entry.get("classes") or ()))
     return Pool(
         name=name,
         kind=Kind(entry.get("kind", "real")),
         labels={names.POOL_LABEL: name, **labels},
-        taints=(*taints, QUEUED_TAINT) if entry.get("queuedTaint", False) else taints,
+        taints=(*taints, QUEUED_TAINT) if entry.get("queuedTaint", names.QUEUED in classes) else taints,
         cpu=str(entry["cpu"]),
         memory=str(entry["memory"]),
         gpus=int(entry.get("gpus", 0)),
@@ -233,7 +234,7 @@ def _pool(entry: Mapping[str, Any]) -> Pool:
         stock=int(entry["stock"]),
         provision_delay=seconds(entry.get("provisionDelay", "0s")),
         jitter=seconds(entry.get("jitter", "0s")),
-        classes=frozenset(map(str, entry.get("classes") or ())),
+        classes=classes,
         on_demand=bool(entry.get("onDemand", False)),
         atomic=bool(entry.get("atomic", True)),
         price_per_hour=float(entry.get("pricePerHour", 0.0)),

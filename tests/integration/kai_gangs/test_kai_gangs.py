@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _AUTOSCALER = "/apis/autoscaling.x-k8s.io/v1"
-_GKE_TAINT = "cloud.google.com/gke-queued=true:NoSchedule"
+# Nodes go soon, so that the next test has stock.
 _POOLS = {
     "times": {"scaleDown": "5s", "scaleDownConsumed": "5s"},
     "pools": [
@@ -55,7 +55,7 @@ _POOLS = {
             "maxNodes": 8,
             "stock": 8,
             "provisionDelay": "2s",
-            "taints": ["nvidia.com/gpu=present:NoSchedule", _GKE_TAINT],
+            "taints": ["nvidia.com/gpu=present:NoSchedule"],
             "classes": [GKE_QUEUED_CLASS],
         }
     ],

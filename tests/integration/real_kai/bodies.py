@@ -80,7 +80,9 @@ def fake_node(name: str, gpus: int) -> Json:
 
 
 def offering(stock: int, classes: tuple[str, ...], *, scale_down: str = "5s") -> Json:
-    """What the simulated cloud has of the pool, as the ConfigMap that it reads."""
+    """What the simulated cloud has of the pool, as the ConfigMap that it reads. Nodes go soon, so that the
+    next gang has stock; they have no taint of GKE, because pods without a gang share the pool.
+    """
     pool = {
         "name": POOL,
         "kind": "kwok",
@@ -91,6 +93,7 @@ def offering(stock: int, classes: tuple[str, ...], *, scale_down: str = "5s") ->
         "stock": stock,
         "provisionDelay": "2s",
         "taints": [f"{GPU_TAINT_KEY}=present:NoSchedule"],
+        "queuedTaint": False,
         "classes": list(classes),
     }
     offered = {"times": {"scaleDown": scale_down, "scaleDownConsumed": scale_down}, "pools": [pool]}

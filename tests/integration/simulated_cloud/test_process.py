@@ -34,13 +34,15 @@ _KINDS = {
     "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{names.NAMESPACE}/roles",
     "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{names.NAMESPACE}/rolebindings",
 }
+# Nodes go while the test waits; its pods are bare, and tolerate no taint of GKE.
 _POOLS = """
 times: {scaleDown: 5s, scaleDownConsumed: 5s}
 pools:
 - {name: l4, cpu: "1", memory: 2Gi, gpus: 1, maxNodes: 2, stock: 1, provisionDelay: 3s, pricePerHour: 3600,
-   taints: ["nvidia.com/gpu=present:NoSchedule"],
+   taints: ["nvidia.com/gpu=present:NoSchedule"], queuedTaint: false,
    classes: [queued-provisioning.gke.io, best-effort-atomic-scale-up.autoscaling.x-k8s.io]}
 - {name: fake, kind: kwok, cpu: "8", memory: 32Gi, gpus: 8, maxNodes: 40, stock: 30, provisionDelay: 3s,
+   queuedTaint: false,
    classes: [queued-provisioning.gke.io, best-effort-atomic-scale-up.autoscaling.x-k8s.io]}
 """
 

@@ -11,7 +11,7 @@ import structlog
 
 from bench.virtual_days import __main__ as program
 from bench.virtual_days.minutes import USED, Minutes
-from bench.virtual_days.report import causes, memory_grows
+from bench.virtual_days.report import causes, memory_grows, summarize
 from bench.virtual_days.story import DAY, Day, Story
 from muster.controller.kueue.actions import Decision
 from muster.controller.kueue.hooks import WorkloadHooks
@@ -38,6 +38,12 @@ def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_ha
     unused = story.minutes.unused()
     in_vain = unused.get("its head has no place", 0.0) + unused.get("a node of its gang is not Ready", 0.0)
     assert in_vain < 0.02 * story.minutes.bought / 60
+    summary = summarize([story], failed={})
+    assert summary.start_seconds is not None
+    assert summary.quota_after_failure_seconds is not None
+    assert summary.start_seconds.p50 < 2, "Kueue and the controller act at once"
+    assert summary.start_seconds.count + summary.starts_on_taken_nodes <= world.starts
+    assert summary.quota_after_failure_seconds.most < 60, "others have the quota of what failed"
     assert max(story.left.values()) <= 16, f"what is over stays in memory: {story.left}"
 
 
@@ -87,10 +93,13 @@ def test_of_drawn_seeds_the_one_that_fails_first_is_kept_until_it_passes(
     monkeypatch.setattr(program, "causes", lambda _: "")
     kept = tmp_path / "build" / "kept.json"
     five = program._until(5, None)
-    assert program.run_seeds([7, 8, 9], until=five, kept=kept) == 1
+    failed, summary = program.run_seeds([7, 8, 9], until=five, kept=kept)
+    assert failed == 1
+    assert summary.days == {7: 3, 8: 1, 9: 5}
+    assert summary.failed.keys() == {7, 8}
     assert json.loads(kept.read_text()) == {"seed": 8, "day": 2, "why": "AssertionError: a gang has no end"}
     tried.clear()
     failing.clear()
-    assert program.run_seeds([10], until=five, kept=kept) == 0
+    assert program.run_seeds([10], until=five, kept=kept)[0] == 0
     assert tried == [8, 10], "what failed last is tried first"
     assert not kept.exists()

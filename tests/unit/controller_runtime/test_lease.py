@@ -163,6 +163,28 @@ def test_a_cache_is_current_when_it_was_read_after_the_lease_was_taken() -> None
     with_server(scenario)
 
 
+def test_a_look_that_was_cancelled_is_repeated() -> None:
+    async def scenario(server: FakeApiServer) -> None:
+        metrics = Metrics(CollectorRegistry())
+        client, health = server.client(), Health(metrics, port=0)
+        events = EventRecorder(client, reporter="test", instance="test", metrics=metrics)
+        election = candidate(server, "two")
+        manager = Manager(client, metrics=metrics, health=health, events=events, election=election)
+        leases = manager.informer(LEASE)
+        await election.acquire()
+        before = asyncio.all_tasks()
+        assert not manager.shows_all_writes(leases)
+        (looking,) = asyncio.all_tasks() - before
+        looking.cancel()
+        await asyncio.wait([looking])
+        following = asyncio.ensure_future(leases.run())
+        while not manager.shows_all_writes(leases):
+            await asyncio.sleep(0.01)
+        following.cancel()
+
+    with_server(scenario)
+
+
 @pytest.mark.parametrize("held_before", [False, True])
 def test_those_that_ask_at_once_never_lead_together(held_before: bool) -> None:
     async def scenario(server: FakeApiServer) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from muster.controller.gangs.identity import ATTEMPT, request_of_placeholder, request_of_template
 from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Belonging
-from muster.controller.gangs.placeholder_sets import asked_of, held_for, is_asked_by_pods, sets_of
+from muster.controller.gangs.placeholder_sets import held_for, is_asked_by_pods, sets_of, size_of_set
 from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.held_nodes import HeldNodes
@@ -104,7 +104,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
             standing = [
                 each for each in self.nodes.values() if held_for(each) == name and each.status.holds("Ready")
             ]
-            assert len(standing) >= asked_of(own), f"{pod.key} passes with a part of its nodes"
+            assert len(standing) >= size_of_set(own[0]), f"{pod.key} passes with a part of its nodes"
 
     def promised(self, name: str) -> Fraction:
         total = super().promised(name)
@@ -112,7 +112,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
             own = [each for key_of, each in self.templates.items() if request_of_template(key_of) == key]
             cluster = self.clusters.get(_made_for(own[0]).removeprefix("uid-")) if own else None
             queue = cluster.metadata.labels["kai.scheduler/queue"] if cluster else ""
-            total += asked_of(own) if queue and name in self.path(queue) else 0
+            total += size_of_set(own[0]) if queue and name in self.path(queue) else 0
         return total
 
     # The cloud and KAI

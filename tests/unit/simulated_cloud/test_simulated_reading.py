@@ -121,6 +121,23 @@ def test_the_shipped_offering_is_valid_and_small_enough_for_the_plane() -> None:
     assert all("nvidia.com/gpu=present:NoSchedule" in map(str, one.taints) for one in real)
 
 
+def test_what_an_offering_leaves_out_is_as_in_the_originals() -> None:
+    plain = "name: x, cpu: '1', memory: 1Gi, maxNodes: 1, stock: 1"
+    queued, atomic, untainted = (
+        offerings.parse(f"pools:\n- {{{plain}, {rest}}}", source="test")
+        for rest in (
+            f"classes: [{names.QUEUED}]",
+            f"classes: [{names.BEST_EFFORT}]",
+            f"classes: [{names.QUEUED}], queuedTaint: false",
+        )
+    )
+    taint = f"{names.QUEUED_LABEL}=true:NoSchedule"
+    assert [str(each) for each in queued.pools["x"].taints] == [taint]
+    assert not atomic.pools["x"].taints
+    assert not untainted.pools["x"].taints
+    assert queued.times.scale_down == queued.times.scale_down_consumed == 600
+
+
 def test_a_clock_twice_as_fast_halves_every_duration() -> None:
     plain, fast = offerings.read(), offerings.read(scale=2.0)
     assert fast.pools["l4"].provision_delay == plain.pools["l4"].provision_delay / 2

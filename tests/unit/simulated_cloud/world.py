@@ -28,6 +28,10 @@ TOLERATES = (Toleration(names.GPU, "Exists", "", ""),)
 ONE_GPU = PodShape({names.GPU: 1000, "cpu": 500, "pods": 1000}, tolerations=TOLERATES)
 
 
+SOON = Times(scale_down=10.0, scale_down_consumed=30.0)
+"""Nodes go within the seconds for which a test runs its world."""
+
+
 def pool(name: str = "l4", **changes: object) -> Pool:
     plain = Pool(
         name=name,
@@ -50,7 +54,7 @@ def pool(name: str = "l4", **changes: object) -> Pool:
 
 
 def offering(*pools: Pool, expire_consumed: bool = False) -> Offering:
-    return Offering({one.name: one for one in pools or (pool(),)}, Times(), expire_consumed=expire_consumed)
+    return Offering({one.name: one for one in pools or (pool(),)}, SOON, expire_consumed=expire_consumed)
 
 
 def request(
