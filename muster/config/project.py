@@ -13,7 +13,7 @@ import yaml
 
 from muster.config.document import NAMESPACE, Document, Loader, Marks, load_file, parse_text
 from muster.config.extends import EXTENDS, base_path, extend
-from muster.validation.duplicate_clusters import ClusterIdentity
+from muster.validation.clusters import ClusterIdentity
 
 PROJECT_FILE: Final = "Pulumi.yaml"
 _KEY: Final = "stackConfigDir"

@@ -4,7 +4,7 @@ Source: https://cloud.google.com/compute/docs/regions-zones, read 2026-11-23
 Source: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html, read 2026-11-23
 
 A region that is newer than this table is allowed: it has the shape of a name, and words that other regions
-have (validation/regions.py).
+have (validation/clusters.py).
 """
 
 import re

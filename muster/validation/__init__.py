@@ -16,8 +16,7 @@ from typing import Final
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
-from muster.validation.clusters import cluster_rules
-from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
+from muster.validation.clusters import ClusterIdentity, cluster_rules, duplicate_cluster_rules
 from muster.validation.identities import cloud_identity_rules, identity_rules
 from muster.validation.kai import kai_rules
 from muster.validation.kueue import kueue_rules

@@ -18,9 +18,8 @@ from muster.model.kai import (
     added,
     within,
 )
-from muster.model.kai.partition import Partition, partitions, sharding
 from muster.model.kai.shard import HOSTNAME_LABEL
-from muster.model.kai.tree import RESOURCES, Node, nodes, value
+from muster.model.kai.tree import RESOURCES, Node, Partition, nodes, partitions, sharding, value
 from muster.model.nodes import Sharing
 from muster.model.priorities import HIGHEST
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory

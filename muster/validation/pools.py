@@ -20,9 +20,9 @@ from muster.model.pools import MOST_RUN, Pool
 from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
+from muster.validation.clusters import zone_rules
 from muster.validation.machines import Choice, bought, choice_rules, described_rules
 from muster.validation.placeholders import fallback_rules
-from muster.validation.regions import zone_rules
 from muster.validation.tpus import tpu_rules
 
 # Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have.

@@ -11,15 +11,14 @@ from typing import Final
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered
 from muster.model.kai import KaiSettings, QueueSettings
-from muster.model.kai.partition import Partition, partitions
 from muster.model.kai.shard import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
+from muster.model.kai.tree import Partition, partitions
 from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
 from muster.model.work import SERVED
-from muster.validation.explicit_fields import explicit_keys
-from muster.validation.paths import department_path, team_path
+from muster.validation.paths import department_path, explicit_keys, team_path
 
 _TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
 _TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."

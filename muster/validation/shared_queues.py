@@ -12,8 +12,7 @@ from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.explicit_fields import explicit_keys
-from muster.validation.paths import team_path
+from muster.validation.paths import explicit_keys, team_path
 
 # GPU sharing: what a GPU can be divided into, and where the node can be configured for it.
 

@@ -3,12 +3,12 @@
 A field that is None is derived: quota and limit from the allowance, the weight from `weight`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic
+from enum import Enum
+from typing import Any, ClassVar, Final, Generic, NewType, TypeAlias, TypeVar
 
 from muster.model.definitions import DURATION, Schema, Spec
-from muster.model.kai.figures import UNLIMITED, Amount, Figure, MilliGpus
 from muster.model.kai.shard import ORDER
 from muster.model.keys import declared, read
 from muster.model.quantities import (
@@ -20,6 +20,44 @@ from muster.model.quantities import (
     parse_quantity,
 )
 from muster.model.section import Section, describe_value
+
+# Amounts as KAI counts them: a number, or unlimited.
+#
+# KAI writes "unlimited" as -1, reads a missing figure as 0, and a limit of 0 as "nothing" (docs/queues of
+# KAI 0.17.0). Here a figure is a typed amount or UNLIMITED, and only the renderer uses these numbers.
+
+# A queue may have a part of a GPU: 500 is half of one.
+MilliGpus = NewType("MilliGpus", int)
+
+
+class Unlimited(Enum):
+    """More than anything."""
+
+    UNLIMITED = "unlimited"
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+
+Amount = TypeVar("Amount", bound=int, covariant=True)
+Figure: TypeAlias = Amount | Unlimited
+
+
+def added(figures: Iterable[Figure[int]]) -> Figure[int]:
+    """The sum; one figure without bound makes a sum without bound."""
+    total = 0
+    for figure in figures:
+        if isinstance(figure, Unlimited):
+            return UNLIMITED
+        total += figure
+    return total
+
+
+def within(figure: Figure[int], bound: Figure[int]) -> bool:
+    """Whether `figure` is no more than `bound`."""
+    if isinstance(bound, Unlimited):
+        return True
+    return not isinstance(figure, Unlimited) and figure <= bound
+
 
 # KAI's default, written explicitly so that a preview shows it.
 DEFAULT_QUEUE_PRIORITY: Final = 100

@@ -17,22 +17,26 @@ from muster.model.kueue.flavor import (
     Toleration,
     Topology,
 )
-from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
 from muster.model.kueue.manager import UNCOUNTED, KueueOptions, Strategy, UsageSharing
 from muster.model.kueue.queue import (
+    POOL_RESOURCES,
     AdmissionMode,
     BorrowPreemption,
     BorrowWithinCohort,
     CheckUse,
     CohortOptions,
     ConcurrentAdmission,
+    FlavorQuota,
     Fungibility,
+    Group,
     LocalQueue,
     Migration,
     Preference,
     QueueOptions,
+    Quota,
     Search,
     StopPolicy,
+    replaces_pools,
 )
 
 __all__ = [

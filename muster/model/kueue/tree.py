@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue.groups import FlavorQuota, Group
+from muster.model.kueue.queue import FlavorQuota, Group
 from muster.model.kueue.queue_groups import queue_groups, with_uncounted_devices
 from muster.model.pools import Pool
 from muster.model.quantities import Bytes, Gpus, Millicores, Quantity

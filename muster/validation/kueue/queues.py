@@ -27,10 +27,9 @@ from muster.model.queues import Allowance, Amount, Department, Queueing, Reclaim
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import strategy
-from muster.validation.explicit_fields import explicit_keys
 from muster.validation.kueue.flavors import QUALIFIED_NAME
 from muster.validation.kueue.object_names import cohort_path, queue_path
-from muster.validation.paths import department_path, team_path
+from muster.validation.paths import department_path, explicit_keys, team_path
 
 # The fields of a stack that only Kueue supports, with their config paths.
 #     fields_of(stack)  -> config path -> field name, in the order of the file's sections
