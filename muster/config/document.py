@@ -201,9 +201,7 @@ class Marks:
         line = node.start_mark.line + 1
         self._found.append(
             Violation(
-                path,
-                f"is written twice, in lines {self.lines.get(path)} and {line}.",
-                "keep one of the two.",
+                path, f"is written twice, in lines {self.lines.get(path)} and {line}.", "keep one of the two."
             )
         )
 

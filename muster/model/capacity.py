@@ -91,11 +91,8 @@ PROVISIONING_CLASSES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyTy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What a reserved pool takes from.
-
-    GKE: the reservation's name, and the project that shares it where that is another one (`project`). EKS:
-    the id of an on-demand capacity reservation or capacity block (`cr-...`), or the ARN of a resource group
-    of reservations.
+    """What a reserved pool takes from. On EKS the id of an on-demand capacity reservation or capacity block
+    (`cr-...`), or the ARN of a resource group of reservations.
     """
 
     SHORT: ClassVar = "name"

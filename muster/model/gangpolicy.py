@@ -84,9 +84,7 @@ class FlavorPolicy:
     name: str = declared("Name of the ResourceFlavor.", minLength=1, **_NAME)
     provisioning_class_name: str = declared("Empty: nothing is requested.", "", **_NAME)
     parameters: Mapping[str, ParameterText] = declared(
-        "Parameters of each ProvisioningRequest for this flavor.",
-        {},
-        maxProperties=100,
+        "Parameters of each ProvisioningRequest for this flavor.", {}, maxProperties=100
     )
     node_selector_from_details: tuple[DetailSelector, ...] = declared(
         "Pins pods to their own lease: node label `key` = the request's `detail`.",

@@ -240,12 +240,7 @@ class Section:
         return tuple(item for item in found if item is not None)
 
     def list(
-        self,
-        key: str,
-        read: Callable[["Section"], Item | None],
-        *,
-        fix: str = "",
-        is_required: bool = False,
+        self, key: str, read: Callable[["Section"], Item | None], *, fix: str = "", is_required: bool = False
     ) -> tuple[Item, ...]:
         """Apply `read` to every entry of a list of sections. Entries that could not be read are left out. One
         that `is_required` has an entry at least.

@@ -94,8 +94,8 @@ class PodsReady:
 class Stack:
     """One environment. `pools` are sorted by Pool.order; equal ones stay in the order that is given.
 
-    `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
-    `version_level`: the least that has to be known of them; None: what the stack's name asks for.
+    `versions`: program -> version, where it is not Muster's own choice. `version_level` None: what the
+    stack's name asks for.
     """
 
     cluster: Cluster

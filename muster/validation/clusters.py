@@ -208,7 +208,6 @@ _PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
 
 
 def cluster_rules(stack: Stack) -> list[Violation]:
-    """Every rule about the cluster that the stack describes."""
     cluster = stack.cluster
     if isinstance(cluster, GkeCluster):
         return list(_gke(cluster, stack))

@@ -35,7 +35,6 @@ _LONGEST_NAME: Final = 63
 
 
 def kai_rules(stack: Stack) -> list[Violation]:
-    """Every rule about KAI; none for a stack with another scheduler."""
     if stack.scheduler is not Scheduler.KAI:
         return []
     queues = list(nodes(stack))

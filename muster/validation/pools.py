@@ -22,7 +22,7 @@ from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.clusters import zone_rules
 from muster.validation.machines import Choice, bought, choice_rules, described_rules
-from muster.validation.placeholders import fallback_rules
+from muster.validation.provisioners import fallback_rules
 from muster.validation.tpus import tpu_rules
 
 # Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have.
@@ -256,7 +256,6 @@ _RUN: Final = "maxRunDurationSeconds"
 
 
 def pool_rules(stack: Stack) -> list[Violation]:
-    """Every rule about pools."""
     found = [violation for pool in stack.pools for violation in _pool(pool, stack.cluster)]
     if not stack.cpu_pools and not stack.kueue.flavors:
         message = (

@@ -20,7 +20,6 @@ _OFF = "remove `sharing`, or write `sharing: none`."
 
 
 def sharing_rules(stack: Stack) -> list[Violation]:
-    """Every rule about sharing GPUs, and a warning where it does not isolate."""
     return [found for pool in stack.pools for found in _pool(pool, stack.cluster)]
 
 
@@ -88,7 +87,6 @@ _OF_A_QUEUE: Final = ("preemption", "queueing", "kai")
 
 
 def shared_queue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about `queue`."""
     found: list[Violation] = []
     everybody = {team.name: (chain[-1], team) for chain, team in stack.teams()}
     for above, department in stack.walk():

@@ -75,7 +75,6 @@ def _is_empty(team: Team) -> bool:
 
 
 def priority_rules(stack: Stack) -> list[Violation]:
-    """Every rule about priorities."""
     return [*_values(stack), *_allowed(stack)]
 
 
@@ -121,7 +120,6 @@ _FILE_STORES: Final = {
 
 
 def tenancy_rules(stack: Stack) -> list[Violation]:
-    """Every rule about who may do what."""
     return [
         *_members(stack),
         *_priorities(stack),

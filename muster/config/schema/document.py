@@ -127,10 +127,7 @@ def _node() -> Schema:
                 example="1Ti",
             ),
             "gpus": key(
-                "The GPUs of one node, or its Neuron devices.",
-                integer(most=MOST_GPUS),
-                default=0,
-                example=8,
+                "The GPUs of one node, or its Neuron devices.", integer(most=MOST_GPUS), default=0, example=8
             ),
             "accelerator": key(
                 "The GPU: one that Muster knows, or nvidia-NAME or amd-NAME with `gpuMemory`.",
@@ -139,10 +136,7 @@ def _node() -> Schema:
                 example="nvidia-h100-80gb",
             ),
             "gpuMemory": key(
-                "The memory of one GPU.",
-                quantity(),
-                otherwise="that of the accelerator",
-                example="80Gi",
+                "The memory of one GPU.", quantity(), otherwise="that of the accelerator", example="80Gi"
             ),
             "localDisks": key(
                 "The machine's local disks (GKE, EKS); on EKS 1 for any number.",

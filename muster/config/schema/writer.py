@@ -181,8 +181,7 @@ class _Writer(SchemaWriter):
     def of_class(self, kind: Any) -> Schema:
         short = getattr(kind, "SHORT", "")
         whole = mapping(
-            self.properties(kind),
-            required=[name for key in keys(kind) for name in self._required(key)],
+            self.properties(kind), required=[name for key in keys(kind) for name in self._required(key)]
         )
         if not short:
             return whole

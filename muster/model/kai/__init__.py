@@ -26,14 +26,13 @@ from muster.model.kai.queue import (
     added,
     within,
 )
-from muster.model.kai.shard import KaiSettings, Level, Sharding, ShardSettings, Topology, TopologySpec
+from muster.model.kai.shard import KaiSettings, Sharding, ShardSettings, Topology, TopologySpec
 
 __all__ = [
     "DEFAULT_QUEUE_PRIORITY",
     "UNLIMITED",
     "Figure",
     "KaiSettings",
-    "Level",
     "MilliGpus",
     "QueueSettings",
     "QueueSpec",

@@ -73,9 +73,7 @@ _FIGURE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Generic[Amount]):
-    """One resource of a queue. `limit` is the most in all, quota included. `over_quota_weight` divides what
-    is free beyond all quotas among queues of one priority.
-    """
+    """One resource of a queue. `over_quota_weight` counts among queues of one priority."""
 
     quota: Figure[Amount] | None = declared(
         "What is guaranteed.",
@@ -172,10 +170,8 @@ class QueueSpec(Spec):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """`spec` is the rest of the Queue, in KAI's words. `shares` are for the one Queue of a stack with one
-    shard, `pools` for each pool's Queue.
-
-    `queue` is the Queue's name, the owner's when None. With `exists=False` (`queue: none`) a department has
-    no Queue, and those below it have the parent that it would have.
+    shard, `pools` for each pool's Queue. With `exists=False` (`queue: none`) those below a department have
+    the parent that its Queue would have.
     """
 
     queue: str | None = declared(

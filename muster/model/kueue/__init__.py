@@ -4,10 +4,9 @@ cover.
 Names and values of fields are Kueue's, so that its documentation applies. Every field has a default.
 """
 
-from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning, RequestConfig
+from muster.model.kueue.checks import AdmissionCheck, Parameters, Provisioning, RequestConfig
 from muster.model.kueue.flavor import (
     Effect,
-    Expression,
     Flavor,
     Operator,
     PoolOptions,
@@ -17,7 +16,7 @@ from muster.model.kueue.flavor import (
     Toleration,
     Topology,
 )
-from muster.model.kueue.manager import UNCOUNTED, KueueOptions, Strategy, UsageSharing
+from muster.model.kueue.manager import UNCOUNTED, KueueOptions, UsageSharing
 from muster.model.kueue.queue import (
     POOL_RESOURCES,
     AdmissionMode,
@@ -50,7 +49,6 @@ __all__ = [
     "CohortOptions",
     "ConcurrentAdmission",
     "Effect",
-    "Expression",
     "Flavor",
     "FlavorQuota",
     "Fungibility",
@@ -60,7 +58,6 @@ __all__ = [
     "Migration",
     "Operator",
     "Parameters",
-    "PodSetMerge",
     "PoolOptions",
     "Preference",
     "Provisioning",
@@ -71,7 +68,6 @@ __all__ = [
     "Selector",
     "SelectorOperator",
     "StopPolicy",
-    "Strategy",
     "Taint",
     "Toleration",
     "Topology",

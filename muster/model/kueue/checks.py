@@ -28,10 +28,8 @@ class PodSetMerge(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioning:
-    """Kueue's own check for a queued pool: the names of its two objects, and their settings.
-
-    Names are those of the provisioning class when None. `node_selector` maps node labels to the details of a
-    finished request; None is what the class needs (GKE's pins pods to their lease).
+    """Kueue's own check for a queued pool. `node_selector` None is what the class needs (GKE's pins pods to
+    their lease).
     """
 
     check: str | None = declared(
@@ -58,11 +56,7 @@ class Provisioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestConfig:
-    """A ProvisioningRequestConfig that no queued pool brings. What is None or empty is left to Kueue.
-
-    `retries`, `base` and `most` are the fields of its retry strategy, in seconds. `node_selector` maps node
-    labels to the details of a finished request.
-    """
+    """A ProvisioningRequestConfig that no queued pool brings. What is None or empty is left to Kueue."""
 
     PARENTS: ClassVar = {"retryStrategy": Parent("How failed requests are repeated.", "Kueue's own")}
 
@@ -73,10 +67,7 @@ class RequestConfig:
         example="check-capacity.autoscaling.x-k8s.io",
     )
     parameters: Mapping[str, str] = declared(
-        "Parameters of its requests.",
-        {},
-        default_text="none",
-        example={"maxRunDurationSeconds": "3600"},
+        "Parameters of its requests.", {}, default_text="none", example={"maxRunDurationSeconds": "3600"}
     )
     managed_resources: tuple[str, ...] = declared(
         "Only pods that ask for one of these wait.", (), default_text="all", example=["nvidia.com/gpu"]

@@ -77,9 +77,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """What Kueue adds to pods that get the flavor. `seconds` belong to NoExecute; without a key it tolerates
-    all.
-    """
+    """`seconds` belong to NoExecute; without a key it tolerates all."""
 
     key: str = declared("The key of the taint.", "", default_text="any", example="example.com/dedicated")
     operator: Operator = declared("How the value is compared.", Operator.EQUAL)
@@ -130,8 +128,8 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """A pool's `kueue:` section. Labels, taints and tolerations come on top of the pool's own label and GPU
-    taint; in an `exact` flavor they are all that it has. `flavor` is the flavor's name, the pool's when None.
+    """A pool's `kueue:` section. Without `exact`, labels, taints and tolerations come on top of the pool's
+    own label and GPU taint.
     """
 
     flavor: str | None = declared(

@@ -82,10 +82,8 @@ _NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortOptions:
-    """A department's `kueue:` section. `name` is the Cohort's, the department's when None.
-
-    With `exists=False` (`cohort: none`) there is no Cohort, and the teams share nothing: their ClusterQueues
-    have no cohort.
+    """A department's `kueue:` section. With `exists=False` (`cohort: none`) the teams' ClusterQueues have no
+    cohort.
     """
 
     name: str | None = declared(
@@ -182,9 +180,8 @@ class BorrowWithinCohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentAdmission:
-    """Alpha in 0.19: admission is tried on every flavor at once. Kueue's webhook refuses to add, change or
-    remove it on an existing ClusterQueue or to repoint an existing LocalQueue, so only a new team can have
-    it.
+    """Kueue's webhook refuses to add, change or remove it on an existing ClusterQueue or to repoint an
+    existing LocalQueue, so only a new team can have it.
     """
 
     mode: Migration = declared("What admitted work does when a better flavor is free.")
@@ -203,9 +200,7 @@ class CheckUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
-    """A door of a namespace to the team's ClusterQueue. `weight` counts with admission mode UsageBased.
-    `namespaces` None is the team's own; with an empty tuple no namespace has it.
-    """
+    """A door of a namespace to the team's ClusterQueue."""
 
     name: str
     namespaces: tuple[str, ...] | None = declared(
@@ -247,11 +242,7 @@ _POOLS_OF_CHECK: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """A team's `kueue:` section. `cluster_queue` is the ClusterQueue's name, the team's when None.
-
-    `local_queues` are in addition to the team's own; an entry of the same name changes it.
-    `namespace_selector` is the team's own namespace when None.
-    """
+    """A team's `kueue:` section. An entry of `local_queues` with the name of the team's own changes it."""
 
     PARENTS: ClassVar = {
         "admissionScope": Parent(

@@ -15,7 +15,6 @@ from muster.validation.kueue.sharing import group_rules, sharing_rules
 
 
 def kueue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about Kueue; for another scheduler, that none of Kueue's fields is used."""
     if stack.scheduler is not Scheduler.KUEUE:
         return _foreign_fields(stack)
     rules = (

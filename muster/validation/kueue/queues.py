@@ -83,7 +83,6 @@ _MOST_CLASSES: Final = 8
 
 
 def claim_rules(stack: Stack) -> list[Violation]:
-    """Every rule about device classes."""
     return [*_claims_counts(stack), *_names(stack)]
 
 
@@ -168,7 +167,6 @@ _Chain = tuple[Department, ...]
 
 
 def queue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about a team's fields of a ClusterQueue."""
     builder = TreeBuilder(stack)
     return [violation for chain, team in stack.teams() for violation in _queue(stack, builder, chain, team)]
 

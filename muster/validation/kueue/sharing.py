@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from muster.model.kueue import POOL_RESOURCES, FlavorQuota, Group, replaces_pools
+from muster.model.kueue.queue_groups import other_resources
 from muster.model.kueue.tree import in_pool_unit, to_tree
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
@@ -17,7 +18,6 @@ _Chain = tuple[Department, ...]
 
 
 def sharing_rules(stack: Stack) -> list[Violation]:
-    """Every rule about who shares with whom."""
     return [*_alone(stack), *_above(stack)]
 
 
@@ -61,11 +61,7 @@ _Brought = Mapping[str, Mapping[str, Resources]]
 
 
 def _child(
-    stack: Stack,
-    brought: _Brought,
-    path: str,
-    above: _Chain,
-    owner: Department | Team,
+    stack: Stack, brought: _Brought, path: str, above: _Chain, owner: Department | Team
 ) -> Iterator[Violation]:
     for name, share in owner.allowance.borrow.pools.items():
         pool = stack.pool(name)
@@ -104,7 +100,6 @@ def _format_units(pool: Pool, count: int) -> str:
 
 
 def group_rules(stack: Stack) -> list[Violation]:
-    """Every rule about `resourceGroups`."""
     found: list[Violation] = []
     for above, department in stack.walk():
         path = cohort_path((*above, department), "resourceGroups")
@@ -122,13 +117,7 @@ def group_rules(stack: Stack) -> list[Violation]:
 
 
 def _groups(
-    stack: Stack,
-    path: str,
-    groups: Iterable[Group],
-    allowance: Allowance,
-    *,
-    can_share: bool,
-    is_queue: bool,
+    stack: Stack, path: str, groups: Iterable[Group], allowance: Allowance, *, can_share: bool, is_queue: bool
 ) -> Iterator[Violation]:
     groups = tuple(groups)
     resources: dict[str, str] = {}
@@ -140,7 +129,7 @@ def _groups(
     else:
         devices = [pool.device for pool in stack.pools if pool.is_gpu]
         others = [name for pool in stack.pools for name in pool.resources]
-        counted = (*POOL_RESOURCES, *devices, *others, *_named(allowance))
+        counted = (*POOL_RESOURCES, *devices, *others, *other_resources(allowance))
         resources = dict.fromkeys(counted, "the pools' own group")
         flavors = {pool.flavor: "the pools' own group" for pool in stack.pools}
     for index, group in enumerate(groups):
@@ -172,11 +161,6 @@ def _counted_twice(path: str, allowance: Allowance) -> Iterator[Violation]:
         message = f"cover CPU, memory or GPUs, and `{written[0]}` does too: Kueue takes a resource once."
         fix = f"remove `{written[0]}`, or the groups that cover what pools have."
         yield Violation(path, message, fix)
-
-
-def _named(allowance: Allowance) -> set[str]:
-    shares = [*allowance.quota.values(), *allowance.borrow.pools.values(), *allowance.lend.pools.values()]
-    return {name for share in shares if isinstance(share, Amount) for name in share.others}
 
 
 def _covered(path: str, group: Group, resources: dict[str, str]) -> Iterator[Violation]:

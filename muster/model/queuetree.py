@@ -1,4 +1,8 @@
-"""The queues as a webhook needs them: by namespace."""
+"""QueueTree: the queues as the webhooks need them, in one versioned object of the cluster.
+
+A webhook cannot query the cluster while it answers, and a scheduler's own objects do not contain which
+namespace may use what. The Pulumi program writes this object, and the webhook server caches it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -102,12 +106,7 @@ def _crd_space() -> Schema:
 
 
 def _atomic(items: Schema, description: str) -> Schema:
-    return {
-        "type": "array",
-        "description": description,
-        "items": items,
-        "x-kubernetes-list-type": "atomic",
-    }
+    return {"type": "array", "description": description, "items": items, "x-kubernetes-list-type": "atomic"}
 
 
 Limits = Mapping[str, Mapping[str, str]]
