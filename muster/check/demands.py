@@ -161,7 +161,6 @@ def _pod_sets(body: Json) -> list[JobPodSet]:
 
 
 def _containers(value: object) -> Iterator[Json]:
-    """Those of every pod template in an object."""
     if isinstance(value, list):
         for each in value:
             yield from _containers(each)

@@ -33,7 +33,6 @@ class Capacity(StrEnum):
 
     @property
     def is_reserved(self) -> bool:
-        """Whether it takes from a reservation."""
         return self in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
 
     @property

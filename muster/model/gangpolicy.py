@@ -242,7 +242,6 @@ class GangPolicy:
 
 
 def crd() -> Schema:
-    """The definition, ready to apply."""
     return crds.cluster_scoped(
         GANG_POLICY_KIND,
         GANG_POLICY_PLURAL,

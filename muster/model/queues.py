@@ -33,8 +33,6 @@ class Amount:
 
 
 class Bound(StrEnum):
-    """A limit that needs no number."""
-
     NONE = "none"
     ALL = "all"
 

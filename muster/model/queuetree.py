@@ -10,15 +10,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final
 
-from muster.model.names import (
-    API_VERSION,
-    GPU_RESOURCE,
-    GROUP,
-    QUEUE_TREE,
-    QUEUE_TREE_KIND,
-    QUEUE_TREE_PLURAL,
-    VERSION,
-)
+from muster.model import crds
+from muster.model.names import API_VERSION, GPU_RESOURCE, QUEUE_TREE, QUEUE_TREE_KIND, QUEUE_TREE_PLURAL
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -30,31 +23,12 @@ Schema = dict[str, Any]
 
 
 def crd() -> Schema:
-    version = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "description": "What each team's namespace may name as its queue and priority.",
-                "required": ["spec"],
-                "properties": {"spec": _spec()},
-            }
-        },
-    }
-    kinds = {
-        "kind": QUEUE_TREE_KIND,
-        "listKind": f"{QUEUE_TREE_KIND}List",
-        "plural": QUEUE_TREE_PLURAL,
-        "singular": QUEUE_TREE_KIND.lower(),
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{QUEUE_TREE_PLURAL}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Cluster", "names": kinds, "versions": [version]},
-    }
+    return crds.cluster_scoped(
+        QUEUE_TREE_KIND,
+        QUEUE_TREE_PLURAL,
+        "What each team's namespace may name as its queue and priority.",
+        spec=_spec(),
+    )
 
 
 def _spec() -> Schema:

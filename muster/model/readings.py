@@ -67,7 +67,6 @@ def reading_of(component: str, version: Version) -> Reading | None:
 
 
 def read_versions(component: str) -> tuple[str, ...]:
-    """Every version of the component that was read."""
     return tuple(text for each in READINGS if each.component == component for text in each.versions)
 
 

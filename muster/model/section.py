@@ -90,7 +90,6 @@ class Section:
         return None
 
     def require(self, key: str) -> None:
-        """Report that a text is missing."""
         if self.get(key) is None:
             self.note(key, "is missing.", f"write `{key}:` and its value.")
 
@@ -144,7 +143,6 @@ class Section:
         return default
 
     def texts(self, key: str) -> Mapping[str, str]:
-        """A mapping from names to texts."""
         entries = self.section(key)
         found: dict[str, str] = {}
         for name, value in entries.items():
@@ -181,7 +179,6 @@ class Section:
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
         value = self.get(key)
         if value is None:
             return ()

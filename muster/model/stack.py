@@ -24,14 +24,11 @@ from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 
 
 class Scheduler(StrEnum):
-    """Who queues and admits."""
-
     KUEUE = "kueue"
     KAI = "kai"
 
     @property
     def proper_name(self) -> str:
-        """As people write it."""
         return "KAI" if self is Scheduler.KAI else "Kueue"
 
 

@@ -69,7 +69,6 @@ class Drain(StrEnum):
 
 
 def _read_bounds(above: Section, key: str, defaults: Mapping[str, int]) -> Mapping[str, int]:
-    """The bounds that are written."""
     section = above.section(key)
     bounds = {
         name: section.integer(name, most) for name, most in defaults.items() if section.get(name) is not None
@@ -168,8 +167,6 @@ MOST_KIBIBYTES: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class BucketRight(StrEnum):
-    """What a team may do with a bucket's objects."""
-
     READ = "read"
     WRITE = "write"
 

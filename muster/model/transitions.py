@@ -197,8 +197,6 @@ TRANSITIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one change of one component."""
-
     component: str
     before: str
     after: str

@@ -184,7 +184,6 @@ class WorkKind:
 
     @property
     def api(self) -> str:
-        """The path of its API group and version."""
         return f"/apis/{self.group}/{self.version}"
 
     def ray_cluster(self, body: Mapping[str, Any]) -> dict[str, Any] | None:

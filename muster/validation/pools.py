@@ -41,7 +41,6 @@ _PROFILED: Final = ("a3-", "a4-", "ct6e-")
 
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
-    """The rules about one pool's nodes."""
     yield from _made_by_us(pool, cluster.provider, path)
     if isinstance(cluster, ExistingCluster):
         return

@@ -26,15 +26,12 @@ _TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."
 
 @dataclass(frozen=True, slots=True)
 class _RuleContext:
-    """A stack and the figures that several rules need."""
-
     stack: Stack
     rest: Unnamed
     parts: tuple[Partition, ...]
 
 
 def unsupported_fields(stack: Stack) -> list[Violation]:
-    """Report every field that the stack's scheduler does not support."""
     if stack.scheduler is Scheduler.KUEUE:
         return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
@@ -67,7 +64,6 @@ def _gated(stack: Stack) -> Iterator[Violation]:
 
 
 def _kai_only(stack: Stack) -> Iterator[Violation]:
-    """Under Kueue: the fields that only KAI supports."""
     yield from _keys("muster:kai", explicit_keys(stack.kai, KaiSettings()))
     if stack.gang_admission.policy.kai is not None:
         yield from _keys("muster:gangAdmission", iter(("kai",)))

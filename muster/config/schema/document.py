@@ -5,6 +5,7 @@ from typing import Any, Final
 from muster.artifacts.catalogue import catalogue
 from muster.config.charts import KUBERNETES, VERSION_KEYS
 from muster.config.document import NAMESPACE
+from muster.config.own_node import OwnNode
 from muster.config.schema.writer import (
     Schema,
     by_name,
@@ -19,14 +20,13 @@ from muster.config.schema.writer import (
     quantity,
     schema,
     text,
-    texts,
 )
 from muster.config.stack import CLASSES
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.gangpolicy import crd
 from muster.model.kai import QueueSettings, ShardSettings
 from muster.model.kueue import Group
-from muster.model.machines import AMD64, ARM64, MACHINES, MOST_GPUS
+from muster.model.machines import MACHINES
 from muster.model.names import PRODUCTION
 from muster.model.pools import Pool
 from muster.model.programs import PLACEMENTS
@@ -96,7 +96,7 @@ def _pool() -> Schema:
             "node": key(
                 "What one node has: in place of `machine` in an existing cluster, beside one that no table "
                 "has on GKE and EKS.",
-                _node(),
+                schema(OwnNode),
                 example={"cpu": 96, "memory": "1Ti", "gpus": 8, "accelerator": "nvidia-h100-80gb"},
             ),
             "accelerator": key(
@@ -111,56 +111,6 @@ def _pool() -> Schema:
     )
     alone = {"required": ["node"], "not": {"required": ["machine"]}}
     return {**keys, "oneOf": [{"required": ["machine"]}, alone]}
-
-
-def _node() -> Schema:
-    return mapping(
-        {
-            "cpu": key(
-                "The CPUs that pods can request on one node; on GKE and EKS the machine's vCPUs.",
-                quantity(),
-                example=96,
-            ),
-            "memory": key(
-                "The memory that pods can request on one node; on GKE and EKS the machine's memory.",
-                quantity(),
-                example="1Ti",
-            ),
-            "gpus": key(
-                "The GPUs of one node, or its Neuron devices.", integer(most=MOST_GPUS), default=0, example=8
-            ),
-            "accelerator": key(
-                "The GPU: one that Muster knows, or nvidia-NAME or amd-NAME with `gpuMemory`.",
-                text(),
-                otherwise="no GPU",
-                example="nvidia-h100-80gb",
-            ),
-            "gpuMemory": key(
-                "The memory of one GPU.", quantity(), otherwise="that of the accelerator", example="80Gi"
-            ),
-            "localDisks": key(
-                "The machine's local disks (GKE, EKS); on EKS 1 for any number.",
-                integer(most=64),
-                default=0,
-                example=8,
-            ),
-            "efa": key("The machine's EFA interfaces (EKS).", integer(most=64), default=0, example=8),
-            "architecture": key(
-                "The architecture of the machine's CPU (GKE, EKS).",
-                choice((AMD64, ARM64)),
-                default=AMD64,
-                example=ARM64,
-            ),
-            "labels": key(
-                "Labels that the nodes have already, besides muster.dev/pool; the pool's ResourceFlavor "
-                "selects them.",
-                texts(),
-                otherwise="none",
-                example={"example.com/fabric": "infiniband"},
-            ),
-        },
-        required=("cpu", "memory"),
-    )
 
 
 # The schema of `muster:departments`: the queue tree.

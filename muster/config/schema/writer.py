@@ -55,34 +55,16 @@ def _display(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def text(*, longest: int | None = None) -> Schema:
-    return {"type": "string", "minLength": 1} | ({} if longest is None else {"maxLength": longest})
+def text() -> Schema:
+    return {"type": "string", "minLength": 1}
 
 
 def choice(words: type[StrEnum] | Iterable[str]) -> Schema:
     return {"type": "string", "enum": [str(word) for word in words]}
 
 
-def integer(*, least: int = 0, most: int = MOST_INTEGER) -> Schema:
-    return {"type": "integer", "minimum": least, "maximum": most}
-
-
-def number(*, least: float = 0, most: float = 1e9) -> Schema:
-    return {"type": "number", "minimum": least, "maximum": most}
-
-
-def flag() -> Schema:
-    return {"type": "boolean"}
-
-
-def duration() -> Schema:
-    """`45s`, `30m`, `1h30m`."""
-    return {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2}
-
-
-def format_seconds(seconds: int) -> str:
-    """A default of the model, as the file has it."""
-    return format_duration(timedelta(seconds=seconds))
+def integer(*, most: int = MOST_INTEGER) -> Schema:
+    return {"type": "integer", "minimum": 0, "maximum": most}
 
 
 def quantity() -> Schema:
@@ -167,14 +149,14 @@ def defined(name: str) -> Schema:
 
 class _Writer(SchemaWriter):
     scalars: Mapping[Any, Schema] = {
-        bool: flag(),
+        bool: {"type": "boolean"},
         str: text(),
         int: integer(),
-        float: number(),
+        float: {"type": "number", "minimum": 0, "maximum": 1e9},
         Bytes: quantity(),
         Parameter: {"type": ["string", "integer"], "maxLength": 255},
         Quantity: quantity(),
-        Seconds: duration(),
+        Seconds: {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2},
         Version: text(),
     }
 
@@ -206,7 +188,6 @@ class _Writer(SchemaWriter):
     def properties(
         self, kind: Any, default_texts: Mapping[str, str] = MappingProxyType({})
     ) -> dict[str, Schema]:
-        """The keys in the order of the fields."""
         properties: dict[str, Schema] = {}
         children: dict[str, dict[str, Schema]] = {}
         for declaration in keys(kind):
@@ -268,7 +249,7 @@ def _numbers(bounds: Mapping[str, Any]) -> Mapping[str, Any]:
 def _shown(key: Key) -> object:
     """The default as a stack file has it; None where there is none to show."""
     default = key.metadata["written_default"] or key.default
-    if key.kind in _FORMATS and default is not None:
+    if key.kind in _FORMATS and default not in (None, MISSING):
         return _FORMATS[key.kind](default)
     if isinstance(default, StrEnum):
         return default.value
@@ -281,7 +262,7 @@ def _shown(key: Key) -> object:
 
 _FORMATS: Final[Mapping[Any, Callable[[Any], str]]] = {
     Bytes: format_memory,
-    Seconds: format_seconds,
+    Seconds: lambda seconds: format_duration(timedelta(seconds=seconds)),
     Version: lambda version: f"{version.major}.{version.minor}",
 }
 _WRITER: Final = _Writer()
@@ -293,5 +274,4 @@ def schema(kind: Any) -> Schema:
 
 
 def properties(kind: Any) -> dict[str, Schema]:
-    """The keys of the section."""
     return _WRITER.properties(kind)

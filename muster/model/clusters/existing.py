@@ -24,8 +24,7 @@ class Autoscaler(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """`context` None: the current one, which needs a named file. `cloud` None: nothing is installed on nodes.
-    """
+    """`context` None: the current one, of a named file. `cloud` None: nothing is installed on the nodes."""
 
     name: str = declared("A name for the cluster.", example="lab")
     context: str | None = declared(

@@ -25,8 +25,6 @@ _START: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d\Z")
 
 
 class Day(StrEnum):
-    """Days of the week, in their order."""
-
     MON = "mon"
     TUE = "tue"
     WED = "wed"
@@ -117,7 +115,6 @@ class MaintenanceWindow:
 
     @property
     def has_start(self) -> bool:
-        """Whether `start` is a time."""
         return bool(_START.match(self.start))
 
     @property
@@ -141,7 +138,6 @@ class MaintenanceWindow:
 
 
 def is_day(text: str) -> bool:
-    """Whether it is a day like 2026-11-27."""
     with suppress(ValueError):
         return bool(date.fromisoformat(text).isoformat() == text)
     return False

@@ -53,7 +53,6 @@ def added(figures: Iterable[Figure[int]]) -> Figure[int]:
 
 
 def within(figure: Figure[int], bound: Figure[int]) -> bool:
-    """Whether `figure` is no more than `bound`."""
     if isinstance(bound, Unlimited):
         return True
     return not isinstance(figure, Unlimited) and figure <= bound

@@ -15,8 +15,6 @@ from muster.model.kueue.checks import Provisioning
 
 
 class SelectorOperator(StrEnum):
-    """How a label is compared."""
-
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"

@@ -47,8 +47,6 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorQuota:
-    """What there is of one flavor."""
-
     name: str = declared(
         "A ResourceFlavor: a pool's, or one of `muster:kueue.flavors`.", example="on-premises"
     )
@@ -131,8 +129,6 @@ class Preference(StrEnum):
 
 
 class BorrowPreemption(StrEnum):
-    """Whom a queue may preempt in order to borrow."""
-
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
 
