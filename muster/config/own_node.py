@@ -140,16 +140,10 @@ def _refuse(section: Section, provider: Provider, node: OwnNode) -> None:
 
 
 def _cpu(section: Section) -> Millicores | None:
-    value = section.get("cpu")
-    if value is None:
+    if section.get("cpu") is None:
         section.note("cpu", "is missing: the CPUs that pods can request on one node.", _IN_CPU)
-        return None
-    try:
-        cpu = parse_cpu(_scalar(value))
-    except ValueError as error:
-        section.note("cpu", f"must be an amount of CPU: {error}.", _IN_CPU)
-        return None
-    if not cpu:
+    cpu = section.parsed("cpu", parse_cpu, noun="an amount of CPU", fix=_IN_CPU)
+    if cpu == 0:
         section.note("cpu", "is 0: no pod runs there.", _IN_CPU)
     return cpu
 
@@ -157,26 +151,14 @@ def _cpu(section: Section) -> Millicores | None:
 def _memory(section: Section, key: str, *, required: bool = False) -> Bytes | None:
     """At least a MiB: less is a number without its unit."""
     value = section.get(key)
-    if value is None:
-        if required:
-            message = "is missing: the memory that pods can request on one node."
-            section.note(key, message, _IN_MEMORY)
-        return None
-    try:
-        size = parse_memory(_scalar(value))
-    except ValueError as error:
-        section.note(key, f"must be an amount of memory: {error}.", _IN_MEMORY)
-        return None
-    if size < MIB:
-        section.note(key, f"is {describe_value(value)}, which is {size} bytes.", _IN_MEMORY)
-        return None
-    return size
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return str(value)
-    raise ValueError(f"{describe_value(value)} is not a number")
+    if value is None and required:
+        message = "is missing: the memory that pods can request on one node."
+        section.note(key, message, _IN_MEMORY)
+    size = section.parsed(key, parse_memory, noun="an amount of memory", fix=_IN_MEMORY)
+    if size is None or size >= MIB:
+        return size
+    section.note(key, f"is {describe_value(value)}, which is {size} bytes.", _IN_MEMORY)
+    return None
 
 
 def _gpu(section: Section, node: OwnNode, provider: Provider) -> Accelerator | None:

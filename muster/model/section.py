@@ -220,6 +220,21 @@ class Section:
             self.note(key, f"must be an amount: {error}.", "write it like 8, 1.5, 500m or 100Gi.")
             return None
 
+    def parsed(
+        self, key: str, parse: Callable[[str], Item], *, noun: str, fix: str, is_required: bool = False
+    ) -> Item | None:
+        """What `parse` makes of a number or a text. None when it is absent, or malformed and reported."""
+        value = self.get(key)
+        if value is None and not is_required:
+            return None
+        try:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError(f"{describe_value(value)} is not a number")
+            return parse(str(value))
+        except ValueError as error:
+            self.note(key, f"must be {noun}: {error}.", fix)
+            return None
+
     def memory(self, key: str) -> Bytes | None:
         """An amount of memory; None when it is malformed and reported."""
         try:

@@ -57,10 +57,6 @@ def cluster() -> Schema:
     }
 
 
-def cluster_definitions() -> dict[str, Schema]:
-    return {_definition(provider): _of(provider) for provider in Provider}
-
-
 def _definition(provider: Provider) -> str:
     return f"{provider}Cluster"
 
@@ -78,10 +74,6 @@ def _of(provider: Provider) -> Schema:
 
 
 # The schema of `muster:pools`.
-
-
-def pool_definitions() -> dict[str, Schema]:
-    return {"pool": _pool()}
 
 
 def _pool() -> Schema:
@@ -289,8 +281,8 @@ def stack_schema() -> Schema:
             "environment": {"description": "Environments of Pulumi ESC that the stack imports."},
         },
         "$defs": {
-            **cluster_definitions(),
-            **pool_definitions(),
+            **{_definition(provider): _of(provider) for provider in Provider},
+            "pool": _pool(),
             **department_definitions(),
             "kaiShard": schema(ShardSettings),
         },

@@ -19,7 +19,7 @@ from muster.model.quantities import (
     parse_memory,
     parse_quantity,
 )
-from muster.model.section import Section, describe_value
+from muster.model.section import Section
 
 # Amounts as KAI counts them: a number, or unlimited.
 #
@@ -110,17 +110,9 @@ def _reader(parse: Callable[[str], Amount]) -> Callable[[Section, str], Share[Am
 
 def _figure(section: Section, key: str, parse: Callable[[str], Amount]) -> Figure[Amount] | None:
     value = section.get(key)
-    if value is None:
-        return None
     if value == UNLIMITED.value:
         return UNLIMITED
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{describe_value(value)} is not a number")
-        return parse(str(value))
-    except ValueError as error:
-        section.note(key, f"must be an amount or `{UNLIMITED.value}`: {error}.", _fix(value))
-        return None
+    return section.parsed(key, parse, noun=f"an amount or `{UNLIMITED.value}`", fix=_fix(value))
 
 
 def _fix(value: object) -> str:
