@@ -194,8 +194,9 @@ def zone_rules(path: str, zones: Sequence[str], region: str, provider: Provider)
             yield Violation(at(path, index), f"{zone} is not in region {region}.", fix)
 
 
-# GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters
-_GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
+# GKE: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters and
+# https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
+GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # EKS: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 _EKS_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}\Z")
 # Of hours in 32 days, in which GKE may do what it has to.
@@ -217,7 +218,7 @@ def cluster_rules(stack: Stack) -> list[Violation]:
 
 
 def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
-    if not _GKE_NAME.match(cluster.name):
+    if not GKE_NAME.match(cluster.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
     yield from _where(cluster)

@@ -4,12 +4,15 @@ cover.
 Names and values of fields are Kueue's, so that its documentation applies. Every field has a default.
 """
 
-from muster.model.kueue.checks import AdmissionCheck, Parameters, Provisioning, RequestConfig
 from muster.model.kueue.flavor import (
+    AdmissionCheck,
     Effect,
     Flavor,
     Operator,
+    Parameters,
     PoolOptions,
+    Provisioning,
+    RequestConfig,
     Selector,
     SelectorOperator,
     Taint,

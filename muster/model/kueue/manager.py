@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from muster.model.keys import Parent, Seconds, declared
-from muster.model.kueue.checks import AdmissionCheck, RequestConfig
-from muster.model.kueue.flavor import Flavor, Topology
+from muster.model.kueue.flavor import AdmissionCheck, Flavor, RequestConfig, Topology
 from muster.model.section import Section, describe_value
 
 UNCOUNTED: Final = "uncounted"
