@@ -125,8 +125,6 @@ def _at(path: str, name: str) -> str:
 #
 # A choice, such as a smaller request or another pool, stays its author's.
 
-_CLUSTERS: Final = {"RayJob": ("rayClusterSpec",), "RayCluster": (), "RayService": ("rayClusterConfig",)}
-
 
 def fix(body: Json, stack: Stack) -> None:
     """Change the object in place. What is malformed stays."""
@@ -137,18 +135,12 @@ def fix(body: Json, stack: Stack) -> None:
     if is_kai and body["kind"] == "RayJob" and spec.get("submissionMode") in (None, "", "K8sJobMode"):
         # KAI leaves KubeRay's submitter out of the group of the job's pods.
         spec["submissionMode"] = "HTTPMode"
-    for cluster in _clusters(body):
-        service = mapping(cluster, "headGroupSpec", "headService", "metadata")
-        if body["kind"] == "RayService" and isinstance(service, dict):
+    if body["kind"] == "RayService":
+        service = mapping(spec, "rayClusterConfig", "headGroupSpec", "headService", "metadata")
+        if isinstance(service, dict):
             service.pop("name", None)
     for pod in _pods(spec):
         _pod(pod, names.KAI_SCHEDULER if is_kai else "default-scheduler")
-
-
-def _clusters(body: Json) -> Iterator[Json]:
-    found = mapping(body, "spec", *_CLUSTERS.get(body["kind"], ("",)))
-    if isinstance(found, dict) and found:
-        yield found
 
 
 def _pods(value: object) -> Iterator[Json]:

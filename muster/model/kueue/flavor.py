@@ -1,4 +1,4 @@
-"""ResourceFlavor and Topology: which nodes a flavor selects, and how close they are to each other.
+"""ResourceFlavor, Topology and the checks of a flavor: which nodes it selects, and how close they are.
 
 Covers the settings of a pool's flavor that do not follow from the pool, and flavors without a pool.
 """

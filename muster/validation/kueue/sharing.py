@@ -1,4 +1,4 @@
-"""Sharing: limits of children compared with their parents, and teams without a Cohort."""
+"""Sharing: limits of children compared with their parents, teams without a Cohort, and written groups."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
