@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
-from muster.check.definitions import corrected, field_faults, kind_fault
-from muster.check.fixes import fix
+from muster.check.definitions import corrected, field_faults, fix, kind_fault
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object

@@ -161,7 +161,6 @@ def _pod_sets(body: Json) -> list[JobPodSet]:
 
 
 def _containers(value: object) -> Iterator[Json]:
-    """Those of every pod template in an object."""
     if isinstance(value, list):
         for each in value:
             yield from _containers(each)
@@ -186,11 +185,7 @@ def _default_requests(container: Json) -> None:
 
 def _place(pod_set: JobPodSet, flavor: FlavorPolicy, queue: Queue | None, policy: GangPolicy) -> Place:
     reason = next(_reasons(pod_set, flavor, queue, policy), "")
-    return Place(
-        pool=flavor.name,
-        nodes=0 if reason else nodes_for(pod_set, flavor),
-        reason=reason,
-    )
+    return Place(pool=flavor.name, nodes=0 if reason else nodes_for(pod_set, flavor), reason=reason)
 
 
 def _reasons(

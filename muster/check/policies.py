@@ -60,7 +60,9 @@ class Policies:
     def __init__(self, manifests: Iterable[Json]) -> None:
         listed = list(manifests)
         self._specs = {
-            _name(each): each["spec"] for each in listed if each["kind"] == "ValidatingAdmissionPolicy"
+            each["metadata"]["name"]: each["spec"]
+            for each in listed
+            if each["kind"] == "ValidatingAdmissionPolicy"
         }
         self._bindings = [
             each["spec"] for each in listed if each["kind"] == "ValidatingAdmissionPolicyBinding"
@@ -182,7 +184,3 @@ def _is_of(spec: Json, question: Question) -> bool:
         and question.resource in rule["resources"]
         for rule in spec["matchConstraints"]["resourceRules"]
     )
-
-
-def _name(body: Json) -> str:
-    return str(body["metadata"]["name"])

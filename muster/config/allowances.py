@@ -92,28 +92,15 @@ def parse_amount(section: Section, pool: str, value: object, pools: Pools) -> Am
             fix = f"write it without quotes: {value}." if digits else "write it like 4."
             section.note(pool, f"must be a whole number of GPUs, is {describe_value(value)}.", fix)
         return Amount() if known is None else None
-    try:
-        return Amount(cpu=_cpu(value))
-    except ValueError as error:
-        section.note(
-            pool, f"must be an amount of CPU: {error}.", "write CPUs or thousandths: 4, 1.5 or 500m."
-        )
-        return None
+    cpu = _cpu(section, pool, is_required=True)
+    return None if cpu is None else Amount(cpu=cpu)
 
 
 def _detailed(section: Section) -> Amount:
     gpus = section.integer("gpus", -1, least=0)
-    cpu = memory = None
-    try:
-        cpu = None if (value := section.get("cpu")) is None else _cpu(value)
-    except ValueError as error:
-        section.note(
-            "cpu", f"must be an amount of CPU: {error}.", "write CPUs or thousandths: 4, 1.5 or 500m."
-        )
-    try:
-        memory = None if (value := section.get("memory")) is None else parse_memory(_scalar(value))
-    except ValueError as error:
-        section.note("memory", f"must be an amount of memory: {error}.", "write it like 512Mi or 16Gi.")
+    cpu = _cpu(section, "cpu")
+    fix = "write it like 512Mi or 16Gi."
+    memory = section.parsed("memory", parse_memory, noun="an amount of memory", fix=fix)
     others = section.section("resources")
     named = {name: others.quantity(name) for name, _ in others.items()}
     section.close()
@@ -125,11 +112,6 @@ def _detailed(section: Section) -> Amount:
     )
 
 
-def _cpu(value: object) -> Millicores:
-    return parse_cpu(_scalar(value))
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return str(value)
-    raise ValueError(f"{describe_value(value)} is not a number")
+def _cpu(section: Section, key: str, *, is_required: bool = False) -> Millicores | None:
+    fix = "write CPUs or thousandths: 4, 1.5 or 500m."
+    return section.parsed(key, parse_cpu, noun="an amount of CPU", fix=fix, is_required=is_required)

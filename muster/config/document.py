@@ -62,7 +62,6 @@ class Document:
     def with_inherited(
         self, values: Mapping[str, object], lines: Mapping[str, int], *, source: str
     ) -> "Document":
-        """With values that another file sets."""
         return replace(
             self,
             values={**self.values, **values},
@@ -109,7 +108,6 @@ def load_file(path: Path) -> str | Document:
 
 
 def parse_text(text: str, *, source: str) -> Document:
-    """The document of a stack file's text."""
     try:
         loader = Loader(text)
         try:
@@ -201,9 +199,7 @@ class Marks:
         line = node.start_mark.line + 1
         self._found.append(
             Violation(
-                path,
-                f"is written twice, in lines {self.lines.get(path)} and {line}.",
-                "keep one of the two.",
+                path, f"is written twice, in lines {self.lines.get(path)} and {line}.", "keep one of the two."
             )
         )
 

@@ -41,7 +41,6 @@ def write_stack(name: str, text: str, *, folder: Path) -> Path:
 
 
 def template(name: str, provider: Provider) -> str:
-    """The text of a new stack file."""
     return _HEAD.format(name=name) + _POOLS[provider].format(name=name) + _teams()
 
 

@@ -5,6 +5,7 @@ Responsible for the defaults: a known accelerator has the memory of its table.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -16,8 +17,9 @@ from muster.model.accelerators import (
     own_accelerator,
     vendor_resource,
 )
+from muster.model.keys import declared, read_part
 from muster.model.machines import AMD64, ARM64, MOST_GPUS, Machine, cloud_machine, own_machine
-from muster.model.quantities import MIB, Bytes, Millicores, many, parse_cpu, parse_memory
+from muster.model.quantities import MIB, QUANTITY_PATTERN, Bytes, Millicores, many, parse_cpu, parse_memory
 from muster.model.regions import Provider
 from muster.model.section import Section, describe_value
 from muster.model.violations import suggestion
@@ -33,6 +35,9 @@ _MADE: Final = {
 _MOST_DISKS: Final = 64
 
 
+_AMOUNT: Final = {"type": ["number", "string"], "minimum": 0, "pattern": QUANTITY_PATTERN}
+
+
 class Architecture(StrEnum):
     """Of a CPU, as Kubernetes names it."""
 
@@ -44,62 +49,101 @@ _IN_CPU: Final = "write CPUs or thousandths: 96, 1.5 or 500m."
 _IN_MEMORY: Final = "write it with its unit: 512Gi or 1Ti."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnNode:
+    """`cpu` and `memory` are None where they are malformed, which was reported."""
+
+    cpu: Millicores | None = declared(
+        "The CPUs that pods can request on one node; on GKE and EKS the machine's vCPUs.",
+        example=96,
+        read=lambda section, _: _cpu(section),
+        schema=_AMOUNT,
+    )
+    memory: Bytes | None = declared(
+        "The memory that pods can request on one node; on GKE and EKS the machine's memory.",
+        example="1Ti",
+        read=lambda section, key: _memory(section, key, required=True),
+        schema=_AMOUNT,
+    )
+    gpus: int = declared("The GPUs of one node, or its Neuron devices.", 0, example=8, maximum=MOST_GPUS)
+    accelerator: str | None = declared(
+        "The GPU: one that Muster knows, or nvidia-NAME or amd-NAME with `gpuMemory`.",
+        None,
+        default_text="no GPU",
+        example="nvidia-h100-80gb",
+        read=lambda section, key: section.text(key, example="nvidia-l4"),
+        schema={"type": "string", "minLength": 1},
+    )
+    gpu_memory: Bytes | None = declared(
+        "The memory of one GPU.",
+        None,
+        default_text="that of the accelerator",
+        example="80Gi",
+        read=lambda section, key: _memory(section, key),
+        schema=_AMOUNT,
+    )
+    local_disks: int = declared(
+        "The machine's local disks (GKE, EKS); on EKS 1 for any number.", 0, example=8, maximum=_MOST_DISKS
+    )
+    efa: int = declared("The machine's EFA interfaces (EKS).", 0, example=8, maximum=_MOST_DISKS)
+    architecture: Architecture = declared(
+        "The architecture of the machine's CPU (GKE, EKS).", Architecture.AMD64, example=ARM64
+    )
+    labels: Mapping[str, str] = declared(
+        "Labels that the nodes have already, besides muster.dev/pool; the pool's ResourceFlavor selects "
+        "them.",
+        {},
+        default_text="none",
+        example={"example.com/fabric": "infiniband"},
+    )
+
+
 def parse_own_node(section: Section, provider: Provider, name: str) -> Machine | None:
     """The machine that the section describes, or None if it is malformed and was reported. `name`: the
     machine type, "" in an existing cluster.
     """
     before = len(section.found)
-    cpu, memory = _cpu(section), _memory(section, "memory", required=True)
-    gpus = section.integer("gpus", 0, least=0, most=MOST_GPUS) or 0
-    gpu = _gpu(section, gpus, provider)
-    labels = section.texts("labels")
-    disks = section.integer("localDisks", 0, most=_MOST_DISKS) or 0
-    efa = section.integer("efa", 0, most=_MOST_DISKS) or 0
-    architecture = section.choice("architecture", Architecture, Architecture.AMD64) or Architecture.AMD64
-    _refuse(section, provider, {"localDisks": disks, "efa": efa, "architecture": architecture}, labels)
+    node = read_part(OwnNode, section)
+    gpu = _gpu(section, node, provider)
+    _refuse(section, provider, node)
     section.close()
-    if cpu is None or memory is None or len(section.found) > before:
+    if node.cpu is None or node.memory is None or len(section.found) > before:
         return None
     if provider is Provider.EXISTING:
-        return own_machine(cpu=cpu, memory=memory, gpus=gpus, gpu=gpu, labels=labels)
+        return own_machine(cpu=node.cpu, memory=node.memory, gpus=node.gpus, gpu=gpu, labels=node.labels)
     return cloud_machine(
         name,
         provider,
-        cpu=cpu,
-        memory=memory,
-        gpus=gpus,
+        cpu=node.cpu,
+        memory=node.memory,
+        gpus=node.gpus,
         gpu=gpu,
-        local_disks=disks,
-        efa=efa,
-        architecture=architecture.value,
+        local_disks=node.local_disks,
+        efa=node.efa,
+        architecture=node.architecture.value,
     )
 
 
-def _refuse(section: Section, provider: Provider, made: Mapping[str, object], labels: object) -> None:
-    """Keys that mean nothing on this provider. `made`: those of nodes that Muster makes."""
+def _refuse(section: Section, provider: Provider, node: OwnNode) -> None:
+    """Keys that mean nothing on this provider."""
     if provider is not Provider.EXISTING:
-        if labels:
+        if node.labels:
             fix = "write them as `labels` of the pool."
             section.note("labels", "are those of nodes that exist already.", fix)
-        if made["efa"] and provider is not Provider.EKS:
+        if node.efa and provider is not Provider.EKS:
             section.note("efa", "EFA is EC2's.", "remove it.")
         return
+    made = {"localDisks": node.local_disks, "efa": node.efa, "architecture": node.architecture}
     for key, value in made.items():
         if value not in (0, Architecture.AMD64):
             section.note(key, "Muster does not make the nodes of an existing cluster.", "remove it.")
 
 
 def _cpu(section: Section) -> Millicores | None:
-    value = section.get("cpu")
-    if value is None:
+    if section.get("cpu") is None:
         section.note("cpu", "is missing: the CPUs that pods can request on one node.", _IN_CPU)
-        return None
-    try:
-        cpu = parse_cpu(_scalar(value))
-    except ValueError as error:
-        section.note("cpu", f"must be an amount of CPU: {error}.", _IN_CPU)
-        return None
-    if not cpu:
+    cpu = section.parsed("cpu", parse_cpu, noun="an amount of CPU", fix=_IN_CPU)
+    if cpu == 0:
         section.note("cpu", "is 0: no pod runs there.", _IN_CPU)
     return cpu
 
@@ -107,31 +151,18 @@ def _cpu(section: Section) -> Millicores | None:
 def _memory(section: Section, key: str, *, required: bool = False) -> Bytes | None:
     """At least a MiB: less is a number without its unit."""
     value = section.get(key)
-    if value is None:
-        if required:
-            message = "is missing: the memory that pods can request on one node."
-            section.note(key, message, _IN_MEMORY)
-        return None
-    try:
-        size = parse_memory(_scalar(value))
-    except ValueError as error:
-        section.note(key, f"must be an amount of memory: {error}.", _IN_MEMORY)
-        return None
-    if size < MIB:
-        section.note(key, f"is {describe_value(value)}, which is {size} bytes.", _IN_MEMORY)
-        return None
-    return size
+    if value is None and required:
+        message = "is missing: the memory that pods can request on one node."
+        section.note(key, message, _IN_MEMORY)
+    size = section.parsed(key, parse_memory, noun="an amount of memory", fix=_IN_MEMORY)
+    if size is None or size >= MIB:
+        return size
+    section.note(key, f"is {describe_value(value)}, which is {size} bytes.", _IN_MEMORY)
+    return None
 
 
-def _scalar(value: object) -> str:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return str(value)
-    raise ValueError(f"{describe_value(value)} is not a number")
-
-
-def _gpu(section: Section, gpus: int, provider: Provider) -> Accelerator | None:
-    """The GPU of a node with GPUs."""
-    written, memory = section.text("accelerator", example="nvidia-l4"), _memory(section, "gpuMemory")
+def _gpu(section: Section, node: OwnNode, provider: Provider) -> Accelerator | None:
+    gpus, written, memory = node.gpus, node.accelerator, node.gpu_memory
     if not gpus:
         for key in ("accelerator", "gpuMemory"):
             if section.has(key):

@@ -13,7 +13,7 @@ import yaml
 
 from muster.config.document import NAMESPACE, Document, Loader, Marks, load_file, parse_text
 from muster.config.extends import EXTENDS, base_path, extend
-from muster.validation.duplicate_clusters import ClusterIdentity
+from muster.validation.clusters import ClusterIdentity
 
 PROJECT_FILE: Final = "Pulumi.yaml"
 _KEY: Final = "stackConfigDir"
@@ -181,26 +181,16 @@ _ENDING: Final = ".yaml"
 def load_adjacent_clusters(source: str, *, naming: str) -> Mapping[str, ClusterIdentity]:
     """Stack name -> cluster, for the stack files beside `source` that may name a cluster `naming`."""
     path = Path(source)
-    if not _is_stack_file(path) or not path.is_file():
+    if not (path.name.startswith(_PREFIX) and path.name.endswith(_ENDING) and path.is_file()):
         return {}
     found: dict[str, ClusterIdentity] = {}
     for other in sorted(path.parent.glob(f"{_PREFIX}*{_ENDING}")):
-        if (
-            other.name != path.name
-            and _may_name(naming, _text(other))
-            and (identity := _identity(other)) is not None
-        ):
+        text = _text(other)
+        # A stack that extends another file may have its cluster from there.
+        may_name = other.name != path.name and (naming in text or EXTENDS in text)
+        if may_name and (identity := _identity(other)) is not None:
             found[other.name.removeprefix(_PREFIX).removesuffix(_ENDING)] = identity
     return found
-
-
-def _is_stack_file(path: Path) -> bool:
-    return path.name.startswith(_PREFIX) and path.name.endswith(_ENDING)
-
-
-def _may_name(cluster: str, text: str) -> bool:
-    """A stack that extends another file may have its cluster from there."""
-    return cluster in text or EXTENDS in text
 
 
 def _text(path: Path) -> str:

@@ -183,25 +183,20 @@ def parse_gang(root: Section) -> GangAdmission:
 # Reads `muster:departments`: the queue tree, to any depth.
 
 
-def parse_department(section: Section, name: str, pools: Pools) -> Department:
-    """A department and everything below it. Children are sorted by name, because the engine keeps no
-    order.
-    """
-    allowance = parse_allowance(section, pools)
-    departments = section.each("departments", lambda child, key: parse_department(child, key, pools))
-    teams = section.each("teams", lambda child, key: parse_team(child, key, pools))
+def _department(section: Section, name: str, pools: Pools) -> Department:
+    """A department and everything below it."""
     department = read(
         Department,
         section,
         name=name,
-        allowance=allowance,
-        departments=tuple(sorted(departments, key=lambda department: department.name)),
-        teams=tuple(sorted(teams, key=lambda team: team.name)),
+        allowance=parse_allowance(section, pools),
+        departments=section.each("departments", lambda child, key: _department(child, key, pools)),
+        teams=section.each("teams", lambda child, key: _team(child, key, pools)),
     )
     return department or Department(name=name)
 
 
-def parse_team(section: Section, name: str, pools: Pools) -> Team:
+def _team(section: Section, name: str, pools: Pools) -> Team:
     """A team. Everything but its quota has a default."""
     team = read(Team, section, name=name, allowance=parse_allowance(section, pools))
     return team or Team(name=name, namespace=name)
@@ -284,7 +279,7 @@ def _read(root: Section) -> tuple[Stack, bool]:
         root,
         cluster=cluster or ExistingCluster(name=""),
         pools=tuple(sound.values()),
-        departments=tuple(sorted(_departments(root, sound), key=lambda department: department.name)),
+        departments=root.each("departments", lambda section, name: _department(section, name, sound)),
         gang_admission=parse_gang(root),
         versions=versions,
         version_level=level,
@@ -308,10 +303,6 @@ def _pools(section: Section, cluster: Cluster | None) -> dict[str, Pool | None]:
         name: parse_pool(Section(value, at(section.path, name), section.found), name, cluster)
         for name, value in section.items()
     }
-
-
-def _departments(root: Section, pools: Pools) -> tuple[Department, ...]:
-    return root.each("departments", lambda section, name: parse_department(section, name, pools))
 
 
 def _with_cloud(stack: Stack) -> Stack:

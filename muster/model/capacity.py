@@ -33,7 +33,6 @@ class Capacity(StrEnum):
 
     @property
     def is_reserved(self) -> bool:
-        """Whether it takes from a reservation."""
         return self in (Capacity.RESERVATION, Capacity.CAPACITY_BLOCK)
 
     @property
@@ -91,11 +90,8 @@ PROVISIONING_CLASSES: Final[Mapping[Provider, tuple[str, ...]]] = MappingProxyTy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What a reserved pool takes from.
-
-    GKE: the reservation's name, and the project that shares it where that is another one (`project`). EKS:
-    the id of an on-demand capacity reservation or capacity block (`cr-...`), or the ARN of a resource group
-    of reservations.
+    """What a reserved pool takes from. On EKS the id of an on-demand capacity reservation or capacity block
+    (`cr-...`), or the ARN of a resource group of reservations.
     """
 
     SHORT: ClassVar = "name"

@@ -57,10 +57,16 @@ def cluster_scoped(
     description: str,
     *,
     spec: Schema,
-    short: str,
-    conditions: str,
-    columns: Iterable[tuple[str, str, str]],
+    short: str = "",
+    conditions: str = "",
+    columns: Iterable[tuple[str, str, str]] = (),
 ) -> Schema:
+    """A definition. With `conditions` it has a status, in which they are. `columns`: name, path, type."""
+    listed = [
+        {"name": name, "jsonPath": path, "type": type_}
+        for name, path, type_ in (*columns, ("Age", ".metadata.creationTimestamp", "date"))
+    ]
+    status = {"subresources": {"status": {}}, "additionalPrinterColumns": listed} if conditions else {}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -73,24 +79,23 @@ def cluster_scoped(
                 "listKind": f"{kind}List",
                 "plural": plural,
                 "singular": kind.lower(),
-                "shortNames": [short],
+                **({"shortNames": [short]} if short else {}),
             },
             "versions": [
                 {
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        {"name": name, "jsonPath": path, "type": kind_}
-                        for name, path, kind_ in (*columns, ("Age", ".metadata.creationTimestamp", "date"))
-                    ],
+                    **status,
                     "schema": {
                         "openAPIV3Schema": {
                             "type": "object",
                             "description": description,
                             "required": ["spec"],
-                            "properties": {"spec": spec, "status": _status(conditions)},
+                            "properties": {
+                                "spec": spec,
+                                **({"status": _status(conditions)} if conditions else {}),
+                            },
                         }
                     },
                 }

@@ -173,7 +173,6 @@ class Spec(dict[str, Any]):
         return spec_schema(cls)
 
     def written(self) -> dict[str, Any]:
-        """As a manifest has it."""
         return _without_empty(self)
 
     @classmethod

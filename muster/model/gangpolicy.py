@@ -84,9 +84,7 @@ class FlavorPolicy:
     name: str = declared("Name of the ResourceFlavor.", minLength=1, **_NAME)
     provisioning_class_name: str = declared("Empty: nothing is requested.", "", **_NAME)
     parameters: Mapping[str, ParameterText] = declared(
-        "Parameters of each ProvisioningRequest for this flavor.",
-        {},
-        maxProperties=100,
+        "Parameters of each ProvisioningRequest for this flavor.", {}, maxProperties=100
     )
     node_selector_from_details: tuple[DetailSelector, ...] = declared(
         "Pins pods to their own lease: node label `key` = the request's `detail`.",
@@ -244,7 +242,6 @@ class GangPolicy:
 
 
 def crd() -> Schema:
-    """The definition, ready to apply."""
     return crds.cluster_scoped(
         GANG_POLICY_KIND,
         GANG_POLICY_PLURAL,
@@ -296,7 +293,7 @@ def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
 
 
 def violations(policy: GangPolicy, *, path: str = "spec") -> list[Violation]:
-    """Every broken rule; a policy without violations is one that the controller obeys."""
+    """Every broken rule between fields; the reader has judged each by itself."""
     return [*_clock_violations(policy, path), *_flavor_violations(policy, path)]
 
 
@@ -322,10 +319,6 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(
             f"{path}.retry.max", "is shorter than retry.base.", "make it at least as long as retry.base."
         )
-    if not 0 <= policy.retry.jitter_percent <= 100:
-        yield Violation(f"{path}.retry.jitterPercent", "must lie between 0 and 100.", "20 is usual.")
-    if policy.retry.per_minute < 0:
-        yield Violation(f"{path}.retry.perMinute", "cannot be negative.", "0 means: no bound; 300 is usual.")
     if policy.on_stock_out is OnStockOut.NEXT_FLAVOR and policy.kai is not None:
         yield Violation(
             f"{path}.onStockOut",
@@ -359,10 +352,6 @@ def _flavor_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         if flavor.name in seen:
             yield Violation(f"{where}.name", f"{flavor.name} is listed twice.", "merge the two entries.")
         seen.add(flavor.name)
-        if min(flavor.max_nodes, flavor.gpus_per_node, flavor.gpu_memory) < 0:
-            yield Violation(
-                where, "maxNodes, gpusPerNode and gpuMemory cannot be negative.", "0 means: not known."
-            )
         if flavor.slice_nodes < 1:
             yield Violation(f"{where}.sliceNodes", "is below 1.", "1 means: each node is its own.")
         one_each = flavor.one_pod_set_per_request

@@ -152,7 +152,6 @@ def amazon_role(cluster: str, team: str) -> str:
 
 
 def is_identity(cluster: Cluster, text: str) -> bool:
-    """Whether the cloud has identities of this form."""
     match cluster:
         case GkeCluster():
             return _GOOGLE.match(text) is not None

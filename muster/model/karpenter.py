@@ -8,10 +8,7 @@ from muster.model.clusters import EksCluster
 
 # https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/ asks for a CPU; it uses one while
 # it decides, and its memory holds every pod and node.
-_RESOURCES: Final = {
-    "requests": {"cpu": "500m", "memory": "1Gi"},
-    "limits": {"cpu": "2", "memory": "2Gi"},
-}
+_RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
 
 
 def chart_values(
@@ -27,11 +24,7 @@ def chart_values(
         "nodeSelector": {"kubernetes.io/os": "linux", **node_selector},
         # The chart's own refuses a node of the zone that has a pod already, also where there is no other.
         "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": names.ZONE_LABEL,
-                "whenUnsatisfiable": "ScheduleAnyway",
-            }
+            {"maxSkew": 1, "topologyKey": names.ZONE_LABEL, "whenUnsatisfiable": "ScheduleAnyway"}
         ],
         # The digest of the chart is that of the chart's own image.
         "controller": {

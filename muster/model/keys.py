@@ -107,7 +107,7 @@ def declared(
         "read": read,
         "schema": schema,
         "bounds": bounds,
-        # Without one it is the field's name in camel case (validation/explicit_fields.py).
+        # Without one it is the field's name in camel case (validation/paths.py).
         **({"key": "" if is_inline else key} if key or is_inline else {}),
     }
     if default == {}:

@@ -93,12 +93,7 @@ NEURON_RESOURCE: Final = "aws.amazon.com/neuron"
 # none. The taint of such nodes has the resource's name as its key. That of TPUs is GKE's own:
 # https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
 DEVICES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        GPU_RESOURCE: "GPU",
-        TPU_RESOURCE: "TPU chip",
-        AMD_RESOURCE: "AMD GPU",
-        NEURON_RESOURCE: "Neuron device",
-    }
+    {GPU_RESOURCE: "GPU", TPU_RESOURCE: "TPU chip", AMD_RESOURCE: "AMD GPU", NEURON_RESOURCE: "Neuron device"}
 )
 DEVICE_RESOURCES: Final = tuple(DEVICES)
 # Whole GPUs, MIG slices and shared ones of a vendor; all of Neuron's units; TPUs.

@@ -56,7 +56,6 @@ def group_name(pool: Pool, zone: str, cluster: EksCluster) -> str:
 
 
 def group_names(pool: Pool, cluster: EksCluster) -> list[str]:
-    """The names of all groups of the pool."""
     return [group_name(pool, zone, cluster) for zone in sizes(pool, cluster)]
 
 

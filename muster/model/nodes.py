@@ -139,9 +139,5 @@ class NetworkProfile(StrEnum):
 
 # The first image of a provider is its default. Muster does not choose the image in an existing cluster.
 IMAGES: Final[Mapping[Provider, tuple[Image, ...]]] = MappingProxyType(
-    {
-        Provider.GKE: (Image.COS,),
-        Provider.EKS: (Image.AL2023, Image.BOTTLEROCKET),
-        Provider.EXISTING: (),
-    }
+    {Provider.GKE: (Image.COS,), Provider.EKS: (Image.AL2023, Image.BOTTLEROCKET), Provider.EXISTING: ()}
 )

@@ -38,12 +38,6 @@ def _read_storage(section: Section, key: str) -> Bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingSettings:
-    """`storage` is the size of the volume; the oldest parts of the recording are deleted before it is full.
-    `storage_class` None takes the cluster's default. `ephemeral`: the volume is one of the pod, and ends with
-    it. `names`: names of jobs are recorded, too. `forecasts`: when they may start is written on jobs that
-    wait.
-    """
-
     enabled: bool = declared(
         "Whether a recorder runs in the cluster and keeps arrivals, runs and evictions of its jobs.", False
     )
@@ -89,9 +83,8 @@ class Scraping(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observability:
-    """`labels` go onto monitors, alerts and the dashboard: Prometheus operators select by them. `runbooks` is
-    the address of the page to which alerts link. `traces` is an OTLP endpoint over HTTP, `sample` the share
-    of gangs that are traced.
+    """`labels` go onto monitors, alerts and the dashboard: Prometheus operators select by them. `traces`:
+    OTLP over HTTP.
     """
 
     metrics: Scraping = declared(

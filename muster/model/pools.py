@@ -14,6 +14,7 @@ from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
 from muster.model.keys import Parameter, Schema, SchemaWriter, Seconds, declared
 from muster.model.kueue import PoolOptions
 from muster.model.machines import MACHINES, Machine, chips_of
+from muster.model.machines.machine import FURTHER_NETWORKS
 from muster.model.nodes import (
     BOOT_DISK_GIB,
     GpuSharing,
@@ -62,35 +63,19 @@ def _read_resources(section: Section) -> Mapping[str, Quantity]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """One pool. `gpus_per_node` counts GPUs, or the chips of a TPU. It is 0 for a CPU pool;
-    `provisioning_class` is set exactly for queued pools.
+    """`gpus_per_node` is 0 for a CPU pool; `provisioning_class` is set exactly for queued pools.
 
-    `min_nodes` are always there: a pool of fixed size has as many as `max_nodes`. Both count the whole pool,
-    over all its zones. `zones`: the zones of its nodes; empty: those of the cluster.
-
-    `gangs`: how gangs get nodes of it, if it is not queued; None: as its autoscaler allows.
-
-    `parameters` go into every ProvisioningRequest of the pool (for GKE `maxRunDurationSeconds`).
-
-    `max_run`: seconds after which a node is deleted, even if it runs work; None: never, except in a queued
-    GKE pool, where it is seven days.
+    `min_nodes`: a pool of fixed size has as many as `max_nodes`. `max_run`: in seconds; None: never, except
+    in a queued GKE pool, where it is seven days.
 
     `image` None is the provider's default. `boot_disk_gib` holds images where no local disk does.
     `placement_group`: the existing group of EC2 in which its nodes are compact; None: one of the pool's own.
-    `efa`: the machine's EFA interfaces are attached (EKS). `networks`: further networks of GKE nodes,
-    `network_profile`: or GKE makes them.
-    `sharing`: how many pods one GPU serves, and how.
 
-    `resources`: what one node has besides CPU, memory and devices, by the name of the resource (`rdma/ib`).
-
-    `topology`: of TPUs, how the chips of one slice are connected; None in all other pools.
-
-    `fallback`: how nodes are bought where `capacity` has none, first to last (ComputeClasses and Karpenter).
+    `topology`: None in all pools but those of TPUs. `fallback`: how nodes are bought where `capacity` has
+    none.
 
     `by_variable`: a container gets the GPUs that its variable NVIDIA_VISIBLE_DEVICES names, as KAI's parts of
     GPUs need it. Any container can then take all GPUs of its node.
-
-    `preference`: a pool with a higher one gets work first, whatever its accelerator and capacity.
     """
 
     name: str
@@ -117,10 +102,7 @@ class Pool:
         written_default=Capacity.ON_DEMAND,
         example=Capacity.QUEUED.value,
         schema=lambda writer: {
-            "anyOf": [
-                writer.of_type(Capacity),
-                writer.of_type(tuple[Capacity, ...], {"minItems": 1}),
-            ]
+            "anyOf": [writer.of_type(Capacity), writer.of_type(tuple[Capacity, ...], {"minItems": 1})]
         },
     )
     fallback: tuple[Capacity, ...] = ()
@@ -346,3 +328,43 @@ class Pool:
         """
         accelerator = self.accelerator
         return (self.is_gpu, -self.preference, accelerator.rank if accelerator else 0, self.capacity.rank)
+
+
+# What a job of several nodes lacks on a pool whose machines have a network between GPUs of their own.
+#
+# `muster validate`, `muster check` and the API server warn of it. None refuses: the job runs, slower.
+
+_CLAIMED = "the NCCL plugin's installer and the jobs' claims of the cards"
+_PARTS = "the NCCL plugin's installer, the Network objects and the jobs' annotations and variables"
+
+
+def missing_on(pool: Pool) -> str:
+    """What the pool's nodes lack, whatever the job asks for; empty where nothing is known to be missing."""
+    machine = pool.machine
+    if not pool.is_gpu:
+        return ""
+    if machine.fabric is not None:
+        if pool.network_profile is not None:
+            return (
+                f"{machine.fabric} of {machine.name} is half set up: GKE makes networks for its cards, and "
+                f"Muster does not bring {_CLAIMED}"
+            )
+        wanted, given = FURTHER_NETWORKS[machine.fabric], len(pool.networks)
+        cards = (
+            f"{given} of its {wanted} further network cards have a network, and " if given < wanted else ""
+        )
+        return f"{machine.fabric} of {machine.name} is not set up: {cards}Muster does not bring {_PARTS}"
+    if machine.efa_by_default and not pool.efa:
+        return f"the {machine.efa} EFA interfaces of {machine.name} are not attached"
+    return ""
+
+
+def missing_for(pool: Pool, requests: Mapping[str, object]) -> str:
+    """What pods with these requests lack there; empty where nothing is known to be missing."""
+    if pool.is_gpu and pool.efa and not requests.get(names.EFA_RESOURCE):
+        efa = pool.machine.efa
+        return (
+            f"the pods request no {names.EFA_RESOURCE}; "
+            f"one with all {pool.gpus_per_node} GPUs of a node can request {efa}"
+        )
+    return missing_on(pool)

@@ -137,18 +137,11 @@ def read(found: object) -> PriceTable | list[Violation]:
 def document(table: PriceTable) -> dict[str, object]:
     """What `read` reads. All prices must have one currency, as a file does."""
     (currency,) = {each.currency for each in table.prices} or {"USD"}
+    prices = [{name: getattr(each, name) for name in _FIELDS} for each in table.prices]
     return {
         "currency": currency,
         "prices": [
-            {
-                "machine": each.machine,
-                "region": each.region,
-                "capacity": each.capacity.value,
-                "hourly": str(each.hourly),
-                "read": each.read,
-                "source": each.source,
-            }
-            for each in table.prices
+            {**each, "capacity": each["capacity"].value, "hourly": str(each["hourly"])} for each in prices
         ],
     }
 

@@ -16,9 +16,7 @@ k8s.io/kubernetes/pkg/apis/scheduling).
 
 @dataclass(frozen=True, slots=True, order=True)
 class Priority:
-    """A higher value goes first; within a team it preempts lower ones. `value` is a signed 32-bit integer.
-    `description` is for the people who choose one; empty: what follows from the value.
-    """
+    """A higher value goes first; within a team it preempts lower ones. `value` is a signed 32-bit integer."""
 
     SHORT: ClassVar = "value"
 

@@ -85,8 +85,6 @@ class ProgramOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOperatorOptions(ProgramOptions):
-    """Of the GPU Operator."""
-
     install: bool | None = declared(
         "Whether Muster installs the GPU Operator; false where the cluster has it.",
         None,

@@ -33,8 +33,6 @@ class Amount:
 
 
 class Bound(StrEnum):
-    """A limit that needs no number."""
-
     NONE = "none"
     ALL = "all"
 
@@ -81,9 +79,7 @@ class Queueing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A quota is a guarantee, so its owner reclaims it from any work that borrows it: `reclaim` is `any` by
-    default.
-    """
+    """A quota is a guarantee, so its owner reclaims it by default from any work that borrows it."""
 
     within: Within = declared("Work of the same team.", Within.LOWER_PRIORITY)
     reclaim: Reclaim = declared("Work of other teams that borrows its quota.", Reclaim.ANY)
@@ -126,10 +122,8 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """`priorities` are the names that the team may use, all of the stack's when empty.
-
-    `namespace` is the first of its namespaces. Work of all of them is in one queue: the team's own, or with
-    `queue` that of another team of its department, with the quota and the rules of that one.
+    """`namespace` is the first of its namespaces. Work of all of them is in one queue, with `queue` under the
+    quota and the rules of that other team. `priorities` empty: all of the stack's.
     """
 
     name: str
@@ -192,10 +186,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Department:
-    """A node of the tree. Two top-level departments share nothing.
-
-    To share between departments, nest them in a common department.
-    """
+    """A node of the tree. Two top-level departments share nothing; to share, nest them in a common one."""
 
     name: str
     allowance: Allowance = declared(

@@ -55,10 +55,6 @@ class Reading:
                 yield path, action
 
 
-def _device_class_named_pods(stack: Stack) -> str:
-    return "muster:kueue.deviceClasses" if "pods" in stack.kueue.device_classes.values() else ""
-
-
 def reading_of(component: str, version: Version) -> Reading | None:
     """The reading that has the version; None where it was not read."""
     return next(
@@ -67,34 +63,13 @@ def reading_of(component: str, version: Version) -> Reading | None:
 
 
 def read_versions(component: str) -> tuple[str, ...]:
-    """Every version of the component that was read."""
     return tuple(text for each in READINGS if each.component == component for text in each.versions)
-
-
-def _default_priority(stack: Stack) -> str:
-    return "muster:priorities.default" if any(each.name == "default" for each in stack.priorities) else ""
-
-
-def _usage_sharing(stack: Stack) -> str:
-    return "muster:kueue.admissionFairSharing" if stack.kueue.usage_sharing is not None else ""
-
-
-def _kueue_installed(stack: Stack) -> str:
-    return "muster:versions.kueue" if stack.kueue.install else ""
 
 
 def _unguarded_services(stack: Stack) -> str:
     """Elsewhere a policy demands the strategy already."""
     is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or stack.scheduler is not Scheduler.KUEUE
     return "" if is_guarded else "muster:tenancy.mode"
-
-
-def _guarded_tenants(stack: Stack) -> str:
-    return "" if stack.tenancy.mode is TenancyMode.OFF else "muster:versions.kuberay"
-
-
-def _free_tenants(stack: Stack) -> str:
-    return "muster:tenancy.mode" if stack.tenancy.mode is TenancyMode.OFF else ""
 
 
 _NO_KEY: Final = "none: no key of a stack writes it"
@@ -121,20 +96,26 @@ _KUEUE: Final = Reading(
                 "conversion that is gone (kueue#18411)"
             ),
             concerns="stacks that install Kueue",
-            touches=_kueue_installed,
+            touches=lambda stack: "muster:versions.kueue" if stack.kueue.install else "",
             fix="use 0.20.6 or newer where an older Kueue ran before.",
             until=Version(0, 20, 6),
         ),
         Action(
             summary="a priority class `default` becomes that of every job that names none (kueue#13719)",
             concerns="stacks with a priority named `default`",
-            touches=_default_priority,
+            touches=lambda stack: (
+                "muster:priorities.default"
+                if any(each.name == "default" for each in stack.priorities)
+                else ""
+            ),
             fix="rename it, unless every such job is to have it.",
         ),
         Action(
             summary="usage counts from the reservation of quota, before a gang has its nodes (kueue#15000)",
             concerns="stacks with `muster:kueue.admissionFairSharing`",
-            touches=_usage_sharing,
+            touches=lambda stack: (
+                "muster:kueue.admissionFairSharing" if stack.kueue.usage_sharing is not None else ""
+            ),
             fix="nothing, if gangs that wait may count; otherwise remove it.",
         ),
         Action(
@@ -153,7 +134,9 @@ _KUEUE: Final = Reading(
         Action(
             summary="a device class or a transformation named `pods` stops Kueue (kueue#13989)",
             concerns="stacks that map a device class to `pods`",
-            touches=_device_class_named_pods,
+            touches=lambda stack: (
+                "muster:kueue.deviceClasses" if "pods" in stack.kueue.device_classes.values() else ""
+            ),
             fix="map it to a resource of another name.",
         ),
         Action(
@@ -201,13 +184,13 @@ _KUBERAY: Final = Reading(
                 "RayService"
             ),
             concerns="stacks with policies (`muster:tenancy`)",
-            touches=_guarded_tenants,
+            touches=lambda stack: "" if stack.tenancy.mode is TenancyMode.OFF else "muster:versions.kuberay",
             fix="use 1.6 where tenants are not trusted.",
         ),
         Action(
             summary="RayServiceIncrementalUpgrade is on: RayServices may make a second cluster and a Gateway",
             concerns="stacks with `muster:tenancy: off`",
-            touches=_free_tenants,
+            touches=lambda stack: "muster:tenancy.mode" if stack.tenancy.mode is TenancyMode.OFF else "",
             fix="write `enforce`, which refuses it.",
         ),
         Action(summary="the gate AsyncJobInfoQuery is gone", concerns="none: Muster sets no gate"),

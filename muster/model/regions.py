@@ -4,7 +4,7 @@ Source: https://cloud.google.com/compute/docs/regions-zones, read 2026-11-23
 Source: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html, read 2026-11-23
 
 A region that is newer than this table is allowed: it has the shape of a name, and words that other regions
-have (validation/regions.py).
+have (validation/clusters.py).
 """
 
 import re
@@ -64,71 +64,30 @@ class LazyTable(Mapping[str, Row]):
         return len(self._rows())
 
 
-def _numbered(names: Mapping[str, tuple[int, ...]], joint: str) -> frozenset[str]:
-    return frozenset(f"{name}{joint}{number}" for name, numbers in names.items() for number in numbers)
-
-
-_GKE: Final = _numbered(
-    {
-        "africa-south": (1,),
-        "asia-east": (1, 2),
-        "asia-northeast": (1, 2, 3),
-        "asia-south": (1, 2),
-        "asia-southeast": (1, 2),
-        "australia-southeast": (1, 2),
-        "europe-central": (2,),
-        "europe-north": (1, 2),
-        "europe-southwest": (1,),
-        "europe-west": (1, 2, 3, 4, 6, 8, 9, 10, 12),
-        "me-central": (1, 2),
-        "me-west": (1,),
-        "northamerica-northeast": (1, 2),
-        "northamerica-south": (1,),
-        "southamerica-east": (1,),
-        "southamerica-west": (1,),
-        "us-central": (1,),
-        "us-east": (1, 4, 5),
-        "us-south": (1,),
-        "us-west": (1, 2, 3, 4),
-    },
-    "",
+# EKS's last line: AWS's sovereign and isolated partitions.
+_NAMES: Final = {
+    Provider.GKE: """
+        africa-south1 asia-east1 asia-east2 asia-northeast1 asia-northeast2 asia-northeast3 asia-south1
+        asia-south2 asia-southeast1 asia-southeast2 australia-southeast1 australia-southeast2
+        europe-central2 europe-north1 europe-north2 europe-southwest1 europe-west1 europe-west10
+        europe-west12 europe-west2 europe-west3 europe-west4 europe-west6 europe-west8 europe-west9
+        me-central1 me-central2 me-west1 northamerica-northeast1 northamerica-northeast2 northamerica-south1
+        southamerica-east1 southamerica-west1 us-central1 us-east1 us-east4 us-east5 us-south1 us-west1
+        us-west2 us-west3 us-west4
+    """,
+    Provider.EKS: """
+        af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2
+        ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6
+        ap-southeast-7 ca-central-1 ca-west-1 cn-north-1 cn-northwest-1 eu-central-1 eu-central-2 eu-north-1
+        eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1
+        mx-central-1 sa-east-1 us-east-1 us-east-2 us-gov-east-1 us-gov-west-1 us-west-1 us-west-2
+        eu-isoe-west-1 eusc-de-east-1 us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isof-east-1
+        us-isof-south-1
+    """,
+}
+REGIONS: Final[Mapping[Provider, frozenset[str]]] = MappingProxyType(
+    {provider: frozenset(names.split()) for provider, names in _NAMES.items()}
 )
-_EKS: Final = _numbered(
-    {
-        "af-south": (1,),
-        "ap-east": (1, 2),
-        "ap-northeast": (1, 2, 3),
-        "ap-south": (1, 2),
-        "ap-southeast": (1, 2, 3, 4, 5, 6, 7),
-        "ca-central": (1,),
-        "ca-west": (1,),
-        "cn-north": (1,),
-        "cn-northwest": (1,),
-        "eu-central": (1, 2),
-        "eu-north": (1,),
-        "eu-south": (1, 2),
-        "eu-west": (1, 2, 3),
-        "il-central": (1,),
-        "me-central": (1,),
-        "me-south": (1,),
-        "mx-central": (1,),
-        "sa-east": (1,),
-        "us-east": (1, 2),
-        "us-gov-east": (1,),
-        "us-gov-west": (1,),
-        "us-west": (1, 2),
-        # AWS's sovereign and isolated partitions.
-        "eusc-de-east": (1,),
-        "eu-isoe-west": (1,),
-        "us-iso-east": (1,),
-        "us-iso-west": (1,),
-        "us-isob-east": (1,),
-        "us-isof-east": (1,),
-        "us-isof-south": (1,),
-    },
-    "-",
-)
-REGIONS: Final[Mapping[Provider, frozenset[str]]] = MappingProxyType({Provider.GKE: _GKE, Provider.EKS: _EKS})
 _ZONES: Final = {
     # Google's AI zones have a word more: us-central1-ai1a.
     Provider.GKE: re.compile(r"([a-z]+(?:-[a-z]+)+\d+)-(?:ai\d+)?[a-z]\Z"),

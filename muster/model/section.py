@@ -90,7 +90,6 @@ class Section:
         return None
 
     def require(self, key: str) -> None:
-        """Report that a text is missing."""
         if self.get(key) is None:
             self.note(key, "is missing.", f"write `{key}:` and its value.")
 
@@ -144,7 +143,6 @@ class Section:
         return default
 
     def texts(self, key: str) -> Mapping[str, str]:
-        """A mapping from names to texts."""
         entries = self.section(key)
         found: dict[str, str] = {}
         for name, value in entries.items():
@@ -181,7 +179,6 @@ class Section:
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
         value = self.get(key)
         if value is None:
             return ()
@@ -223,6 +220,21 @@ class Section:
             self.note(key, f"must be an amount: {error}.", "write it like 8, 1.5, 500m or 100Gi.")
             return None
 
+    def parsed(
+        self, key: str, parse: Callable[[str], Item], *, noun: str, fix: str, is_required: bool = False
+    ) -> Item | None:
+        """What `parse` makes of a number or a text. None when it is absent, or malformed and reported."""
+        value = self.get(key)
+        if value is None and not is_required:
+            return None
+        try:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError(f"{describe_value(value)} is not a number")
+            return parse(str(value))
+        except ValueError as error:
+            self.note(key, f"must be {noun}: {error}.", fix)
+            return None
+
     def memory(self, key: str) -> Bytes | None:
         """An amount of memory; None when it is malformed and reported."""
         try:
@@ -240,12 +252,7 @@ class Section:
         return tuple(item for item in found if item is not None)
 
     def list(
-        self,
-        key: str,
-        read: Callable[["Section"], Item | None],
-        *,
-        fix: str = "",
-        is_required: bool = False,
+        self, key: str, read: Callable[["Section"], Item | None], *, fix: str = "", is_required: bool = False
     ) -> tuple[Item, ...]:
         """Apply `read` to every entry of a list of sections. Entries that could not be read are left out. One
         that `is_required` has an entry at least.

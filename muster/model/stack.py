@@ -24,14 +24,11 @@ from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
 
 
 class Scheduler(StrEnum):
-    """Who queues and admits."""
-
     KUEUE = "kueue"
     KAI = "kai"
 
     @property
     def proper_name(self) -> str:
-        """As people write it."""
         return "KAI" if self is Scheduler.KAI else "Kueue"
 
 
@@ -94,8 +91,8 @@ class PodsReady:
 class Stack:
     """One environment. `pools` are sorted by Pool.order; equal ones stay in the order that is given.
 
-    `versions`: program -> the version of its chart and images, where it is not Muster's own choice.
-    `version_level`: the least that has to be known of them; None: what the stack's name asks for.
+    `versions`: program -> version, where it is not Muster's own choice. `version_level` None: what the
+    stack's name asks for.
     """
 
     cluster: Cluster

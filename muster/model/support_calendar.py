@@ -124,7 +124,6 @@ class Outlook:
 
     @property
     def refuses_new(self) -> bool:
-        """Whether a new cluster of this version is refused."""
         return self.phase is Phase.OVER and not self.support.is_estimate
 
 

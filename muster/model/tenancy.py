@@ -69,7 +69,6 @@ class Drain(StrEnum):
 
 
 def _read_bounds(above: Section, key: str, defaults: Mapping[str, int]) -> Mapping[str, int]:
-    """The bounds that are written."""
     section = above.section(key)
     bounds = {
         name: section.integer(name, most) for name, most in defaults.items() if section.get(name) is not None
@@ -89,13 +88,9 @@ def _bounds(description: str, defaults: Mapping[str, int]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
-    """The stack's settings. `capabilities` are those that a container may add beyond `pod_security`; a policy
-    of Muster's then holds the standard in place of the API server's plugin. `reach` are address ranges that
-    every team may reach in addition to those of `egress`; `objects` limits the number of objects of a kind in
-    a namespace, by the keys of `MOST_OBJECTS`, and `sizes` the KiB of each, by those of `MOST_KIBIBYTES`;
-    `parameters` are the ProvisioningRequest parameters that a job may set by annotation; `termination_grace`
-    is the most seconds that a pod may take to end. With `network_probe`, teams are made once two pods have
-    shown that the network enforces policies.
+    """With `capabilities` a policy of Muster's holds the Pod Security Standard in place of the API server's
+    plugin. `objects` has the keys of MOST_OBJECTS, `sizes` those of MOST_KIBIBYTES. `parameters`: a job sets
+    them by annotation.
     """
 
     SHORT: ClassVar = "mode"
@@ -119,10 +114,7 @@ class Tenancy:
     )
     egress: Egress = declared("What pods may reach outside of their namespace.", Egress.INTERNET)
     reach: tuple[str, ...] = declared(
-        "Address ranges that every team may reach as well.",
-        (),
-        default_text="none",
-        example=["10.20.0.0/16"],
+        "Address ranges that every team may reach as well.", (), default_text="none", example=["10.20.0.0/16"]
     )
     objects: Mapping[str, int] = declared(
         "The maximum number of objects of a kind in a namespace.",
@@ -170,28 +162,19 @@ MOST_OBJECTS: Final[Mapping[str, int]] = MappingProxyType(
 # The KiB of one object, as its author writes it. With these counts a team stores half a GiB at most: etcd
 # holds 2 GiB by default, 8 at most, and the API server would take 1.5 MiB of each object.
 MOST_KIBIBYTES: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        **{each.word: each.kibibytes for each in FOR_MEMBERS},
-        "configMaps": 64,
-        "secrets": 64,
-    }
+    {**{each.word: each.kibibytes for each in FOR_MEMBERS}, "configMaps": 64, "secrets": 64}
 )
 
 
 class BucketRight(StrEnum):
-    """What a team may do with a bucket's objects."""
-
     READ = "read"
     WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A PersistentVolumeClaim in a namespace of the team, which Ray and batch pods mount by its name.
-
-    `size` as Kubernetes writes it. `volume` binds one PersistentVolume that exists (a file store that others
-    share); otherwise the storage class makes one. `namespace`: which of the team's it is in; None where the
-    team has one.
+    """A PersistentVolumeClaim, which Ray and batch pods mount by its name. `volume`: such as a file store
+    that others share; without it the storage class makes one.
     """
 
     name: str
@@ -215,13 +198,8 @@ def _read_accounts(section: Section) -> Mapping[str, str | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who works in a team's namespace and what its pods are given.
-
-    `members` are groups of the identity provider, `user:<name>` for one person, and on EKS also ARNs of IAM
-    principals. `identity` is a cloud identity that exists (a Google service account's address, an IAM role's
-    ARN), and keeps the rights that its owner gives it; with `buckets` instead one is made for the team.
-
-    `accounts`: further ServiceAccounts that pods may run as, each with a cloud identity that exists, or None.
+    """Who works in a team's namespace and what its pods are given. An `identity` keeps the rights that its
+    owner gives it; with `buckets` instead one is made for the team.
     """
 
     members: tuple[str, ...] = declared(

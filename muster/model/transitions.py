@@ -4,7 +4,6 @@
 docs/reference/versions.md read it. Which versions there are to choose from is minimum_versions.py.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -35,7 +34,7 @@ class Step(StrEnum):
 _READ: Final = date(2026, 11, 23)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Transition:
     """`steps` of `component`, where the old version is below `below` (None: any). `reason` has the order, or
     why it is refused. `source` is a URL, or the test that takes the step; `is_tested` says which.
@@ -70,133 +69,134 @@ _HELM: Final = "https://helm.sh/docs/chart_best_practices/custom_resource_defini
 _UNTESTED: Final = "was not tested; do it first on a cluster without work that counts"
 
 
-def _rows() -> Iterator[Transition]:
-    """The first row that applies counts."""
-    yield Transition(
-        component="kueue",
-        steps=_FORWARD,
-        below=MINIMUM_VERSIONS["kueue"].version,
-        verdict=Verdict.REFUSED,
-        reason=(
+TRANSITIONS: Final = (
+    Transition(
+        "kueue",
+        _FORWARD,
+        Verdict.REFUSED,
+        (
             "objects may be stored as v1beta1: upgrade that Kueue to 0.19 with what installed it, migrate "
             "the stored objects, and then let Muster take it over (docs/upgrades.md)"
         ),
-        source=_UPGRADE_TEST,
+        _UPGRADE_TEST,
+        below=MINIMUM_VERSIONS["kueue"].version,
         is_tested=True,
-    )
-    yield Transition(
-        component="kueue",
-        steps=frozenset({Step.PATCH}),
-        verdict=Verdict.SAFE,
-        reason="gangs wait and run through it",
-        source=_UPGRADE_TEST,
+    ),
+    Transition(
+        "kueue",
+        frozenset({Step.PATCH}),
+        Verdict.SAFE,
+        "gangs wait and run through it",
+        _UPGRADE_TEST,
         is_tested=True,
-    )
-    yield Transition(
-        component="kueue",
-        steps=_MINORS,
-        verdict=Verdict.ORDERED,
-        reason=(
+    ),
+    Transition(
+        "kueue",
+        _MINORS,
+        Verdict.ORDERED,
+        (
             "first the stored objects, by Kueue's own hack/migrate-to-v1beta2.sh, because 0.20 does not "
             "serve v1beta1; then to 0.20.6 or newer, before which the API server cannot fill its caches of "
             f"upgraded objects; the step {_UNTESTED}"
         ),
-        source=_KUEUE_20,
+        _KUEUE_20,
         read=date(2026, 11, 27),
-    )
-    yield Transition(
-        component="kuberay",
-        steps=frozenset({Step.PATCH}),
-        verdict=Verdict.SAFE,
-        reason="the CRDs of 1.6.0, 1.6.1 and 1.6.2 are the same",
-        source="https://github.com/ray-project/kuberay/tree/v1.6.2/ray-operator/config/crd/bases",
-    )
-    yield Transition(
-        component="kuberay",
-        steps=_MINORS,
-        verdict=Verdict.ORDERED,
-        reason=(
+    ),
+    Transition(
+        "kuberay",
+        frozenset({Step.PATCH}),
+        Verdict.SAFE,
+        "the CRDs of 1.6.0, 1.6.1 and 1.6.2 are the same",
+        "https://github.com/ray-project/kuberay/tree/v1.6.2/ray-operator/config/crd/bases",
+    ),
+    Transition(
+        "kuberay",
+        _MINORS,
+        Verdict.ORDERED,
+        (
             "first the CRDs, which Helm installs once and never changes: kubectl apply --server-side "
             "--force-conflicts -k 'github.com/ray-project/kuberay/ray-operator/config/crd?ref=vNEW', then "
             "`pulumi up`"
         ),
-        source=_KUBERAY,
-    )
-    yield Transition(
-        component="kai",
-        steps=_FORWARD,
-        verdict=Verdict.ORDERED,
-        reason=f"its chart renews its CRDs by a hook, but the step {_UNTESTED}",
-        source="https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
-    )
-    yield Transition(
-        component="gpu-operator",
-        steps=_FORWARD,
-        verdict=Verdict.ORDERED,
-        reason=(
+        _KUBERAY,
+    ),
+    Transition(
+        "kai",
+        _FORWARD,
+        Verdict.ORDERED,
+        f"its chart renews its CRDs by a hook, but the step {_UNTESTED}",
+        "https://github.com/kai-scheduler/KAI-Scheduler/releases/tag/v0.17.0",
+    ),
+    Transition(
+        "gpu-operator",
+        _FORWARD,
+        Verdict.ORDERED,
+        (
             "its chart renews its CRDs by a hook (upgradeCRD), and new versions restart what runs on GPU "
             "nodes: let gangs end, or hold their queues, before `pulumi up`"
         ),
-        source=_GPU_OPERATOR,
-    )
-    yield Transition(
-        component="kubernetes",
-        steps=frozenset({Step.PATCH}),
-        verdict=Verdict.SAFE,
-        reason="the cloud replaces the control plane's machines one by one",
-        source=_EKS,
-    )
-    yield Transition(
-        component="kubernetes",
-        steps=frozenset({Step.NEXT}),
-        verdict=Verdict.ORDERED,
-        reason=(
+        _GPU_OPERATOR,
+    ),
+    Transition(
+        "kubernetes",
+        frozenset({Step.PATCH}),
+        Verdict.SAFE,
+        "the cloud replaces the control plane's machines one by one",
+        _EKS,
+    ),
+    Transition(
+        "kubernetes",
+        frozenset({Step.NEXT}),
+        Verdict.ORDERED,
+        (
             "the control plane first, then the nodes, which are replaced: hold the queues and let gangs end "
             "before `pulumi up`"
         ),
-        source="https://kubernetes.io/releases/version-skew-policy/",
-    )
-    yield Transition(
-        component="kubernetes",
-        steps=frozenset({Step.LEAP}),
-        verdict=Verdict.ORDERED,
-        reason=(
+        "https://kubernetes.io/releases/version-skew-policy/",
+    ),
+    Transition(
+        "kubernetes",
+        frozenset({Step.LEAP}),
+        Verdict.ORDERED,
+        (
             "a control plane is raised one minor version at a time, and the cloud refuses more: name the "
             "next one, run `pulumi up`, and so on. If the cloud has raised it, name the version that it runs"
         ),
-        source=_EKS,
-    )
-    yield Transition(
-        component="kubernetes",
-        steps=frozenset({Step.BACK, Step.PATCH_BACK}),
-        verdict=Verdict.REFUSED,
-        reason="a control plane is not lowered: EKS answers with an error, GKE leaves it as it is",
-        source=_EKS,
-    )
-    for component in ("kueue", "kuberay", "kai", "gpu-operator"):
-        yield Transition(
-            component=component,
-            steps=frozenset({Step.PATCH_BACK}),
-            verdict=Verdict.ORDERED,
-            reason=f"only to undo a raise, before anything uses what the newer patch brought; it {_UNTESTED}",
-            source=_HELM,
+        _EKS,
+    ),
+    Transition(
+        "kubernetes",
+        frozenset({Step.BACK, Step.PATCH_BACK}),
+        Verdict.REFUSED,
+        "a control plane is not lowered: EKS answers with an error, GKE leaves it as it is",
+        _EKS,
+    ),
+    *(
+        row
+        for component in ("kueue", "kuberay", "kai", "gpu-operator")
+        for row in (
+            Transition(
+                component,
+                frozenset({Step.PATCH_BACK}),
+                Verdict.ORDERED,
+                f"only to undo a raise, before anything uses what the newer patch brought; it {_UNTESTED}",
+                _HELM,
+            ),
+            Transition(
+                component,
+                frozenset({Step.BACK}),
+                Verdict.REFUSED,
+                "older CRDs drop fields that newer objects have: install the older one in a new cluster",
+                _PRUNING,
+            ),
         )
-        yield Transition(
-            component=component,
-            steps=frozenset({Step.BACK}),
-            verdict=Verdict.REFUSED,
-            reason="older CRDs drop fields that newer objects have: install the older one in a new cluster",
-            source=_PRUNING,
-        )
+    ),
+)
+"""The first row that applies counts."""
 
 
-TRANSITIONS: Final[tuple[Transition, ...]] = tuple(_rows())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one change of one component."""
-
     component: str
     before: str
     after: str
@@ -218,27 +218,16 @@ def judge(component: str, before: str, after: str) -> Judgement | None:
     if old == new or (component == "kubernetes" and old[:2] == new[:2] and 0 in (old.patch, new.patch)):
         return None
     if problem := out_of_range(component, after):
-        return _judgement(component, before, after, Verdict.REFUSED, problem.message, problem.source)
+        return Judgement(
+            component, before, after, Verdict.REFUSED, problem.message.rstrip("."), problem.source
+        )
     step = step_of(old, new)
     row = next(
         (each for each in TRANSITIONS if each.component == component and each.applies(old, step)), None
     )
     if row is None:
-        return _judgement(component, before, after, Verdict.ORDERED, f"the step {_UNTESTED}", "")
-    return _judgement(component, before, after, row.verdict, row.reason, row.source)
-
-
-def _judgement(
-    component: str, before: str, after: str, verdict: Verdict, reason: str, source: str
-) -> Judgement:
-    return Judgement(
-        component=component,
-        before=before,
-        after=after,
-        verdict=verdict,
-        reason=reason.rstrip("."),
-        source=source,
-    )
+        return Judgement(component, before, after, Verdict.ORDERED, f"the step {_UNTESTED}", "")
+    return Judgement(component, before, after, row.verdict, row.reason, row.source)
 
 
 def step_of(old: Version, new: Version) -> Step:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 # `spec.jobs[name].template`, `spec.specs{Master,Worker}.template`
@@ -184,7 +184,6 @@ class WorkKind:
 
     @property
     def api(self) -> str:
-        """The path of its API group and version."""
         return f"/apis/{self.group}/{self.version}"
 
     def ray_cluster(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -222,14 +221,23 @@ def _volumes(path: str) -> Barred:
     )
 
 
+_ray: Final = partial(WorkKind, family=Work.RAY, group="ray.io", version="v1")
+_batch: Final = partial(WorkKind, family=Work.JOB, group="batch", version="v1")
+_kubeflow: Final = partial(
+    WorkKind,
+    group="kubeflow.org",
+    objects=250,
+    kibibytes=128,
+    suspend="spec.runPolicy.suspend",
+    managers=(Path("spec.runPolicy.managedBy"),),
+    cleaning="spec.runPolicy.cleanPodPolicy",
+)
+
 # Integrations: pkg/controller/jobs of Kueue 0.19.2. Paths: the kinds' own Go types (KubeRay 1.6.2,
 # ray-operator/apis/ray/v1).
 WORK: Final = (
-    WorkKind(
-        family=Work.RAY,
+    _ray(
         kind="RayJob",
-        group="ray.io",
-        version="v1",
         resource="rayjobs",
         framework="ray.io/rayjob",
         word="rayJobs",
@@ -239,11 +247,8 @@ WORK: Final = (
         pods=(Pods(template=Path("spec.submitterPodTemplate")),),
         manager="ray.io/kuberay-operator",
     ),
-    WorkKind(
-        family=Work.RAY,
+    _ray(
         kind="RayCluster",
-        group="ray.io",
-        version="v1",
         resource="rayclusters",
         framework="ray.io/raycluster",
         word="rayClusters",
@@ -252,11 +257,8 @@ WORK: Final = (
         cluster="spec",
         is_part=True,
     ),
-    WorkKind(
-        family=Work.RAY,
+    _ray(
         kind="RayService",
-        group="ray.io",
-        version="v1",
         resource="rayservices",
         framework="ray.io/rayservice",
         word="rayServices",
@@ -265,21 +267,15 @@ WORK: Final = (
         cluster="spec.rayClusterConfig",
         suspend="spec.rayClusterConfig.suspend",
     ),
-    WorkKind(
-        family=Work.RAY,
+    _ray(
         kind="RayCronJob",
-        group="ray.io",
-        version="v1",
         resource="raycronjobs",
         cluster="spec.jobTemplate.rayClusterSpec",
         pods=(Pods(template=Path("spec.jobTemplate.submitterPodTemplate")),),
         managers=(Path("spec.jobTemplate.managedBy"),),
     ),
-    WorkKind(
-        family=Work.JOB,
+    _batch(
         kind="Job",
-        group="batch",
-        version="v1",
         resource="jobs",
         framework="batch/job",
         word="jobs",
@@ -289,11 +285,8 @@ WORK: Final = (
         manager="kubernetes.io/job-controller",
         is_part=True,
     ),
-    WorkKind(
-        family=Work.JOB,
+    _batch(
         kind="CronJob",
-        group="batch",
-        version="v1",
         resource="cronjobs",
         word="cronJobs",
         objects=100,
@@ -332,53 +325,35 @@ WORK: Final = (
     ),
     # Kubeflow's training operator 1.9.3, pkg/apis/kubeflow.org/v1. It reads keys of replicas in any case, and
     # Kueue in this one alone.
-    WorkKind(
+    _kubeflow(
         family=Work.PYTORCHJOB,
         kind="PyTorchJob",
-        group="kubeflow.org",
         version="v1",
         resource="pytorchjobs",
         framework="kubeflow.org/pytorchjob",
         word="pytorchJobs",
-        objects=250,
-        kibibytes=128,
-        pods=(
-            Pods(
-                template=Path("spec.pytorchReplicaSpecs{Master,Worker}.template"),
-                counts=("replicas",),
-            ),
-        ),
+        pods=(Pods(template=Path("spec.pytorchReplicaSpecs{Master,Worker}.template"), counts=("replicas",)),),
         controller="kubeflow:training-operator",
-        suspend="spec.runPolicy.suspend",
         manager="kubeflow.org/training-operator",
-        managers=(Path("spec.runPolicy.managedBy"),),
-        cleaning="spec.runPolicy.cleanPodPolicy",
         barred=(
             _SCHEDULING,
             # With metrics the operator makes an autoscaler, which no queue counts.
             Barred(
-                "spec.elasticPolicy.metrics",
-                "a queue counted its workers; remove spec.elasticPolicy.metrics",
+                "spec.elasticPolicy.metrics", "a queue counted its workers; remove spec.elasticPolicy.metrics"
             ),
         ),
     ),
     # mpi-operator 0.8.2, pkg/apis/kubeflow/v2beta1. Its launcher is a Job, and its workers are pods.
-    WorkKind(
+    _kubeflow(
         family=Work.MPIJOB,
         kind="MPIJob",
-        group="kubeflow.org",
         version="v2beta1",
         resource="mpijobs",
         framework="kubeflow.org/mpijob",
         word="mpiJobs",
-        objects=250,
-        kibibytes=128,
         pods=(Pods(template=Path("spec.mpiReplicaSpecs{Launcher,Worker}.template"), counts=("replicas",)),),
         controller="mpi-operator:mpi-operator",
-        suspend="spec.runPolicy.suspend",
         manager="kubeflow.org/mpi-operator",
-        managers=(Path("spec.runPolicy.managedBy"),),
-        cleaning="spec.runPolicy.cleanPodPolicy",
         barred=(_SCHEDULING,),
     ),
     # LeaderWorkerSet 0.9.0, api/leaderworkerset/v1. Its pods wait behind Kueue's gate, so there is nothing to

@@ -16,15 +16,13 @@ from typing import Final
 from muster.model.stack import Stack
 from muster.model.violations import Violation
 from muster.validation.amounts import amount_rules
-from muster.validation.clusters import cluster_rules
-from muster.validation.duplicate_clusters import ClusterIdentity, duplicate_cluster_rules
+from muster.validation.clusters import ClusterIdentity, cluster_rules, duplicate_cluster_rules
 from muster.validation.identities import cloud_identity_rules, identity_rules
 from muster.validation.kai import kai_rules
 from muster.validation.kueue import kueue_rules
-from muster.validation.placeholders import gang_word_rules
 from muster.validation.pools import pool_rules
 from muster.validation.programs import chart_rules, observability_rules, program_rules, recording_rules
-from muster.validation.provisioners import compute_class_rules, provisioner_rules
+from muster.validation.provisioners import compute_class_rules, gang_word_rules, provisioner_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules, sharing_rules
 from muster.validation.tenancy import priority_rules, tenancy_rules

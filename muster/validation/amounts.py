@@ -56,7 +56,6 @@ class _RuleContext:
 
 
 def amount_rules(stack: Stack) -> list[Violation]:
-    """Every rule about amounts."""
     context = _rule_context(stack)
     found = [violation for holder in context.holders for violation in _holder(context, holder)]
     return [*found, *_sums(stack, context)]

@@ -126,7 +126,6 @@ def _account(path: str, name: str) -> Iterator[Violation]:
 
 
 def cloud_identity_rules(stack: Stack) -> list[Violation]:
-    """Every rule about what a team's pods are in the cloud."""
     found: list[Violation] = []
     for chain, team in stack.teams():
         path = team_path(chain, team)

@@ -18,9 +18,8 @@ from muster.model.kai import (
     added,
     within,
 )
-from muster.model.kai.partition import Partition, partitions, sharding
 from muster.model.kai.shard import HOSTNAME_LABEL
-from muster.model.kai.tree import RESOURCES, Node, nodes, value
+from muster.model.kai.tree import RESOURCES, Node, Partition, nodes, partitions, sharding, value
 from muster.model.nodes import Sharing
 from muster.model.priorities import HIGHEST
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
@@ -36,7 +35,6 @@ _LONGEST_NAME: Final = 63
 
 
 def kai_rules(stack: Stack) -> list[Violation]:
-    """Every rule about KAI; none for a stack with another scheduler."""
     if stack.scheduler is not Scheduler.KAI:
         return []
     queues = list(nodes(stack))

@@ -4,31 +4,27 @@ The reference page of a rule is named at the rule. Which machine is sold with wh
 machines.py; image, disks, placement and networks are in nodes.py.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from muster.model import names
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from muster.model.fabrics import missing_on
 from muster.model.machines.clouds import zones_read, zones_selling
 from muster.model.machines.machine import PAGES
 from muster.model.node_labels import LONGEST_GROUP, group_names, zones_without_machine
 from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
-from muster.model.pools import MOST_RUN, Pool
+from muster.model.pools import MOST_RUN, Pool, missing_on
 from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
+from muster.validation.clusters import GKE_NAME, zone_rules
 from muster.validation.machines import Choice, bought, choice_rules, described_rules
-from muster.validation.placeholders import fallback_rules
-from muster.validation.regions import zone_rules
+from muster.validation.provisioners import fallback_rules
 from muster.validation.tpus import tpu_rules
 
 # Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have.
 
-# https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
-_GKE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 # Seen by others: https://github.com/eksctl-io/eksctl/issues/7949 and
 # https://github.com/terraform-aws-modules/terraform-aws-eks/pull/3730, read 2026-11-27
 _UNFILLED: Final = "EC2 may launch fewer nodes than are reserved, or none (InsufficientInstanceCapacity)."
@@ -41,11 +37,10 @@ _PROFILED: Final = ("a3-", "a4-", "ct6e-")
 
 
 def node_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
-    """The rules about one pool's nodes."""
     yield from _made_by_us(pool, cluster.provider, path)
     if isinstance(cluster, ExistingCluster):
         return
-    if cluster.provider is Provider.GKE and not _GKE_NAME.match(pool.name):
+    if cluster.provider is Provider.GKE and not GKE_NAME.match(pool.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(path, f"{pool.name!r} cannot be the name of a node pool of GKE.", fix)
     yield from _zones(pool, path, cluster)
@@ -256,7 +251,6 @@ _RUN: Final = "maxRunDurationSeconds"
 
 
 def pool_rules(stack: Stack) -> list[Violation]:
-    """Every rule about pools."""
     found = [violation for pool in stack.pools for violation in _pool(pool, stack.cluster)]
     if not stack.cpu_pools and not stack.kueue.flavors:
         message = (

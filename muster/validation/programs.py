@@ -114,7 +114,6 @@ def _unplayable(stack: Stack) -> Iterator[str]:
 
 
 def chart_rules(stack: Stack) -> list[Violation]:
-    """Every rule about charts and images."""
     return [*_charts(stack), *_images(stack)]
 
 

@@ -1,16 +1,20 @@
-"""Pools that Karpenter or EKS Auto Mode makes: what neither does, and what Muster renders for neither."""
+"""How nodes come: what ComputeClasses, Karpenter and EKS Auto Mode do not do, or Muster does not render for
+them; pools that are bought in several ways, and how gangs get a pool's nodes.
+"""
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from muster.model.capacity import Capacity
-from muster.model.clusters import EksCluster, GkeCluster, GkeProvisioner, GpuDriver, NodeProvisioner
+from muster.model.capacity import Capacity, Gangs
+from muster.model.clusters import Cluster, EksCluster, GkeCluster, GkeProvisioner, GpuDriver, NodeProvisioner
 from muster.model.nodes import Image, ImagePull, LocalDisks, Placement, Sharing
 from muster.model.pools import Pool
-from muster.model.stack import Stack
+from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation
 from muster.model.waiting import NOT_PROMISED
+from muster.validation.machines import Choice, bought
 
 # Pools of a GKE cluster whose nodes come from ComputeClasses: what these cannot do, or was not seen to.
 
@@ -26,22 +30,31 @@ def compute_class_rules(stack: Stack) -> Iterator[Violation]:
     if cluster.gpu_driver is GpuDriver.INSTALLER:
         message = "a ComputeClass installs GKE's default or latest driver, and no other."
         yield Violation("muster:cluster.gpuDriver", message, "write default or latest.")
-    asked = {pool.name for pool in stack.placeholder_pools}
     for pool in stack.pools:
         path = f"muster:pools.{pool.name}"
-        if pool.is_gpu and pool.name not in asked and pool.capacity is not Capacity.QUEUED:
-            fix = "nothing, if that is accepted; otherwise use Kueue without `gangs` and `gangAdmission`."
-            yield Violation(path, NOT_PROMISED, fix, level="warning")
-        for key, message in _of_pool(pool):
+        yield from _unpromised(pool, stack, "use Kueue without")
+        for key, message in _of_compute_class(pool):
             yield Violation(f"{path}.{key}", message, _POOLS)
-        for label in sorted(pool.labels):
-            domain = label.partition("/")[0] if "/" in label else ""
-            if any(domain == each or domain.endswith(f".{each}") for each in _COMPUTE_CLASSES_RESERVED):
-                message = f"the label {label} is GKE's own to set."
-                yield Violation(f"{path}.labels.{label}", message, "use a prefix of your own.")
+        for label in _reserved_labels(pool, _COMPUTE_CLASSES_RESERVED):
+            message = f"the label {label} is GKE's own to set."
+            yield Violation(f"{path}.labels.{label}", message, "use a prefix of your own.")
 
 
-def _of_pool(pool: Pool) -> Iterator[tuple[str, str]]:
+def _unpromised(pool: Pool, stack: Stack, otherwise: str) -> Iterator[Violation]:
+    if pool.is_gpu and pool not in stack.placeholder_pools and pool.capacity is not Capacity.QUEUED:
+        fix = f"nothing, if that is accepted; otherwise {otherwise} `gangs` and `gangAdmission`."
+        yield Violation(f"muster:pools.{pool.name}", NOT_PROMISED, fix, level="warning")
+
+
+def _reserved_labels(pool: Pool, domains: tuple[str, ...]) -> Iterator[str]:
+    """The labels of these domains and of those below them."""
+    for label in sorted(pool.labels):
+        domain = label.partition("/")[0] if "/" in label else ""
+        if any(domain == each or domain.endswith(f".{each}") for each in domains):
+            yield label
+
+
+def _of_compute_class(pool: Pool) -> Iterator[tuple[str, str]]:
     if pool.capacity is Capacity.FLEX_START:
         yield "capacity", "Muster writes no flexStart into a ComputeClass."
     if pool.is_tpu:
@@ -67,16 +80,12 @@ _GROUPS: Final = "remove it, or use `autoscaler: cluster-autoscaler`"
 
 
 def provisioner_rules(stack: Stack) -> Iterator[Violation]:
-    """Every rule about the way in which an EKS cluster gets its nodes."""
     cluster = stack.cluster
     if not isinstance(cluster, EksCluster) or cluster.answers_requests:
         return
     title = _TITLES[cluster.autoscaler]
-    asked = {pool.name for pool in stack.placeholder_pools}
     for pool in stack.pools:
-        if pool.is_gpu and pool.name not in asked and pool.capacity is not Capacity.QUEUED:
-            fix = "nothing, if that is accepted; otherwise leave out `gangs` and `gangAdmission`."
-            yield Violation(f"muster:pools.{pool.name}", NOT_PROMISED, fix, level="warning")
+        yield from _unpromised(pool, stack, "leave out")
     if not _RELEASE.match(cluster.image_release):
         message = f"{cluster.image_release!r} is no release of Amazon Linux 2023 for EKS."
         yield Violation("muster:cluster.imageRelease", message, "write one like v20261023.")
@@ -103,11 +112,8 @@ def _of_both(pool: Pool, title: str) -> Iterator[tuple[str, str, str]]:
     if pool.reservation is not None and pool.reservation.is_group:
         message = f"{title} selects reservations by their ids, not by a resource group."
         yield "reservation", message, "write the id of one reservation: cr-...."
-    for label in sorted(pool.labels):
-        domain = label.partition("/")[0] if "/" in label else ""
-        if any(domain == each or domain.endswith(f".{each}") for each in _RESERVED):
-            message = f"the label {label} is {title}'s own to set."
-            yield f"labels.{label}", message, "use a prefix of your own."
+    for label in _reserved_labels(pool, _RESERVED):
+        yield f"labels.{label}", f"the label {label} is {title}'s own to set.", "use a prefix of your own."
 
 
 def _of_auto_mode(pool: Pool) -> Iterator[tuple[str, str]]:
@@ -122,3 +128,78 @@ def _of_auto_mode(pool: Pool) -> Iterator[tuple[str, str]]:
         yield "localDisks", "Auto Mode decides by itself when it uses local disks."
     if pool.image_pull is ImagePull.PARALLEL:
         yield "imagePull", "Auto Mode decides by itself how its nodes pull."
+
+
+# Pools whose nodes are bought in several ways, first to last (`capacity: [reservation, on-demand]`).
+
+_IN_A_LIST: Final = (Capacity.RESERVATION, Capacity.ON_DEMAND, Capacity.SPOT)
+# Karpenter has an order of its own. Source: https://karpenter.sh/docs/tasks/odcrs/ and getCapacityType in
+# pkg/providers/instance/instance.go of aws/karpenter-provider-aws, read 2026-11-27.
+_OF_KARPENTER: Final = (Capacity.RESERVATION, Capacity.SPOT, Capacity.ON_DEMAND)
+
+
+def fallback_rules(pool: Pool, cluster: Cluster, choice: Choice) -> Iterator[Violation]:
+    if not pool.fallback:
+        return
+    path, ways = f"muster:pools.{pool.name}", (pool.capacity, *pool.fallback)
+    if not _takes_several(cluster):
+        message = "is a list, and the autoscaler of this cluster buys the nodes of a pool in one way."
+        fix = (
+            "write a pool for each way: work goes to reservation, on-demand and spot in this order. Or use "
+            "`autoscaler: compute-classes` (GKE) or `karpenter` (EKS)."
+        )
+        yield Violation(f"{path}.capacity", message, fix)
+        return
+    if others := [each for each in ways if each not in _IN_A_LIST]:
+        message = f"has {', '.join(others)}, which is no part of a list."
+        yield Violation(f"{path}.capacity", message, f"use {', '.join(_IN_A_LIST)}.")
+        return
+    if Capacity.RESERVATION in pool.fallback:
+        message = "has the reservation after what is bought: it would be paid for and not used."
+        yield Violation(f"{path}.capacity", message, "write reservation first.")
+    own = [each for each in _OF_KARPENTER if each in ways]
+    if isinstance(cluster, EksCluster) and [*ways] != own:
+        message = f"is [{', '.join(ways)}], and Karpenter tries [{', '.join(own)}], whatever is written."
+        yield Violation(f"{path}.capacity", message, "write that order, or a pool for each way.")
+    for capacity in pool.fallback:
+        yield from bought(replace(choice, capacity=capacity), path)
+
+
+def _takes_several(cluster: Cluster) -> bool:
+    if isinstance(cluster, GkeCluster):
+        return cluster.autoscaler is GkeProvisioner.COMPUTE_CLASSES
+    return isinstance(cluster, EksCluster) and not cluster.answers_requests
+
+
+# The word `gangs` of a pool: how gangs get its nodes.
+# What they are is in docs/decisions/023-gangs-by-placeholders.md.
+
+
+def gang_word_rules(stack: Stack) -> list[Violation]:
+    return [found for pool in stack.pools for found in _word(pool, stack)]
+
+
+def _word(pool: Pool, stack: Stack) -> Iterator[Violation]:
+    path = f"muster:pools.{pool.name}.gangs"
+    if pool.gangs is None:
+        return
+    if pool.capacity is Capacity.QUEUED:
+        message = "a queued pool gets gangs by ProvisioningRequests."
+        yield Violation(path, message, "remove it, or write another `capacity`.")
+    elif pool.gangs is Gangs.NONE:
+        return
+    elif not pool.is_gpu:
+        message = "only pools with GPUs get gangs: a pod without one needs a node at once."
+        yield Violation(path, message, "remove it.")
+    elif pool.slice_nodes > 1:
+        message = f"a slice of {pool.slice_nodes} nodes is bought whole, which placeholders do not ask for."
+        yield Violation(path, message, "write `capacity: queued`, or `gangs: none`.")
+    elif stack.leaves_classes_to_pods:
+        message = (
+            "with KAI nothing makes pods select the pool's ComputeClass, so GKE makes no nodes for them."
+        )
+        yield Violation(path, message, "write `gangs: none`, or `muster:scheduler: kueue`.")
+    elif stack.gang_admission.mode is not GangMode.MUSTER:
+        mode = stack.gang_admission.mode
+        message = f"only Muster's controller makes placeholders, and gangAdmission is {mode}."
+        yield Violation(path, message, "write `gangs: none`, or `muster:gangAdmission: muster`.")

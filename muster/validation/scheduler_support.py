@@ -11,15 +11,14 @@ from typing import Final
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered
 from muster.model.kai import KaiSettings, QueueSettings
-from muster.model.kai.partition import Partition, partitions
 from muster.model.kai.shard import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
+from muster.model.kai.tree import Partition, partitions
 from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed
 from muster.model.stack import GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at
 from muster.model.work import SERVED
-from muster.validation.explicit_fields import explicit_keys
-from muster.validation.paths import department_path, team_path
+from muster.validation.paths import department_path, explicit_keys, team_path
 
 _TO_KAI: Final = "remove it, or write `muster:scheduler: kai`."
 _TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."
@@ -27,15 +26,12 @@ _TO_KUEUE: Final = "remove it, or write `muster:scheduler: kueue`."
 
 @dataclass(frozen=True, slots=True)
 class _RuleContext:
-    """A stack and the figures that several rules need."""
-
     stack: Stack
     rest: Unnamed
     parts: tuple[Partition, ...]
 
 
 def unsupported_fields(stack: Stack) -> list[Violation]:
-    """Report every field that the stack's scheduler does not support."""
     if stack.scheduler is Scheduler.KUEUE:
         return [*_kai_only(stack), *_gated(stack)]
     context = _RuleContext(stack, unnamed(stack), partitions(stack))
@@ -68,7 +64,6 @@ def _gated(stack: Stack) -> Iterator[Violation]:
 
 
 def _kai_only(stack: Stack) -> Iterator[Violation]:
-    """Under Kueue: the fields that only KAI supports."""
     yield from _keys("muster:kai", explicit_keys(stack.kai, KaiSettings()))
     if stack.gang_admission.policy.kai is not None:
         yield from _keys("muster:gangAdmission", iter(("kai",)))

@@ -12,8 +12,7 @@ from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.explicit_fields import explicit_keys
-from muster.validation.paths import team_path
+from muster.validation.paths import explicit_keys, team_path
 
 # GPU sharing: what a GPU can be divided into, and where the node can be configured for it.
 
@@ -21,7 +20,6 @@ _OFF = "remove `sharing`, or write `sharing: none`."
 
 
 def sharing_rules(stack: Stack) -> list[Violation]:
-    """Every rule about sharing GPUs, and a warning where it does not isolate."""
     return [found for pool in stack.pools for found in _pool(pool, stack.cluster)]
 
 
@@ -89,7 +87,6 @@ _OF_A_QUEUE: Final = ("preemption", "queueing", "kai")
 
 
 def shared_queue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about `queue`."""
     found: list[Violation] = []
     everybody = {team.name: (chain[-1], team) for chain, team in stack.teams()}
     for above, department in stack.walk():

@@ -8,16 +8,14 @@ from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster
 from muster.model.identities import AWS_PRINCIPAL
 from muster.model.kai import QueueSettings
-from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
-from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed
+from muster.model.quotas import NOTHING, borrowing, quota, unnamed
 from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import DEFAULT_GRACE, Access, Namespaces, TenancyMode, Volume
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.explicit_fields import explicit_keys
 from muster.validation.identities import bad_object_name
-from muster.validation.paths import team_path
+from muster.validation.paths import explicit_keys, team_path
 
 # Pools that no team has quota of, and teams that have none: work that names them waits for ever, in
 # silence. Warnings, because a stack may be on its way: a pool for a team that comes later.
@@ -51,32 +49,23 @@ def _teams(stack: Stack) -> Iterator[Violation]:
         fix = "write `quota:` with an amount of a pool: `quota: {POOL: 4}`."
         if gpus:
             fix = fix.replace("POOL", gpus[0].name)
-        if all(_quota(rest, team, pool) == NOTHING for pool in stack.pools):
+        quotas = [quota(rest, team.allowance, pool, weight=team.weight) for pool in stack.pools]
+        if all(each in (None, NOTHING) for each in quotas):
             idle = any(borrowing(pool, team.allowance, is_team=True) != NOTHING for pool in stack.pools)
             effect = "its work starts only on what others leave idle" if idle else "none of its work starts"
             message = f"has no quota of any pool, and the quotas of others leave nothing: {effect}."
             yield Violation(team_path(chain, team), message, fix, level="warning")
-        elif gpus and _is_empty(team):
+        elif gpus and team.allowance == Allowance() and not team.priorities:
             message = (
                 "has no quota of a pool with GPUs: it gets a share of the CPU pools and runs CPU work alone."
             )
             yield Violation(team_path(chain, team), message, fix, level="warning")
 
 
-def _quota(rest: Unnamed, team: Team, pool: Pool) -> Resources:
-    return quota(rest, team.allowance, pool, weight=team.weight) or NOTHING
-
-
-def _is_empty(team: Team) -> bool:
-    """Nothing says that it is meant to have no GPUs."""
-    return team.allowance == Allowance() and not team.priorities
-
-
 # Priorities: those that teams name must exist, and no two may be the same.
 
 
 def priority_rules(stack: Stack) -> list[Violation]:
-    """Every rule about priorities."""
     return [*_values(stack), *_allowed(stack)]
 
 
@@ -122,7 +111,6 @@ _FILE_STORES: Final = {
 
 
 def tenancy_rules(stack: Stack) -> list[Violation]:
-    """Every rule about who may do what."""
     return [
         *_members(stack),
         *_priorities(stack),

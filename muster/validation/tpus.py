@@ -56,7 +56,6 @@ def _of_pool(stack: Stack, pool: Pool, path: str) -> Iterator[Violation]:
 
 
 def tpu_rules(pool: Pool, cluster: Cluster, path: str) -> Iterator[Violation]:
-    """Every rule about TPUs of one pool."""
     known = pool.machine.topologies
     if not known:
         if pool.topology is not None:

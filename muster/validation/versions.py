@@ -56,7 +56,6 @@ _TAG: Final = re.compile(r":(v?\d+\.\d+\.\d+[^@/:]*)(?:@|\Z)")
 
 
 def version_rules(stack: Stack) -> list[Violation]:
-    """Every rule about `muster:versions`. The cluster's own version is judged with the cluster."""
     named = {Program(name): text for name, text in stack.versions.items()}
     found = [violation for program, text in named.items() for violation in _judge(stack, program, text)]
     if found or not named or stack.artifacts is not ArtifactSource.LOCAL:

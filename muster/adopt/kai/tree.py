@@ -16,8 +16,7 @@ from muster.live.fields import items, mapping, text
 from muster.live.snapshot.queues import circles
 from muster.model import names
 from muster.model.kai import UNLIMITED, QueueSpec, ShardSettings
-from muster.model.kai.partition import DEFAULT_SHARD
-from muster.model.kai.tree import RESOURCES
+from muster.model.kai.tree import DEFAULT_SHARD, RESOURCES
 from muster.model.quantities import Millicores, format_cpu
 from muster.render.manifest import Manifest
 

@@ -5,22 +5,141 @@ from typing import Any, Final
 from muster.artifacts.catalogue import catalogue
 from muster.config.charts import KUBERNETES, VERSION_KEYS
 from muster.config.document import NAMESPACE
-from muster.config.schema import clusters, departments, pools
-from muster.config.schema.kinds import (
+from muster.config.own_node import OwnNode
+from muster.config.schema.writer import (
     Schema,
+    by_name,
     choice,
     defined,
+    each,
     either,
+    integer,
     key,
     mapping,
+    properties,
+    quantity,
+    schema,
     text,
 )
-from muster.config.schema.writer import properties, schema
+from muster.config.stack import CLASSES
+from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.gangpolicy import crd
-from muster.model.kai import ShardSettings
+from muster.model.kai import QueueSettings, ShardSettings
+from muster.model.kueue import Group
+from muster.model.machines import MACHINES
 from muster.model.names import PRODUCTION
+from muster.model.pools import Pool
 from muster.model.programs import PLACEMENTS
+from muster.model.queues import Bound, Department, Team
+from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack, VersionLevel
+
+# The schema of `muster:cluster`: one for each provider, chosen by `provider`.
+
+
+def cluster() -> Schema:
+    """Whatever the provider: the rest depends on it."""
+    return {
+        "type": "object",
+        "description": "The cluster: its provider, its name, and what the provider needs.",
+        "examples": [
+            {"provider": "gke", "name": "ml-prod", "region": "us-central1", "project": "my-project"}
+        ],
+        "properties": {"provider": key("Who runs the cluster.", choice(Provider))},
+        "required": ["provider"],
+        "allOf": [
+            {
+                "if": {"properties": {"provider": {"const": provider.value}}, "required": ["provider"]},
+                "then": defined(_definition(provider)),
+            }
+            for provider in Provider
+        ],
+    }
+
+
+def _definition(provider: Provider) -> str:
+    return f"{provider}Cluster"
+
+
+def _of(provider: Provider) -> Schema:
+    whole = schema(CLASSES[provider])
+    whole["properties"] = {
+        "provider": key("Who runs the cluster.", {"const": provider.value}),
+        **whole["properties"],
+    }
+    whole["required"] = ["provider", *whole["required"]]
+    if provider is Provider.GKE:
+        whole |= {"if": {"not": {"required": ["zone"]}}, "then": {"required": ["region"]}}
+    return whole
+
+
+# The schema of `muster:pools`.
+
+
+def _pool() -> Schema:
+    keys = mapping(
+        {
+            "machine": key(
+                "The machine type of all nodes: one of the table, or another one with `node`.",
+                either(choice(sorted(MACHINES)), text()),
+                otherwise="required, unless an existing cluster has `node`",
+                example="g2-standard-8",
+            ),
+            "node": key(
+                "What one node has: in place of `machine` in an existing cluster, beside one that no table "
+                "has on GKE and EKS.",
+                schema(OwnNode),
+                example={"cpu": 96, "memory": "1Ti", "gpus": 8, "accelerator": "nvidia-h100-80gb"},
+            ),
+            "accelerator": key(
+                "The GPU or TPU of the machine.",
+                choice((*ACCELERATORS, *SHORT_NAMES)),
+                otherwise="the one that the machine carries",
+                example="nvidia-l4",
+            ),
+            **properties(Pool),
+        },
+        required=("maxNodes",),
+    )
+    alone = {"required": ["node"], "not": {"required": ["machine"]}}
+    return {**keys, "oneOf": [{"required": ["machine"]}, alone]}
+
+
+# The schema of `muster:departments`: the queue tree.
+
+
+def department_definitions() -> dict[str, Schema]:
+    return {
+        "amount": _amount(),
+        "limit": either(choice(Bound), by_name(either(choice(Bound), defined("amount")))),
+        "department": schema(Department),
+        "team": schema(Team),
+        "kaiQueue": schema(QueueSettings),
+        "resourceGroups": key(
+            "Quotas as in Kueue's API. Groups that cover CPU, memory or GPUs replace the pools' quotas.",
+            each(schema(Group)),
+            otherwise="none",
+        ),
+    }
+
+
+def _amount() -> Schema:
+    """GPUs of a GPU pool, CPUs of a CPU pool, or a mapping. Which of them, only the pool can decide."""
+    detailed = mapping(
+        {
+            "gpus": key("GPUs.", integer(), example=4),
+            "cpu": key("CPUs.", quantity(), otherwise="the share that comes with the GPUs", example=32),
+            "memory": key(
+                "Memory.", quantity(), otherwise="the share that comes with the GPUs", example="128Gi"
+            ),
+            "resources": key(
+                "Other resources by name.", by_name(quantity()), otherwise="none", example={"rdma/hca": 4}
+            ),
+        }
+    )
+    # `null` is no amount: an entry of a quota has a value.
+    return either(quantity(), {**detailed, "type": "object"})
+
 
 # The schema of a stack's smaller keys: gang admission, tenancy, observability, charts, images, programs.
 
@@ -162,9 +281,9 @@ def stack_schema() -> Schema:
             "environment": {"description": "Environments of Pulumi ESC that the stack imports."},
         },
         "$defs": {
-            **clusters.definitions(),
-            **pools.definitions(),
-            **departments.definitions(),
+            **{_definition(provider): _of(provider) for provider in Provider},
+            "pool": _pool(),
+            **department_definitions(),
             "kaiShard": schema(ShardSettings),
         },
     }
@@ -184,7 +303,7 @@ def _config() -> Schema:
 
 def _keys() -> dict[str, Schema]:
     keys = properties(Stack) | {
-        "cluster": clusters.cluster(),
+        "cluster": cluster(),
         "pools": key(
             "Pools of equal nodes, by name.",
             {"type": "object", "additionalProperties": defined("pool")},

@@ -15,7 +15,7 @@ from typing import Final
 
 from muster.config.document import NAMESPACE
 from muster.config.schema.document import stack_schema
-from muster.config.schema.kinds import MOST_INTEGER, Schema, split_description
+from muster.config.schema.writer import MOST_INTEGER, Schema, split_description
 from muster.model.clusters import Provider
 from muster.model.definitions import DURATION
 from muster.model.quantities import DURATION_PATTERN, QUANTITY_PATTERN

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from muster.config.document import NAMESPACE
 from muster.config.schema.document import stack_schema
 from muster.config.schema.keys import Key, stack_keys
-from muster.config.schema.kinds import Schema
+from muster.config.schema.writer import Schema
 
 
 def project_config() -> str:

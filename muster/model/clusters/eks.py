@@ -32,9 +32,7 @@ def _read_subnets(section: Section, key: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
-    """An existing VPC. `private_subnets`: zone -> subnet id; its keys are the cluster's zones. The subnets
-    need a route out (NAT gateway or endpoints).
-    """
+    """Zone -> subnet. The subnets need a route out (NAT gateway or endpoints)."""
 
     vpc: str = declared("The id of the VPC.", example="vpc-0a1b2c3d4e5f67890")
     private_subnets: Mapping[str, str] = declared(
@@ -51,9 +49,7 @@ class ExistingVpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksNetwork:
-    """`cidr` is divided into a private and a small public subnet for each zone; each pod takes an address.
-    With an existing VPC (`existing`) the other fields have no effect.
-    """
+    """`cidr` is divided into a private and a small public subnet for each zone."""
 
     cidr: str = declared("Addresses of the VPC; every pod takes one.", "10.0.0.0/16")
     nat_gateways: NatGateways = declared(
@@ -90,9 +86,7 @@ class StorageDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksStorage:
-    """`default_class`: whether a volume that names no StorageClass becomes a disk of EBS; without it the
-    cluster has the default class that its owner makes, or none. `drivers`: the further CSI drivers.
-    """
+    """Without `default_class` the cluster has the default class that its owner makes, or none."""
 
     default_class: bool = declared(
         "Whether a volume that names no StorageClass becomes a disk of EBS, which one node mounts.", True
@@ -119,9 +113,7 @@ class AccessPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One principal (ARN of an IAM role or user) that may reach the API: with one of EKS's policies, with
-    groups that the cluster's own RBAC knows, or both.
-    """
+    """One principal that may reach the API: with one of EKS's policies, with groups, or both."""
 
     SHORT: ClassVar = "principal"
 
@@ -163,18 +155,8 @@ LOG_DAYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksCluster:
-    """`zones`: at least two of the region, for the control plane and the nodes.
-
-    `autoscaler`: what makes the nodes of the pools. `image_release`: the release of AL2023 that Karpenter
-    launches (https://github.com/awslabs/amazon-eks-ami/releases).
-
-    `public_cidrs`: addresses that may reach the control plane over the internet; empty: only the VPC.
-    `access`: name -> a principal that may use the API, in addition to the one that created the cluster.
-
-    `kms_key`: ARN of a key that encrypts Secrets; empty: Muster makes one.
-
-    `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
-    destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
+    """`image_release`: https://github.com/awslabs/amazon-eks-ami/releases. `access`: in addition to the
+    principal that created the cluster. `protect` holds until it is `false` and `pulumi up` has run.
     """
 
     REFUSED: ClassVar = {

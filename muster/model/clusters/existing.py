@@ -24,11 +24,7 @@ class Autoscaler(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """`kubeconfig` is a file (empty: kubectl's default), `context` one of its contexts (empty: the current
-    one, which needs a named file).
-
-    `cloud` is the cloud of the nodes, which decides on their drivers; None: nothing is installed on them.
-    """
+    """`context` None: the current one, of a named file. `cloud` None: nothing is installed on the nodes."""
 
     name: str = declared("A name for the cluster.", example="lab")
     context: str | None = declared(

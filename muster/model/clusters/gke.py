@@ -25,8 +25,6 @@ _START: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d\Z")
 
 
 class Day(StrEnum):
-    """Days of the week, in their order."""
-
     MON = "mon"
     TUE = "tue"
     WED = "wed"
@@ -58,8 +56,8 @@ END_OF_SUPPORT: Final = "endOfSupport"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceExclusion:
-    """Upgrades that GKE does not make by itself from the day `begin` until the day `until`, both like
-    2026-11-27 and in UTC. `begin` may be left out with END_OF_SUPPORT alone.
+    """From the day `begin` until the day `until`, both like 2026-11-27 and in UTC. `begin` may be left out
+    with END_OF_SUPPORT alone.
     """
 
     scope: UpgradeScope = declared(
@@ -93,9 +91,7 @@ class MaintenanceExclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceWindow:
-    """A window of `hours` that begins on each of `days` at `start`, HH:MM in UTC. `exclusions`: name -> what
-    is not upgraded in it.
-    """
+    """A window of `hours` that begins on each of `days` at `start`, HH:MM in UTC."""
 
     days: tuple[Day, ...] = declared(
         "The days on which a window begins.",
@@ -119,7 +115,6 @@ class MaintenanceWindow:
 
     @property
     def has_start(self) -> bool:
-        """Whether `start` is a time."""
         return bool(_START.match(self.start))
 
     @property
@@ -143,7 +138,6 @@ class MaintenanceWindow:
 
 
 def is_day(text: str) -> bool:
-    """Whether it is a day like 2026-11-27."""
     with suppress(ValueError):
         return bool(date.fromisoformat(text).isoformat() == text)
     return False
@@ -226,9 +220,7 @@ def _read_addons(section: Section, key: str) -> tuple[GkeAddon, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
-    """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork; a network
-    of another project (shared VPC) is written `projects/PROJECT/global/networks/NAME`.
-    """
+    """An existing VPC. `pods` and `services` name secondary ranges of the subnetwork."""
 
     network: str = declared("The VPC; in a shared VPC projects/PROJECT/global/networks/NAME.", example="ml")
     subnetwork: str = declared("The subnetwork of the nodes.", example="nodes")
@@ -238,10 +230,7 @@ class ExistingNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeNetwork:
-    """Address ranges of the VPC that Muster makes, or an existing VPC (`existing`; the ranges then have no
-    effect). A node takes one address of `nodes` and a /24 of `pods`, so the defaults are for 1,024 nodes.
-    `control_plane` is a separate /28 without overlaps.
-    """
+    """A node takes one address of `nodes` and a /24 of `pods`, so the defaults are for 1,024 nodes."""
 
     nodes: str = declared("Addresses of the nodes.", "10.0.0.0/20")
     pods: str = declared("Addresses of the pods; each node takes a /24.", "10.4.0.0/14")
@@ -254,34 +243,21 @@ class GkeNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeCluster:
-    """`zones`: the zones of the nodes; empty: GKE chooses them in the region.
+    """`zones`: that of a zonal cluster alone, where `zone` is written.
 
-    `zone`: of a zonal cluster, whose control plane and nodes are all there; `zones` then has it alone. None
-    is a regional cluster.
+    With `private_endpoint`, `authorized_networks` are private addresses.
 
-    `authorized_networks`: name -> addresses that may reach the control plane. With `private_endpoint` it has
-    no public address, and these are private ones. By default no address is authorised.
-
-    `dns_endpoint`: the control plane's DNS name answers from anywhere to those whom IAM gives
-    `container.clusters.connect`, and `pulumi up` comes in by it. For CI without fixed addresses.
-    Source: https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint,
-    read 2026-11-27
-
-    `kms_key`: full name of a key; it encrypts Secrets in etcd and the nodes' disks. Empty: Google's own keys.
-
-    `protect`: neither the cluster nor a pool that takes from a reservation can be destroyed by `pulumi
-    destroy` or by a change that replaces it, until this is `false` and `pulumi up` has run.
-
-    `node_service_account`: email of an existing account; empty: Muster makes one.
-
-    `addons`: of GkeAddon those that are on; the others are off. None: as they are.
-
-    `image_streaming`: whether nodes start containers before their image is there whole. It is for images in
-    Artifact Registry, and needs the API containerfilesystem.googleapis.com. A change makes all nodes anew.
-    None: as it is. Source: https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read
+    `dns_endpoint`: for those whom IAM gives `container.clusters.connect`; `pulumi up` comes in by it. For CI
+    without fixed addresses. Source:
+    https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint, read
     2026-11-27
 
-    `maintenance`: when GKE may upgrade control plane and nodes by itself; None: at any time.
+    `protect` holds until it is `false` and `pulumi up` has run. `addons`: those of GkeAddon that are not
+    listed are off.
+
+    `image_streaming` is for images in Artifact Registry, and needs the API
+    containerfilesystem.googleapis.com. Source:
+    https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read 2026-11-27
     """
 
     name: str = declared("The name of the cluster in Google Cloud.", example="ml-prod")

@@ -16,10 +16,8 @@ from muster.model.violations import suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPool:
-    """`min_nodes` to `max_nodes` for the whole cluster, over all its zones. `min_nodes` may be 0 where the
-    autoscaler runs outside of the cluster (GKE).
-
-    Two nodes by default, so that the replicas of a component can be on different nodes.
+    """Two nodes by default, so that the replicas of a component can be on different nodes. `min_nodes` may be
+    0 where the autoscaler runs outside of the cluster (GKE).
     """
 
     machine: Machine

@@ -13,16 +13,26 @@ names of their queues) and tree.py (every Queue with its figures).
 Responsible for units, and for hiding how KAI spells "without bound" and "nothing".
 """
 
-from muster.model.kai.figures import UNLIMITED, Figure, MilliGpus, Unlimited, added, within
-from muster.model.kai.queue import DEFAULT_QUEUE_PRIORITY, QueueSettings, QueueSpec, Share, Shares
-from muster.model.kai.shard import KaiSettings, Level, Sharding, ShardSettings, Topology, TopologySpec
+from muster.model.kai.queue import (
+    DEFAULT_QUEUE_PRIORITY,
+    UNLIMITED,
+    Figure,
+    MilliGpus,
+    QueueSettings,
+    QueueSpec,
+    Share,
+    Shares,
+    Unlimited,
+    added,
+    within,
+)
+from muster.model.kai.shard import KaiSettings, Sharding, ShardSettings, Topology, TopologySpec
 
 __all__ = [
     "DEFAULT_QUEUE_PRIORITY",
     "UNLIMITED",
     "Figure",
     "KaiSettings",
-    "Level",
     "MilliGpus",
     "QueueSettings",
     "QueueSpec",

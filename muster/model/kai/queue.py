@@ -3,12 +3,12 @@
 A field that is None is derived: quota and limit from the allowance, the weight from `weight`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic
+from enum import Enum
+from typing import Any, ClassVar, Final, Generic, NewType, TypeAlias, TypeVar
 
 from muster.model.definitions import DURATION, Schema, Spec
-from muster.model.kai.figures import UNLIMITED, Amount, Figure, MilliGpus
 from muster.model.kai.shard import ORDER
 from muster.model.keys import declared, read
 from muster.model.quantities import (
@@ -19,7 +19,44 @@ from muster.model.quantities import (
     parse_memory,
     parse_quantity,
 )
-from muster.model.section import Section, describe_value
+from muster.model.section import Section
+
+# Amounts as KAI counts them: a number, or unlimited.
+#
+# KAI writes "unlimited" as -1, reads a missing figure as 0, and a limit of 0 as "nothing" (docs/queues of
+# KAI 0.17.0). Here a figure is a typed amount or UNLIMITED, and only the renderer uses these numbers.
+
+# A queue may have a part of a GPU: 500 is half of one.
+MilliGpus = NewType("MilliGpus", int)
+
+
+class Unlimited(Enum):
+    """More than anything."""
+
+    UNLIMITED = "unlimited"
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+
+Amount = TypeVar("Amount", bound=int, covariant=True)
+Figure: TypeAlias = Amount | Unlimited
+
+
+def added(figures: Iterable[Figure[int]]) -> Figure[int]:
+    """The sum; one figure without bound makes a sum without bound."""
+    total = 0
+    for figure in figures:
+        if isinstance(figure, Unlimited):
+            return UNLIMITED
+        total += figure
+    return total
+
+
+def within(figure: Figure[int], bound: Figure[int]) -> bool:
+    if isinstance(bound, Unlimited):
+        return True
+    return not isinstance(figure, Unlimited) and figure <= bound
+
 
 # KAI's default, written explicitly so that a preview shows it.
 DEFAULT_QUEUE_PRIORITY: Final = 100
@@ -35,9 +72,7 @@ _FIGURE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Generic[Amount]):
-    """One resource of a queue. `limit` is the most in all, quota included. `over_quota_weight` divides what
-    is free beyond all quotas among queues of one priority.
-    """
+    """One resource of a queue. `over_quota_weight` counts among queues of one priority."""
 
     quota: Figure[Amount] | None = declared(
         "What is guaranteed.",
@@ -75,17 +110,9 @@ def _reader(parse: Callable[[str], Amount]) -> Callable[[Section, str], Share[Am
 
 def _figure(section: Section, key: str, parse: Callable[[str], Amount]) -> Figure[Amount] | None:
     value = section.get(key)
-    if value is None:
-        return None
     if value == UNLIMITED.value:
         return UNLIMITED
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{describe_value(value)} is not a number")
-        return parse(str(value))
-    except ValueError as error:
-        section.note(key, f"must be an amount or `{UNLIMITED.value}`: {error}.", _fix(value))
-        return None
+    return section.parsed(key, parse, noun=f"an amount or `{UNLIMITED.value}`", fix=_fix(value))
 
 
 def _fix(value: object) -> str:
@@ -134,10 +161,8 @@ class QueueSpec(Spec):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """`spec` is the rest of the Queue, in KAI's words. `shares` are for the one Queue of a stack with one
-    shard, `pools` for each pool's Queue.
-
-    `queue` is the Queue's name, the owner's when None. With `exists=False` (`queue: none`) a department has
-    no Queue, and those below it have the parent that it would have.
+    shard, `pools` for each pool's Queue. With `exists=False` (`queue: none`) those below a department have
+    the parent that its Queue would have.
     """
 
     queue: str | None = declared(

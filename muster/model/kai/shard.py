@@ -51,8 +51,6 @@ class Level:
 
 
 class TopologySpec(Spec):
-    """The spec of a Topology."""
-
     KIND = "kai.scheduler/v1alpha1 Topology"
 
 

@@ -4,35 +4,41 @@ cover.
 Names and values of fields are Kueue's, so that its documentation applies. Every field has a default.
 """
 
-from muster.model.kueue.checks import AdmissionCheck, Parameters, PodSetMerge, Provisioning, RequestConfig
 from muster.model.kueue.flavor import (
+    AdmissionCheck,
     Effect,
-    Expression,
     Flavor,
     Operator,
+    Parameters,
     PoolOptions,
+    Provisioning,
+    RequestConfig,
     Selector,
     SelectorOperator,
     Taint,
     Toleration,
     Topology,
 )
-from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
-from muster.model.kueue.manager import UNCOUNTED, KueueOptions, Strategy, UsageSharing
+from muster.model.kueue.manager import UNCOUNTED, KueueOptions, UsageSharing
 from muster.model.kueue.queue import (
+    POOL_RESOURCES,
     AdmissionMode,
     BorrowPreemption,
     BorrowWithinCohort,
     CheckUse,
     CohortOptions,
     ConcurrentAdmission,
+    FlavorQuota,
     Fungibility,
+    Group,
     LocalQueue,
     Migration,
     Preference,
     QueueOptions,
+    Quota,
     Search,
     StopPolicy,
+    replaces_pools,
 )
 
 __all__ = [
@@ -46,7 +52,6 @@ __all__ = [
     "CohortOptions",
     "ConcurrentAdmission",
     "Effect",
-    "Expression",
     "Flavor",
     "FlavorQuota",
     "Fungibility",
@@ -56,7 +61,6 @@ __all__ = [
     "Migration",
     "Operator",
     "Parameters",
-    "PodSetMerge",
     "PoolOptions",
     "Preference",
     "Provisioning",
@@ -67,7 +71,6 @@ __all__ = [
     "Selector",
     "SelectorOperator",
     "StopPolicy",
-    "Strategy",
     "Taint",
     "Toleration",
     "Topology",

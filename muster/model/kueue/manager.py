@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from muster.model.keys import Parent, Seconds, declared
-from muster.model.kueue.checks import AdmissionCheck, RequestConfig
-from muster.model.kueue.flavor import Flavor, Topology
+from muster.model.kueue.flavor import AdmissionCheck, Flavor, RequestConfig, Topology
 from muster.model.section import Section, describe_value
 
 UNCOUNTED: Final = "uncounted"
@@ -52,9 +51,7 @@ def _read_topologies(section: Section, key: str) -> tuple[Topology, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSharing:
-    """How usage of the past counts in queues of admission mode UsageBased. Durations in seconds; weights in
-    thousandths, 1000 for a resource that is not named.
-    """
+    """In queues of admission mode UsageBased. Durations in seconds; weights in thousandths."""
 
     half_life: Seconds = declared(
         "After this time past use counts half.", Seconds(168 * 3600), key="usageHalfLifeTime"
@@ -76,10 +73,8 @@ class UsageSharing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueOptions:
-    """`exclude_resources` are prefixes of resource names that no queue counts. `device_classes`: DeviceClass
-    of Dynamic Resource Allocation -> the resource of which a claimed device takes quota, or UNCOUNTED. Kueue
-    admits no work that claims devices of another class. `install` false: the cluster has its own Kueue,
-    which is neither installed nor changed.
+    """`device_classes`: a class -> a resource, or UNCOUNTED. Kueue admits no work that claims devices of
+    another class.
     """
 
     PARENTS: ClassVar = {"fairSharing": Parent("How fair sharing preempts, where any `weight` is set.")}

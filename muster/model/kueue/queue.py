@@ -3,15 +3,75 @@
 Meanings and defaults are those of apis/kueue/v1beta2/clusterqueue_types.go of Kueue 0.19.2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
+from muster.model import names
 from muster.model.keys import ANY_INTEGER, Parent, declared
 from muster.model.kueue.flavor import Selector
-from muster.model.kueue.groups import Group
+from muster.model.quantities import Quantity
 from muster.model.section import Section, describe_value
+
+# Resource groups as Kueue's API has them.
+#
+# The pools of a queue share one group, because a GPU pod needs its CPU from the node that has its GPU
+# (queue_groups.py). Groups of resources that no pool has, such as licences, come after it, each over
+# flavors of its own (`muster:kueue.flavors`). Groups that cover CPU, memory or GPUs take its place: the queue
+# has these groups and no other.
+
+# What the pools' own group covers at least.
+POOL_RESOURCES: Final = ("cpu", "memory", names.GPU_RESOURCE)
+
+
+def _read_nominal(section: Section, key: str) -> Quantity | None:
+    if not section.has(key):
+        section.note(key, "is missing.", f"write `{key}:` and its value; 0 is allowed.")
+    return section.quantity(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Of one resource in one flavor. A limit that is None bounds nothing."""
+
+    name: str = declared("The resource.", example="example.com/license")
+    nominal: Quantity = declared("What is guaranteed.", key="nominalQuota", example=10, read=_read_nominal)
+    borrowing: Quantity | None = declared(
+        "The most that is borrowed.", None, key="borrowingLimit", default_text="no limit", example=5
+    )
+    lending: Quantity | None = declared(
+        "The most that is lent.", None, key="lendingLimit", default_text="no limit", example=5
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorQuota:
+    name: str = declared(
+        "A ResourceFlavor: a pool's, or one of `muster:kueue.flavors`.", example="on-premises"
+    )
+    resources: tuple[Quota, ...] = declared("Its quotas.", ())
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs or TPU chips of the quota."""
+        return sum(int(each.nominal.value) for each in self.resources if each.name in names.DEVICE_RESOURCES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Kueue gives a pod one flavor of a group for all of the group's resources."""
+
+    covered_resources: tuple[str, ...] = declared(
+        "The resources of the group.", (), example=["example.com/license"]
+    )
+    flavors: tuple[FlavorQuota, ...] = declared("The flavors of the group.", ())
+
+
+def replaces_pools(groups: Iterable[Group]) -> bool:
+    """Whether these groups take the place of the pools' own."""
+    return any(name in POOL_RESOURCES for group in groups for name in group.covered_resources)
+
 
 # Cohort: the `kueue:` section of a department.
 
@@ -20,10 +80,8 @@ _NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortOptions:
-    """A department's `kueue:` section. `name` is the Cohort's, the department's when None.
-
-    With `exists=False` (`cohort: none`) there is no Cohort, and the teams share nothing: their ClusterQueues
-    have no cohort.
+    """A department's `kueue:` section. With `exists=False` (`cohort: none`) the teams' ClusterQueues have no
+    cohort.
     """
 
     name: str | None = declared(
@@ -71,8 +129,6 @@ class Preference(StrEnum):
 
 
 class BorrowPreemption(StrEnum):
-    """Whom a queue may preempt in order to borrow."""
-
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
 
@@ -120,9 +176,8 @@ class BorrowWithinCohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentAdmission:
-    """Alpha in 0.19: admission is tried on every flavor at once. Kueue's webhook refuses to add, change or
-    remove it on an existing ClusterQueue or to repoint an existing LocalQueue, so only a new team can have
-    it.
+    """Kueue's webhook refuses to add, change or remove it on an existing ClusterQueue or to repoint an
+    existing LocalQueue, so only a new team can have it.
     """
 
     mode: Migration = declared("What admitted work does when a better flavor is free.")
@@ -141,9 +196,7 @@ class CheckUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
-    """A door of a namespace to the team's ClusterQueue. `weight` counts with admission mode UsageBased.
-    `namespaces` None is the team's own; with an empty tuple no namespace has it.
-    """
+    """A door of a namespace to the team's ClusterQueue."""
 
     name: str
     namespaces: tuple[str, ...] | None = declared(
@@ -185,11 +238,7 @@ _POOLS_OF_CHECK: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """A team's `kueue:` section. `cluster_queue` is the ClusterQueue's name, the team's when None.
-
-    `local_queues` are in addition to the team's own; an entry of the same name changes it.
-    `namespace_selector` is the team's own namespace when None.
-    """
+    """A team's `kueue:` section. An entry of `local_queues` with the name of the team's own changes it."""
 
     PARENTS: ClassVar = {
         "admissionScope": Parent(

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue.groups import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
+from muster.model.kueue.queue import POOL_RESOURCES, FlavorQuota, Group, Quota, replaces_pools
 from muster.model.pools import Pool
 from muster.model.quantities import Quantity
 from muster.model.queues import Allowance, Amount

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue.groups import FlavorQuota, Group
+from muster.model.kueue.queue import FlavorQuota, Group
 from muster.model.kueue.queue_groups import queue_groups, with_uncounted_devices
 from muster.model.pools import Pool
 from muster.model.quantities import Bytes, Gpus, Millicores, Quantity
@@ -134,7 +134,6 @@ class Tree:
         return tuple(found)
 
     def root(self, name: str) -> str:
-        """The name of the node at the top."""
         return self.chain(name)[-1].name
 
     def teams(self) -> Iterator[Node]:
@@ -277,17 +276,14 @@ def to_tree(stack: Stack) -> Tree:
 
 
 def queue_name(team: Team) -> str:
-    """The name of the team's ClusterQueue."""
     return team.kueue.cluster_queue or team.name
 
 
 def cohort_name(department: Department) -> str:
-    """The name of the department's Cohort."""
     return department.kueue.name or department.name
 
 
 def nominal_quota(node: Node, pool: str) -> Resources:
-    """The quota that is the node's own."""
     holding = node.holdings.get(pool)
     return NOTHING if holding is None else holding.nominal
 
@@ -298,7 +294,6 @@ def in_pool_unit(pool: Pool, amount: Resources) -> int:
 
 
 def is_closed(pool: Pool, limit: Resources | None) -> bool:
-    """Whether a limit is zero."""
     return limit is not None and in_pool_unit(pool, limit) == 0
 
 

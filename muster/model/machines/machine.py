@@ -1,7 +1,7 @@
 """One machine type: what it is made of, what a pod may use of it, and in which ways it can be bought."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -18,25 +18,6 @@ from muster.model.regions import Provider
 _EVICTION: Final = 100 * MIB
 # Of an m6i.large or g4dn.xlarge, the smallest in the table (amazon-eks-ami, eni-max-pods.txt).
 _FEWEST_PODS: Final = 29
-
-
-def left_of_cpu(provider: Provider, cpu: Millicores) -> Millicores:
-    """Nothing is kept on the local cluster: it sets a node's allocatable to the figures of the table."""
-    return cpu if provider is Provider.EXISTING else Millicores(cpu - _reserved_cpu(cpu))
-
-
-def left_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Bytes:
-    if provider is Provider.EXISTING:
-        return memory
-    reserved = _gke_memory(memory) if provider is Provider.GKE else _eks_memory(cpu)
-    return Bytes(max(memory - reserved - _EVICTION, 0))
-
-
-def most_of_memory(provider: Provider, *, cpu: Millicores, memory: Bytes) -> Bytes:
-    """An upper bound of what is left for pods: more than `left_of_memory` where that is an estimate."""
-    if provider is not Provider.EKS:
-        return left_of_memory(provider, cpu=cpu, memory=memory)
-    return Bytes(max(memory - _eks_reserved(_FEWEST_PODS) - _EVICTION, 0))
 
 
 def _reserved_cpu(cpu: Millicores) -> int:
@@ -162,17 +143,24 @@ class Machine:
     @property
     def allocatable_cpu(self) -> Millicores:
         """Millicores left for pods. The local cluster sets a node's allocatable to the table's figures."""
-        return left_of_cpu(self.provider, self.cpu)
+        return Millicores(self.cpu - (0 if self.provider is Provider.EXISTING else _reserved_cpu(self.cpu)))
 
     @property
     def allocatable_memory(self) -> Bytes:
         """Bytes left for pods."""
-        return left_of_memory(self.provider, cpu=self.cpu, memory=self.memory)
+        if self.provider is Provider.EXISTING:
+            return self.memory
+        is_gke = self.provider is Provider.GKE
+        return self._less(_gke_memory(self.memory) if is_gke else _eks_memory(self.cpu))
 
     @property
     def most_memory(self) -> Bytes:
         """Bytes above which no pod fits the node, however few pods it may hold."""
-        return most_of_memory(self.provider, cpu=self.cpu, memory=self.memory)
+        is_eks = self.provider is Provider.EKS
+        return self._less(_eks_reserved(_FEWEST_PODS)) if is_eks else self.allocatable_memory
+
+    def _less(self, reserved: int) -> Bytes:
+        return Bytes(max(self.memory - reserved - _EVICTION, 0))
 
     @property
     def efa_by_default(self) -> bool:
@@ -200,20 +188,12 @@ def cloud_machine(
     """A machine type of a cloud with the figures that the stack gives. `cpu` and `memory` are the machine's:
     what its node keeps for itself comes off them as for a machine of the table. How it is sold is not judged.
     """
-    return Machine(
-        name=name,
-        provider=provider,
-        cpu=cpu,
-        memory=memory,
-        accelerator=gpu.name if gpu else None,
-        gpu_counts=(gpus,) if gpu else (),
-        bought=frozenset(LEGAL_CAPACITY[provider]),
+    return replace(
+        _described(name, provider, cpu, memory, gpus, gpu),
         local_disks=local_disks,
         efa=efa,
         compact=True,
         architecture=architecture,
-        is_own=True,
-        gpu=gpu,
     )
 
 
@@ -226,17 +206,23 @@ def own_machine(
     Its name is the description that reports show in place of a machine type.
     """
     size = f"{format_cpu(cpu)} CPU, {format_memory(memory)}"
+    name = f"{gpus} {gpu.name}, {size}" if gpu else size
+    return replace(_described(name, Provider.EXISTING, cpu, memory, gpus, gpu), labels=labels)
+
+
+def _described(
+    name: str, provider: Provider, cpu: Millicores, memory: Bytes, gpus: int, gpu: Accelerator | None
+) -> Machine:
     return Machine(
-        name=f"{gpus} {gpu.name}, {size}" if gpu else size,
-        provider=Provider.EXISTING,
+        name=name,
+        provider=provider,
         cpu=cpu,
         memory=memory,
         accelerator=gpu.name if gpu else None,
         gpu_counts=(gpus,) if gpu else (),
-        bought=frozenset(LEGAL_CAPACITY[Provider.EXISTING]),
+        bought=frozenset(LEGAL_CAPACITY[provider]),
         is_own=True,
         gpu=gpu,
-        labels=labels,
     )
 
 

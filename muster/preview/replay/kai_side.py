@@ -14,9 +14,8 @@ from typing import ClassVar, Final, Self
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
 from muster.model.kai import Unlimited
-from muster.model.kai.partition import sharding
 from muster.model.kai.shard import DEFAULT_PRIORITY, Sharding
-from muster.model.kai.tree import nodes
+from muster.model.kai.tree import nodes, sharding
 from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team

@@ -3,7 +3,7 @@
 from typing import Final
 
 from muster.model import names
-from muster.model.kai.partition import Partition, partitions
+from muster.model.kai.tree import Partition, partitions
 from muster.model.stack import Stack
 from muster.render.manifest import Manifest, manifest
 

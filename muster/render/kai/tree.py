@@ -10,9 +10,8 @@ from muster.model import names
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from muster.model.kai import Figure, Unlimited
-from muster.model.kai.partition import sharding
 from muster.model.kai.shard import Sharding, effective, is_preemptible
-from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
+from muster.model.kai.tree import RESOURCES, Figures, Node, nodes, sharding
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Stack

@@ -9,17 +9,14 @@ from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
 from muster.validation.kueue.checks import check_rules
 from muster.validation.kueue.flavors import flavor_rules
-from muster.validation.kueue.groups import group_rules
 from muster.validation.kueue.object_names import object_name_rules
-from muster.validation.kueue.queues import claim_rules, count_rules, queue_rules
-from muster.validation.kueue.scheduler import scheduler_rules
-from muster.validation.kueue.sharing import sharing_rules
+from muster.validation.kueue.queues import claim_rules, count_rules, fields_of, queue_rules
+from muster.validation.kueue.sharing import group_rules, sharing_rules
 
 
 def kueue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about Kueue; for another scheduler, that none of Kueue's fields is used."""
     if stack.scheduler is not Scheduler.KUEUE:
-        return scheduler_rules(stack)
+        return _foreign_fields(stack)
     rules = (
         object_name_rules,
         flavor_rules,
@@ -31,3 +28,10 @@ def kueue_rules(stack: Stack) -> list[Violation]:
         claim_rules,
     )
     return [violation for rule in rules for violation in rule(stack)]
+
+
+def _foreign_fields(stack: Stack) -> list[Violation]:
+    """Fields that only Kueue knows, in a stack that another scheduler runs: none is ignored silently."""
+    message = f"is a field of Kueue, which {stack.scheduler} cannot express."
+    fix = "remove it, or write `muster:scheduler: kueue`."
+    return [Violation(path, message, fix) for path in fields_of(stack)]

@@ -20,7 +20,6 @@ _Chain = tuple[Department, ...]
 
 
 def check_rules(stack: Stack) -> list[Violation]:
-    """Every rule about AdmissionChecks."""
     builder = TreeBuilder(stack)
     found = [*_checks(stack), *_configs(stack), *_pools(stack), *_shared(stack)]
     # A team that names no check has the capacity checks of its pools, which are few: nothing to count.

@@ -25,7 +25,6 @@ _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z"
 
 
 def flavor_rules(stack: Stack) -> list[Violation]:
-    """Every rule about flavors and topologies."""
     found = [violation for each in stack.kueue.topologies for violation in _topology(each)]
     for pool in stack.pools:
         path, said = pool_path(pool), pool.kueue

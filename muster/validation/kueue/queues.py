@@ -27,10 +27,9 @@ from muster.model.queues import Allowance, Amount, Department, Queueing, Reclaim
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
 from muster.render.kueue.checks import strategy
-from muster.validation.explicit_fields import explicit_keys
 from muster.validation.kueue.flavors import QUALIFIED_NAME
 from muster.validation.kueue.object_names import cohort_path, queue_path
-from muster.validation.paths import department_path, team_path
+from muster.validation.paths import department_path, explicit_keys, team_path
 
 # The fields of a stack that only Kueue supports, with their config paths.
 #     fields_of(stack)  -> config path -> field name, in the order of the file's sections
@@ -84,7 +83,6 @@ _MOST_CLASSES: Final = 8
 
 
 def claim_rules(stack: Stack) -> list[Violation]:
-    """Every rule about device classes."""
     return [*_claims_counts(stack), *_names(stack)]
 
 
@@ -169,7 +167,6 @@ _Chain = tuple[Department, ...]
 
 
 def queue_rules(stack: Stack) -> list[Violation]:
-    """Every rule about a team's fields of a ClusterQueue."""
     builder = TreeBuilder(stack)
     return [violation for chain, team in stack.teams() for violation in _queue(stack, builder, chain, team)]
 

@@ -17,7 +17,7 @@ from muster.cli import main
 from muster.config.document import NAMESPACE, Document, parse_text
 from muster.config.edit import template
 from muster.config.schema import part_schema, stack_schema
-from muster.config.schema.kinds import of_definition
+from muster.config.schema.writer import of_definition
 from muster.config.stack import examine
 from muster.model import definitions
 from muster.model.definitions import Spec

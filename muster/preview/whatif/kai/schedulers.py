@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from muster.live.fields import mapping, text, texts
 from muster.model import names
-from muster.model.kai.partition import sharding
 from muster.model.kai.shard import Sharding
+from muster.model.kai.tree import sharding
 from muster.model.stack import Stack
 from muster.render import kai
 from muster.replay.kai_player import Shard

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from muster.model import names
-from muster.model.fabrics import missing_for
-from muster.model.pools import Pool
+from muster.model.pools import Pool, missing_for
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted

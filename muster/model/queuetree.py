@@ -1,4 +1,8 @@
-"""The queues as a webhook needs them: by namespace."""
+"""QueueTree: the queues as the webhooks need them, in one versioned object of the cluster.
+
+A webhook cannot query the cluster while it answers, and a scheduler's own objects do not contain which
+namespace may use what. The Pulumi program writes this object, and the webhook server caches it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,15 +10,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final
 
-from muster.model.names import (
-    API_VERSION,
-    GPU_RESOURCE,
-    GROUP,
-    QUEUE_TREE,
-    QUEUE_TREE_KIND,
-    QUEUE_TREE_PLURAL,
-    VERSION,
-)
+from muster.model import crds
+from muster.model.names import API_VERSION, GPU_RESOURCE, QUEUE_TREE, QUEUE_TREE_KIND, QUEUE_TREE_PLURAL
 from muster.model.pods import Amounts
 from muster.model.quantities import parse_quantity
 
@@ -26,31 +23,12 @@ Schema = dict[str, Any]
 
 
 def crd() -> Schema:
-    version = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "description": "What each team's namespace may name as its queue and priority.",
-                "required": ["spec"],
-                "properties": {"spec": _spec()},
-            }
-        },
-    }
-    kinds = {
-        "kind": QUEUE_TREE_KIND,
-        "listKind": f"{QUEUE_TREE_KIND}List",
-        "plural": QUEUE_TREE_PLURAL,
-        "singular": QUEUE_TREE_KIND.lower(),
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{QUEUE_TREE_PLURAL}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Cluster", "names": kinds, "versions": [version]},
-    }
+    return crds.cluster_scoped(
+        QUEUE_TREE_KIND,
+        QUEUE_TREE_PLURAL,
+        "What each team's namespace may name as its queue and priority.",
+        spec=_spec(),
+    )
 
 
 def _spec() -> Schema:
@@ -102,12 +80,7 @@ def _crd_space() -> Schema:
 
 
 def _atomic(items: Schema, description: str) -> Schema:
-    return {
-        "type": "array",
-        "description": description,
-        "items": items,
-        "x-kubernetes-list-type": "atomic",
-    }
+    return {"type": "array", "description": description, "items": items, "x-kubernetes-list-type": "atomic"}
 
 
 Limits = Mapping[str, Mapping[str, str]]
