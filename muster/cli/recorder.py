@@ -10,8 +10,7 @@ from typing import Final
 
 from muster.cli.output import note
 from muster.controller.kube.connection import Connection
-from muster.live.cluster.kubeconfig import connect
-from muster.live.web import Web
+from muster.kubernetes.client import Client, connect
 from muster.replay import recorder
 from muster.replay.errors import RecordingError
 from muster.replay.recorder import Order
@@ -24,13 +23,13 @@ def record(order: Order, kubeconfig: Path, *, context: str) -> int:
     return recorder.record(order, lambda: connection(connect(kubeconfig, context=context)), note)
 
 
-def connection(web: Web) -> Connection:
-    """How the watch reaches the server that `web` reaches."""
-    authorization = web.headers.get("Authorization", "")
-    if web.proxy or (authorization and not authorization.startswith(_BEARER)):
+def connection(client: Client) -> Connection:
+    """How the watch reaches the server that `client` reaches."""
+    access, authorization = client.access, client.credentials.headers().get("Authorization", "")
+    if access.proxy or (authorization and not authorization.startswith(_BEARER)):
         raise RecordingError(
-            f"{web.base}: a proxy or a password in the kubeconfig is not supported here.",
+            f"{access.server}: a proxy or a password in the kubeconfig is not supported here.",
             fix="use a context with a token, a certificate or a credential plugin, and no proxy-url.",
         )
     token = authorization.removeprefix(_BEARER) or None
-    return Connection(web.base, context=web.context, token=token)
+    return Connection(access.server, context=client.credentials.tls(), token=token)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
-from muster.cli.follow import client, follow_job, mirror_of_work, pictures
+from muster.cli.follow import changes_of_work, follow_job, pictures
 from muster.cli.options import (
     FILE,
     STACK,
@@ -23,9 +23,7 @@ from muster.cli.options import (
 )
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import Client, connect
 from muster.live.errors import PreviewError
 from muster.live.snapshot import State
 from muster.live.why.format import format_status, format_waiting, to_json
@@ -181,15 +179,15 @@ def cli(
     if replay is not None and (kubeconfig or context):
         raise PreviewError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
     config = kubeconfig_path(kubeconfig)
-    api = None if replay else Api(connect(config, context=context))
+    api = None if replay else connect(config, context=context)
     if job and api is not None:
         job = "/".join(job_place(job, namespace, config, context))
     if is_watching and api is not None and job:
         _status(api, job)  # a wrong name is an error at once
-        return follow_job(api, client(config, context), *job.split("/"))
+        return follow_job(api, *job.split("/"))
     if api is not None and recording is None and not job:
         where = "" if is_everywhere else job_place("", namespace, config, context)[0]
-        _show_waiting(api, where, watching=client(config, context) if is_watching else None, as_json=as_json)
+        _show_waiting(api, where, is_watching=is_watching, as_json=as_json)
         return None
     described = None if stack is None else _load(stack)
     # With KAI there are no Workloads, which the status is made of.
@@ -226,17 +224,17 @@ def cli(
     return None
 
 
-def _show_waiting(api: Api, namespace: str, *, watching: Client | None, as_json: bool) -> None:
+def _show_waiting(api: Client, namespace: str, *, is_watching: bool, as_json: bool) -> None:
     if as_json:
         put_json({"version": 1, "waiting": [to_json(each) for each in fetch_waiting(api, namespace)]})
-    elif watching is None:
+    elif not is_watching:
         put(STDOUT, format_waiting(fetch_waiting(api, namespace), now=datetime.now(UTC)))
     else:
-        mirror = mirror_of_work(watching, namespace)
+        changes = changes_of_work(api, namespace)
         with pictures() as show:
             while True:
                 show(lambda now: format_waiting(fetch_waiting(api, namespace), now=now))
-                mirror.wait()
+                changes.wait()
 
 
 def _check(
@@ -278,7 +276,7 @@ def _load(stack: str) -> Stack:
     return load(existing_stack(stack))
 
 
-def _status(api: Api, job: str) -> JobStatus:
+def _status(api: Client, job: str) -> JobStatus:
     namespace, name = job.split("/")
     status = fetch_status(api, namespace, name)
     if status is None:

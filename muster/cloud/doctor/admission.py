@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.cloud.doctor.findings import Finding, State, failed, passed
-from muster.live.cluster.api import Api
+from muster.kubernetes.client import Client
 from muster.live.fields import Json, items, mapping, text
-from muster.live.web import WebError
 from muster.live.why.job_status import inactive_reason, is_active
 from muster.model import gpu_operator, names
 from muster.model.clusters import EksCluster
@@ -29,7 +28,7 @@ _STRATEGY: Final = "DEVICE_LIST_STRATEGY"
 _BY_VARIABLE: Final = "envvar"
 
 
-def check_visible_devices(stack: Stack, api: Api) -> Iterator[Finding]:
+def check_visible_devices(stack: Stack, api: Client) -> Iterator[Finding]:
     """One finding for each DaemonSet by which containers choose their GPUs, or one that there is none."""
     if not any(pool.is_nvidia for pool in stack.pools):
         return
@@ -90,14 +89,9 @@ _CHECK: Final = "admission checks"
 _PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/admissionchecks"
 
 
-def check_admission(api: Api) -> Iterator[Finding]:
+def check_admission(api: Client) -> Iterator[Finding]:
     """One finding for each check that is inactive. Before the first `up` there are none."""
-    try:
-        checks: list[Json] = api.list_all(_PATH, mapping)
-    except WebError as error:
-        if error.status != 404:
-            raise
-        return
+    checks: list[Json] = api.find_all(_PATH, mapping) or []
     inactive = [each for each in checks if not is_active(each)]
     for each in inactive:
         yield _inactive(each)

@@ -18,8 +18,7 @@ from muster.adopt.report import format_report
 from muster.cli import main
 from muster.config.document import parse_text
 from muster.config.stack import examine
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.local.envtest import path_of
 from muster.model.kai.shard import OWN_CLASSES
 from muster.provider.meaning import same_meaning
@@ -82,7 +81,7 @@ def _samples() -> list[Path]:
 def _is_taken_over(server: ApiServer, objects: list[Object]) -> None:
     """Every object is the one that it was, with the same meaning."""
     before = _created(server, objects)
-    adopted = adopt(fetch_cluster(Api(connect(server.kubeconfig()))), _CLUSTER)
+    adopted = adopt(fetch_cluster(connect(server.kubeconfig())), _CLUSTER)
     assert adopted.mistakes == ()
     assert adopted.is_exact, format_report(adopted)
     stack, _ = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
@@ -126,7 +125,7 @@ def test_kais_queues_are_read_with_the_rights_that_the_page_lists(cluster: ApiSe
 
 def test_what_somebody_changed_in_between_is_a_conflict_and_stays(cluster: ApiServer) -> None:
     _created(cluster, GUIDE)
-    adopted = adopt(fetch_cluster(Api(connect(cluster.kubeconfig()))), _CLUSTER)
+    adopted = adopt(fetch_cluster(connect(cluster.kubeconfig())), _CLUSTER)
     stack, _ = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
     assert stack is not None
     path = f"{KINDS['Queue'].path}/team-a"
