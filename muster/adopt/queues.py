@@ -145,8 +145,6 @@ def _words(found: object) -> list[str]:
 _WITHIN: Final = {kueue: ours.value for ours, kueue in WITHIN.items()}
 _RECLAIM: Final = {kueue: ours.value for ours, kueue in RECLAIM.items()}
 _USAGE: Final = "UsageBasedAdmissionFairSharing"
-# Kueue's defaults, which a stack leaves out.
-_FUNGIBILITY: Final = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
 
 
 def to_team(
@@ -280,8 +278,9 @@ def _judge_weight(queue: Manifest, door: Manifest, findings: Findings) -> None:
 
 
 def _fungibility(queue: Manifest) -> dict[str, str] | None:
-    said = {**_FUNGIBILITY, **texts(mapping(queue, "spec"), "flavorFungibility")}
-    return said if said != _FUNGIBILITY else None
+    default = DEFAULTS["ClusterQueue"]["flavorFungibility"]
+    said = {**default, **texts(mapping(queue, "spec"), "flavorFungibility")}
+    return said if said != default else None  # A stack leaves Kueue's default out.
 
 
 def _borrow(queue: Manifest) -> dict[str, Any] | None:

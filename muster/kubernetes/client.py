@@ -5,9 +5,9 @@
     client.watch      the changes of a list
 
 A connection stays open, one for each thread: a caller that polls reads ten times a second, and a new TLS
-connection for each read costs both ends ten times as much. A read over a kept connection that has been closed
-meanwhile is repeated, which does no harm. No redirect is followed: that would send the credential to another
-server.
+connection for each read costs both ends ten times as much. A call over a kept connection that has been closed
+meanwhile is repeated where that does no harm. No redirect is followed: that would send the credential to
+another server.
 
 With `tries` of more than one, these are tried again after a delay: a server that does not respond, where the
 call may be repeated, and the statuses 429 and 502 to 504. The delay is the server's
@@ -15,6 +15,7 @@ call may be repeated, and the statuses 429 and 502 to 504. The delay is the serv
 """
 
 import json
+import ssl
 import threading
 import time
 from base64 import b64encode
@@ -40,6 +41,8 @@ _SECONDS: Final = 30.0
 _TRIES: Final = 4
 # A longer delay is reported as an error instead of waited for, because CI minutes cost money.
 _LONGEST_DELAY: Final = 90.0
+# Of a call whose answer was lost, the second has the same effect.
+_REPEATABLE: Final = ("GET", "PUT", "PATCH")
 _BUSY: Final = (429, 502, 503, 504)
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _PART: Final = 1 << 16
@@ -93,16 +96,20 @@ class Client:
         *,
         seconds: float = _SECONDS,
         tries: int = 1,
+        agent: str = "muster",
         progress: Progress | None = None,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.access, self.credentials = access, Credentials(access)
         self._seconds, self._tries, self._progress, self._wait = seconds, tries, progress, wait
+        self._headers = {"Accept": JSON, "User-Agent": agent}
         self._kept = threading.local()
 
-    def call(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Any:
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON
+    ) -> Any:
         """The JSON that is answered. ApiError for a refusal, UnreachableError where nothing answers."""
-        answer = self._tried(method, path, body, content_type)
+        answer = self._tried(method, path, body, {"Content-Type": content_type, "Accept": accept})
         try:
             return json.loads(answer.body or b"null")
         except (ValueError, RecursionError):
@@ -122,7 +129,7 @@ class Client:
 
     def text(self, path: str) -> str:
         """What is no JSON, such as a log."""
-        return self._tried("GET", path, None, JSON).body.decode(errors="replace")
+        return self._tried("GET", path, None, {}).body.decode(errors="replace")
 
     def list_all(self, path: str, convert: Callable[[Any], Kept | None]) -> list[Kept]:
         """Every object of a list, each converted as soon as its page is read. None leaves the object out.
@@ -172,43 +179,45 @@ class Client:
             event = json.loads(line)
             yield event["type"], event["object"]
 
-    def _tried(self, method: str, path: str, body: object, content_type: str) -> Answer:
+    def _tried(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> Answer:
         for attempt in range(1, self._tries + 1):
             delay: float | None = 2.0**attempt
             try:
-                answer = self.exchange(method, path, body, content_type=content_type)
+                answer = self.exchange(method, path, body, headers)
                 if answer.status == 401 and self.access.plugin:
                     self.credentials.forget()
                     self._drop()
-                    answer = self.exchange(method, path, body, content_type=content_type)
+                    answer = self.exchange(method, path, body, headers)
             except OSError as error:
-                if attempt == self._tries or method == "POST":
+                if attempt == self._tries or method not in _REPEATABLE:
                     raise self._unreachable(method, path, error) from error
             else:
                 if answer.status < 300:
                     return answer
                 delay = _retry_delay(answer, attempt)
-                is_done_perhaps = method == "POST" and answer.status in (502, 504)
+                is_done_perhaps = method not in _REPEATABLE and answer.status in (502, 504)
                 if attempt == self._tries or delay is None or is_done_perhaps:
                     raise ApiError(answer.status, answer.body, request=self._request(method, path))
             self._wait(delay)
         raise AssertionError("the last attempt returns or raises")
 
-    def exchange(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Answer:
+    def exchange(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """One request and whatever is answered; OSError where nothing is."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Accept": JSON, "Content-Type": content_type}
+        sent = self._headers | {"Content-Type": JSON} | dict(headers or {})
         kept: HTTPConnection | None = getattr(self._kept, "connection", None)
-        if kept is not None and method == "GET":
+        if kept is not None and method in _REPEATABLE:
             try:
-                return self._ask(kept, method, path, data, headers | self.credentials.headers())
+                return self._ask(kept, method, path, data, sent | self.credentials.headers())
             except (ConnectionError, HTTPException):
                 pass  # the server has closed it meanwhile, or is another one
         self._drop()
-        headers |= self.credentials.headers()  # which may bring the certificate of the connection
+        sent |= self.credentials.headers()  # which may bring the certificate of the connection
         fresh = self._connection(self._seconds)
         try:
-            answer = self._ask(fresh, method, path, data, headers)
+            answer = self._ask(fresh, method, path, data, sent)
         except HTTPException as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
         self._kept.connection = fresh
@@ -219,7 +228,7 @@ class Client:
         when it is cut, or silent for so many seconds.
         """
         try:
-            headers = self.credentials.headers()
+            headers = self._headers | self.credentials.headers()
             with closing(self._connection(silent)) as connection:
                 connection.request("GET", self._path(path), headers=headers)
                 answer = connection.getresponse()
@@ -239,9 +248,10 @@ class Client:
         tls, server, proxy = self.credentials.tls(), urlsplit(self.access.server), self._proxy()
         if tls is None:
             return HTTPConnection(server.netloc, timeout=seconds)
+        place = server.netloc if proxy is None else proxy.rpartition("@")[2]
+        connection = _Connection(place, tls, seconds, self.access.tls_server_name)
         if proxy is None:
-            return HTTPSConnection(server.netloc, context=tls, timeout=seconds)
-        connection = HTTPSConnection(proxy.rpartition("@")[2], context=tls, timeout=seconds)
+            return connection
         user = unquote(proxy.rpartition("@")[0])
         basic = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"} if user else {}
         connection.set_tunnel(server.hostname or "", server.port, headers=basic)
@@ -295,6 +305,21 @@ class Client:
             f"{self._request(method, path)}: no response: {why}.",
             fix="check the address, the network and its proxy.",
         )
+
+
+class _Connection(HTTPSConnection):
+    """`name`: of a server that has another than its address."""
+
+    def __init__(self, place: str, tls: ssl.SSLContext, seconds: float, name: str | None) -> None:
+        super().__init__(place, context=tls, timeout=seconds)
+        self._tls, self._name = tls, name
+
+    def connect(self) -> None:
+        if self._name is None:
+            super().connect()
+            return
+        HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
 
 
 def _retry_delay(answer: Answer, attempt: int) -> float | None:

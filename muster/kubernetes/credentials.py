@@ -51,18 +51,11 @@ class Credentials:
         """The server refused what we showed: ask the plugin again next time."""
         self._token = self._expires = self._plugin_certificate = None
 
-    def tls(self, *, sends_name: bool = False) -> ssl.SSLContext | None:
-        """None for a server without TLS. Call after `headers()`, which may fetch a certificate.
-        `sends_name`: the caller can give a connection another server name than that of its address.
-        """
+    def tls(self) -> ssl.SSLContext | None:
+        """None for a server without TLS. Call after `headers()`, which may fetch a certificate."""
         access = self._access
         if access.server.startswith("http://"):
             return None
-        if access.tls_server_name and not sends_name:
-            raise KubeconfigError(
-                f"context {access.context!r}: tls-server-name is not supported here.",
-                fix="use a server of its name.",
-            )
         try:
             context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
             if access.insecure:

@@ -28,7 +28,7 @@ from muster.live.errors import PreviewError
 from muster.live.snapshot import State
 from muster.live.why.format import format_status, format_waiting, to_json
 from muster.live.why.job_status import JobStatus, fetch_status, fetch_waiting
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 
 if TYPE_CHECKING:
     from muster.preview.replay.alternatives import Prediction
@@ -164,7 +164,7 @@ def cli(
     With --recording, the stack's own scheduler plays what may follow, with durations and arrivals drawn from
     the recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What
     runs and waits is read from the cluster; -f asks about a job before it is submitted, --all about every
-    job that waits. With KAI the status is left out, and the recording is required.
+    job that waits.
 
     With --replay no cluster is read. The job is one that waits in the recording, by its id or recorded name,
     or the one of -f.
@@ -190,9 +190,7 @@ def cli(
         _show_waiting(api, where, is_watching=is_watching, as_json=as_json)
         return None
     described = None if stack is None else _load(stack)
-    # With KAI there are no Workloads, which the status is made of.
-    has_status = not file and not is_all and (described is None or described.scheduler is Scheduler.KUEUE)
-    status = _status(api, job) if api is not None and has_status else None
+    status = _status(api, job) if api is not None and not file and not is_all else None
     found: Prediction | Outlook | None = None
     source = recording or replay
     if described and source and (status is None or _is_waiting(status)):
@@ -211,7 +209,7 @@ def cli(
                 seed=seed,
                 provisioning=None if provisioning == (_OFF,) else parse_provisioning(provisioning),
             ),
-            job=job if status is None else f"{status.namespace}/{status.name}",
+            job=f"{status.namespace}/{status.name}" if status is not None and status.workload else job,
             file=file,
             team=team,
             with_alternatives=with_alternatives,
@@ -287,7 +285,10 @@ def _status(api: Client, job: str) -> JobStatus:
 
 
 def _is_waiting(status: JobStatus) -> bool:
-    return status.workload is not None and status.workload.state is State.PENDING
+    """For quota, or with KAI for nodes."""
+    if status.workload is None:
+        return status.pods is not None and not status.pods.ready and not status.is_finished
+    return status.workload.state is State.PENDING
 
 
 def _to_json(status: JobStatus | None, found: Prediction | Outlook | None) -> object:

@@ -75,7 +75,6 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"certificate-authority": "gone.crt"}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, "not base64"),
         ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be parsed"),
-        ({"tls-server-name": "x"}, "not supported"),
     ],
 )
 def test_an_unusable_kubeconfig_is_refused_with_the_cause(
