@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
-from muster.live.fields import items, mapping, text, texts
+from muster.live.fields import items, mapping, strings, text, texts
 from muster.model import names
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY
 from muster.model.kueue.tree import RECLAIM, WITHIN
@@ -115,7 +115,7 @@ def to_groups(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same groups, in the same order: Kueue tries flavors in order."""
     return [
         {
-            "coveredResources": _words(group.get("coveredResources")),
+            "coveredResources": list(strings(group, "coveredResources")),
             "flavors": [
                 {
                     "name": text(flavor, "name"),
@@ -136,10 +136,6 @@ def _quota(found: Mapping[str, object]) -> dict[str, Any]:
 def _plain(amount: object) -> object:
     """A whole number as one, which reads better than in quotes."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() and len(amount) < 10 else amount
-
-
-def _words(found: object) -> list[str]:
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 _WITHIN: Final = {kueue: ours.value for ours, kueue in WITHIN.items()}

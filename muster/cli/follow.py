@@ -1,7 +1,5 @@
 """Shows text that changes, and follows a job until it has finished."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import unicodedata

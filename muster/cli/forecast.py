@@ -3,8 +3,6 @@
 Apart from the command, because its imports take longer than printing `--help` may.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import methodcaller

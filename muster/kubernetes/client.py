@@ -181,7 +181,6 @@ class Client:
 
     def _tried(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> Answer:
         for attempt in range(1, self._tries + 1):
-            delay: float | None = 2.0**attempt
             try:
                 answer = self.exchange(method, path, body, headers)
                 if answer.status == 401 and self.access.plugin:
@@ -191,13 +190,14 @@ class Client:
             except OSError as error:
                 if attempt == self._tries or method not in _REPEATABLE:
                     raise self._unreachable(method, path, error) from error
-            else:
-                if answer.status < 300:
-                    return answer
-                delay = _retry_delay(answer, attempt)
-                is_done_perhaps = method not in _REPEATABLE and answer.status in (502, 504)
-                if attempt == self._tries or delay is None or is_done_perhaps:
-                    raise ApiError(answer.status, answer.body, request=self._request(method, path))
+                self._wait(2.0**attempt)
+                continue
+            if answer.status < 300:
+                return answer
+            delay = _retry_delay(answer, attempt)
+            is_done_perhaps = method not in _REPEATABLE and answer.status in (502, 504)
+            if attempt == self._tries or delay is None or is_done_perhaps:
+                raise ApiError(answer.status, answer.body, request=self._request(method, path))
             self._wait(delay)
         raise AssertionError("the last attempt returns or raises")
 

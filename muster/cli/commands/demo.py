@@ -1,7 +1,5 @@
 """`muster demo`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import datetime

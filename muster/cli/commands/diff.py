@@ -1,7 +1,5 @@
 """`muster diff`."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Collection, Sequence

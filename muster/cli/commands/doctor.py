@@ -1,7 +1,5 @@
 """`muster doctor`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

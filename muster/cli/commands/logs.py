@@ -1,7 +1,5 @@
 """`muster logs`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

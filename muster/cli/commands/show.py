@@ -1,7 +1,5 @@
 """`muster show`."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

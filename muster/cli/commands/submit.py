@@ -1,7 +1,5 @@
 """`muster submit`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`muster top`."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`muster what-if`."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Sequence

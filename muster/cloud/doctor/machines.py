@@ -8,7 +8,7 @@ from muster.cloud.amazon import answered as answered_by_amazon
 from muster.cloud.doctor.findings import Finding, failed, passed
 from muster.cloud.google import Google, answered
 from muster.kubernetes.client import Client
-from muster.live.fields import Json, items, mapping, text
+from muster.live.fields import Json, items, mapping, strings, text
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.machines import AMD64, ARM64, Machine
@@ -53,14 +53,9 @@ def _pools_of(node_pool: Json) -> set[str]:
         value
         for each in items(template, "spec", "requirements")
         if text(each, "key") == names.POOL_LABEL and text(each, "operator") == "In"
-        for value in _values(each)
+        for value in strings(each, "values")
     }
     return required | ({label} if label else set())
-
-
-def _values(requirement: Json) -> list[str]:
-    found = requirement.get("values")
-    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def _fix(node_pool: Json) -> str:

@@ -61,19 +61,10 @@ def fetch_inactivity(api: Client, cluster_queue: str) -> tuple[str, ...]:
     )
 
 
-def is_active(found: Json) -> bool:
-    return any(
-        text(condition, "type") == "Active" and text(condition, "status") == "True"
-        for condition in items(found, "status", "conditions")
-    )
-
-
 def inactive_reason(found: Json) -> str | None:
     """The message of a false Active condition."""
-    for condition in items(found, "status", "conditions"):
-        if text(condition, "type") == "Active" and text(condition, "status") == "False":
-            return text(condition, "message")
-    return None
+    condition = find_condition(found, "Active")
+    return text(condition, "message") if text(condition, "status") == "False" else None
 
 
 def _find(api: Client, plural: str, name: str) -> Json | None:
