@@ -9,8 +9,6 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
-from muster.adopt.kai.kinds import KINDS as KAI_KINDS
-from muster.adopt.kai.kinds import Kind
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
 from muster.live.fields import items, text
@@ -19,6 +17,28 @@ from muster.model.kai.shard import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest
+
+# The kinds of a KAI cluster that a stack renders as well, and where they are listed.
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    api_version: str
+    plural: str
+
+    @property
+    def path(self) -> str:
+        return f"/apis/{self.api_version}/{self.plural}"
+
+
+KAI_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "Queue": Kind(names.KAI_QUEUE_API_VERSION, "queues"),
+        "SchedulingShard": Kind(names.KAI_SHARD_API_VERSION, "schedulingshards"),
+        "Topology": Kind(names.KAI_TOPOLOGY_API_VERSION, "topologies"),
+        "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses"),
+    }
+)
 
 # Kind -> its plural. Those that a release may lack are read as empty.
 _KINDS: Final[Mapping[str, str]] = {

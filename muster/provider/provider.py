@@ -18,11 +18,10 @@ from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.provider import VERSION
 from muster.provider.api import Cluster, Deadline, DeadlineError
-from muster.provider.engine import Engine
+from muster.provider.engine import Engine, from_struct, init_failure, known, to_struct
 from muster.provider.manifests import ManifestError, Ref, read, same
 from muster.provider.presence import Presence, describe
 from muster.provider.resource import BUNDLE, FIND, SCHEMA, Written, delete, inventory, read_live, write
-from muster.provider.wire import from_struct, init_failure, known, to_struct
 
 # What differs between two versions of a Bundle's manifests, key by key. Pure.
 

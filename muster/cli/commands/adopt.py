@@ -6,8 +6,8 @@ import click
 
 from muster.adopt.adoption import Adoption, adopt
 from muster.adopt.cluster import fetch_cluster
+from muster.adopt.findings import to_label
 from muster.adopt.report import format_report, to_json
-from muster.adopt.titles import to_label
 from muster.cli.command import command
 from muster.cli.options import FILE, context_option, json_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import STDOUT, note_list, put, put_json

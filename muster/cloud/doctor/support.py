@@ -12,7 +12,7 @@ from muster.artifacts.upstream import versions_of
 from muster.cloud.amazon import AmazonError, answered
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.google import Google
-from muster.cloud.price_lists.refresh import refreshed
+from muster.cloud.price_lists import refreshed
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
 from muster.live.fields import items, text

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from muster.adopt.adoption import adopt
-from muster.adopt.cluster import fetch_cluster
-from muster.adopt.kai.kinds import KINDS
-from muster.adopt.queues import completed
+from muster.adopt.cluster import KAI_KINDS, fetch_cluster
+from muster.adopt.kueue_team import completed
 from muster.adopt.report import format_report
 from muster.cli import main
 from muster.config.document import parse_text
@@ -21,7 +20,7 @@ from muster.config.stack import examine
 from muster.kubernetes.client import connect
 from muster.local.envtest import path_of
 from muster.model.kai.shard import OWN_CLASSES
-from muster.provider.meaning import same_meaning
+from muster.provider.comparison import same_meaning
 from muster.render import queues
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.world import adopter, apply
@@ -56,10 +55,10 @@ def cluster(api_server: ApiServer) -> Iterator[ApiServer]:
 
 def _clear(server: ApiServer) -> None:
     for kind in ("Queue", "SchedulingShard", "Topology"):
-        server.call("DELETE", KINDS[kind].path)
-    classes = server.call("GET", KINDS["PriorityClass"].path)["items"]
+        server.call("DELETE", KAI_KINDS[kind].path)
+    classes = server.call("GET", KAI_KINDS["PriorityClass"].path)["items"]
     for name in {each["metadata"]["name"] for each in classes} & set(OWN_CLASSES):
-        server.call("DELETE", f"{KINDS['PriorityClass'].path}/{name}")
+        server.call("DELETE", f"{KAI_KINDS['PriorityClass'].path}/{name}")
 
 
 def _created(server: ApiServer, objects: list[Object]) -> dict[str, Object]:
@@ -128,7 +127,7 @@ def test_what_somebody_changed_in_between_is_a_conflict_and_stays(cluster: ApiSe
     adopted = adopt(fetch_cluster(connect(cluster.kubeconfig())), _CLUSTER)
     stack, _ = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
     assert stack is not None
-    path = f"{KINDS['Queue'].path}/team-a"
+    path = f"{KAI_KINDS['Queue'].path}/team-a"
     changed = {"spec": {"resources": {"gpu": {"quota": 3}}}}
     patch = "application/merge-patch+json"
     cluster.call("PATCH", f"{path}?fieldManager=kubectl-edit", changed, content_type=patch)
