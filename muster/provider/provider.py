@@ -183,22 +183,17 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             provider_pb2.CheckFailure(property=name, reason="a Bundle takes manifests and dryRuns only")
             for name in sorted(set(news) - {"manifests", "dryRuns"})
         ]
-        manifests = news.get("manifests")
-        if not known(manifests):
-            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
-        if not isinstance(manifests, dict):
-            reason = "manifests maps a key of your choice to the text of Kubernetes objects"
-            failures.append(provider_pb2.CheckFailure(property="manifests", reason=reason))
-        else:
-            failures += _invalid_texts("manifests", manifests)
-        dry_runs = news.get("dryRuns") or {}
-        if not known(dry_runs):
-            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
-        if not isinstance(dry_runs, dict):
-            reason = "dryRuns maps a key of manifests to the text of Kubernetes objects"
-            failures.append(provider_pb2.CheckFailure(property="dryRuns", reason=reason))
-        else:
-            failures += _invalid_texts("dryRuns", dry_runs)
+        for name, keys, texts in (
+            ("manifests", "a key of your choice", news.get("manifests")),
+            ("dryRuns", "a key of manifests", news.get("dryRuns") or {}),
+        ):
+            if not known(texts):
+                break
+            if isinstance(texts, dict):
+                failures += _invalid_texts(name, texts)
+            else:
+                reason = f"{name} maps {keys} to the text of Kubernetes objects"
+                failures.append(provider_pb2.CheckFailure(property=name, reason=reason))
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     @_explained
