@@ -8,10 +8,9 @@ import yaml
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.compare import Fate, ObjectChange, compare_objects
-from muster.adopt.departments import QueueTree
 from muster.adopt.findings import Finding, Findings
-from muster.adopt.kai.tree import to_values
-from muster.adopt.kueue import to_kueue
+from muster.adopt.kai import to_values
+from muster.adopt.kueue import QueueTree, to_kueue
 from muster.adopt.nodes import to_pools
 from muster.components.existing_programs import IncompatibleProgramError, refuse
 from muster.config.document import parse_text

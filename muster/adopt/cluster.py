@@ -9,16 +9,36 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
-from muster.adopt.kai.kinds import KINDS as KAI_KINDS
-from muster.adopt.kai.kinds import Kind
-from muster.live.cluster.api import Api
+from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import Client
 from muster.live.fields import items, text
-from muster.live.web import WebError
 from muster.model import names
 from muster.model.kai.shard import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest
+
+# The kinds of a KAI cluster that a stack renders as well, and where they are listed.
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    api_version: str
+    plural: str
+
+    @property
+    def path(self) -> str:
+        return f"/apis/{self.api_version}/{self.plural}"
+
+
+KAI_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "Queue": Kind(names.KAI_QUEUE_API_VERSION, "queues"),
+        "SchedulingShard": Kind(names.KAI_SHARD_API_VERSION, "schedulingshards"),
+        "Topology": Kind(names.KAI_TOPOLOGY_API_VERSION, "topologies"),
+        "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses"),
+    }
+)
 
 # Kind -> its plural. Those that a release may lack are read as empty.
 _KINDS: Final[Mapping[str, str]] = {
@@ -57,16 +77,16 @@ class LiveCluster:
         return self.objects.get(kind, ())
 
 
-def fetch_cluster(api: Api) -> LiveCluster:
-    """WebError where the cluster does not answer, refuses a list, or serves no queues of these versions."""
+def fetch_cluster(api: Client) -> LiveCluster:
+    """MusterError where the cluster does not answer, refuses a list, or serves no such queues."""
     queues = _listed(api, "ClusterQueue", _kueue("ClusterQueue"))
     kai = _kai(api, has_kueue=bool(queues))
     if queues is None and not kai.get("Queue"):
-        raise WebError(
-            f"{api.web.base}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of 0.15 or "
-            "newer, and it has no Queue of KAI.",
+        raise MusterError(
+            f"{api.access.server}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of "
+            "0.15 or newer, and it has no Queue of KAI.",
             fix="name the context of a cluster that runs one of them, or upgrade Kueue (docs/upgrades.md).",
-            status=404,
+            exit_code=ExitCode.OUTSIDE,
         )
     others = {kind: _listed(api, kind, _kueue(kind)) or () for kind in _KINDS if kind != "ClusterQueue"}
     return LiveCluster(
@@ -81,7 +101,7 @@ def _kueue(kind: str) -> Kind:
     return Kind(names.KUEUE_API_VERSION, _KINDS[kind])
 
 
-def _kai(api: Api, *, has_kueue: bool) -> Mapping[str, tuple[Manifest, ...]]:
+def _kai(api: Client, *, has_kueue: bool) -> Mapping[str, tuple[Manifest, ...]]:
     """Nothing without KAI: an account need not have rights to kinds that are not there."""
     if api.find(f"/apis/{names.KAI_QUEUE_API_VERSION}") is None:
         return MappingProxyType({})
@@ -92,13 +112,10 @@ def _kai(api: Api, *, has_kueue: bool) -> Mapping[str, tuple[Manifest, ...]]:
     return MappingProxyType(found)
 
 
-def _listed(api: Api, kind: str, at: Kind) -> tuple[Manifest, ...] | None:
+def _listed(api: Client, kind: str, at: Kind) -> tuple[Manifest, ...] | None:
     """By namespace and name. None where the cluster does not serve the kind."""
-    try:
-        found = api.list_all(at.path, _whole)
-    except WebError as error:
-        if error.status != 404:
-            raise
+    found = api.find_all(at.path, _whole)
+    if found is None:
         return None
     whole = [{**each, "apiVersion": at.api_version, "kind": kind} for each in found]
     return tuple(sorted(whole, key=address))
@@ -108,7 +125,7 @@ def _whole(found: object) -> Manifest | None:
     return dict(found) if isinstance(found, Mapping) and isinstance(found.get("metadata"), Mapping) else None
 
 
-def _deployments(api: Api, program: Program) -> tuple[Manifest, ...]:
+def _deployments(api: Client, program: Program) -> tuple[Manifest, ...]:
     selector = quote(PLACEMENTS[program].selector)
     found = api.get(f"/apis/apps/v1/deployments?labelSelector={selector}")
     return tuple(dict(each) for each in items(found, "items"))

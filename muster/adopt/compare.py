@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from muster.adopt.cluster import LiveCluster, address, title
-from muster.adopt.kai.kinds import KINDS
-from muster.adopt.queues import completed
+from muster.adopt.cluster import KAI_KINDS, LiveCluster, address, title
+from muster.adopt.kueue_team import completed
 from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Scheduler, Stack
-from muster.provider.meaning import same_meaning
+from muster.provider.comparison import same_meaning
 from muster.render import queues
 from muster.render.manifest import Manifest
 
@@ -62,7 +61,7 @@ def compare_objects(stack: Stack, live: LiveCluster) -> tuple[ObjectChange, ...]
     is_kai = stack.scheduler is Scheduler.KAI
     objects = live.kai if is_kai else live.objects
     there = {(kind, *address(each)): each for kind, listed in objects.items() for each in listed}
-    versions = {kind.api_version for kind in KINDS.values()} if is_kai else {KUEUE_API_VERSION}
+    versions = {kind.api_version for kind in KAI_KINDS.values()} if is_kai else {KUEUE_API_VERSION}
     found = []
     for body in queues.objects(stack):
         if body["apiVersion"] not in versions:

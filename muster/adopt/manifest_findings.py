@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.kai.tree import is_unlimited
+from muster.adopt.kai import is_unlimited
 from muster.live.fields import items, mapping, text
 from muster.live.kueue_tree import cohort_parents, read_tree
 from muster.live.snapshot.queues import circles

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from muster.adopt.cluster import LiveCluster, address, title
-from muster.adopt.kai.kinds import KINDS as KAI_KINDS
+from muster.adopt.cluster import KAI_KINDS, LiveCluster, address, title
 from muster.bounded_yaml import explain, load_with_lines
 from muster.live.errors import PreviewError
 from muster.live.fields import items, text

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.compare import LABELS, Fate, compare_objects
-from muster.adopt.findings import Findings
-from muster.adopt.kai.tree import to_values
+from muster.adopt.findings import Findings, NameBook
+from muster.adopt.kai import to_values
 from muster.adopt.kueue import to_kueue
 from muster.adopt.manifest_findings import findings, named_objects
 from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
 from muster.adopt.nodes import named_accelerator
-from muster.adopt.titles import NameBook
 from muster.config.stack import read_values
 from muster.live.errors import PreviewError
 from muster.live.fields import text, texts

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.findings import Findings
-from muster.adopt.titles import NameBook
+from muster.adopt.findings import Findings, NameBook
 from muster.live.fields import items, mapping, text, texts
 from muster.model import names
 from muster.model.accelerators import ACCELERATORS

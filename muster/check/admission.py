@@ -30,7 +30,7 @@ from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
 from muster.model.work import BY_KIND, FOR_MEMBERS
-from muster.render import gang, queues, ray, tenancy
+from muster.render import gang, queues, tenancy
 from muster.render.queuetree import queue_tree
 
 DEFINITION: Final = "the API server"
@@ -96,9 +96,8 @@ class Admission:
         self._reviews = Reviews(lambda: self.policy, lambda: self.tree)
         self._rules = tenancy.member_role(stack)["rules"]
         self._namespace_objects = _namespace_objects(stack)
-        found = [ray.admission(stack.ray), *tenancy.policies(stack)]
         self._claimed = claim_templates(beside)
-        self._policies = Policies(each for listed in found for each in listed)
+        self._policies = Policies(tenancy.admission_objects(stack))
 
     def review(self, body: Json) -> Answer:
         """Answer the creation of an object by a member of the team."""

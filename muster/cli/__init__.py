@@ -14,8 +14,6 @@ prints `Error: ...` and `Fix: ...` to standard error and exits with the error's 
 output; progress goes to standard error by `muster.cli.output.note`, which `--quiet` silences.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,22 +1,17 @@
 """Shows text that changes, and follows a job until it has finished."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import unicodedata
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from muster.cli.output import STDOUT, is_terminal, put
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
-from muster.kubernetes.kubeconfig import load_access
-from muster.live.cluster.api import Api, inside
-from muster.live.cluster.mirror import Mirror
+from muster.kubernetes.client import Client, inside
+from muster.live.mirror import Changes
 from muster.live.why.format import format_status
 from muster.live.why.job_status import JobStatus, fetch_status
 from muster.model import names
@@ -72,20 +67,15 @@ def fit(line: str, columns: int) -> str:
     return line
 
 
-def client(kubeconfig: Path, context: str) -> Client:
-    """A client that can watch, beside the one of `connect`."""
-    return Client(load_access(kubeconfig, context))
-
-
-def follow_job(api: Api, watching: Client, namespace: str, name: str) -> ExitCode:
+def follow_job(api: Client, namespace: str, name: str) -> ExitCode:
     """Show the status of a job until it has finished: DONE, or FOUND where it failed or was deleted."""
-    mirror = mirror_of_work(watching, namespace)
+    changes = changes_of_work(api, namespace)
     with pictures() as show:
         while (status := fetch_status(api, namespace, name)) is not None:
             show(partial(_format_status, status))
             if status.is_finished:
                 return ExitCode.FOUND if status.has_failed else ExitCode.DONE
-            mirror.wait()
+            changes.wait()
     raise MusterError(f"{namespace}/{name} was deleted.", exit_code=ExitCode.FOUND)
 
 
@@ -93,16 +83,16 @@ def _format_status(status: JobStatus, now: datetime) -> str:
     return format_status(status, now=now)
 
 
-def mirror_of_work(watching: Client, namespace: str) -> Mirror:
-    """What changes where the status of a job does. Everywhere where the namespace is empty."""
+def changes_of_work(api: Client, namespace: str) -> Changes:
+    """Of what changes where the status of a job does. Everywhere where the namespace is empty."""
     work = inside(namespace)
-    mirror = Mirror(
-        watching,
+    changes = Changes(
+        api,
         {
             "workloads": f"/apis/{names.KUEUE_API_VERSION}{work}/workloads",
             "provisioningrequests": f"/apis/{names.PROVISIONING_API_VERSION}{work}/provisioningrequests",
             "pods": f"/api/v1{work}/pods",
         },
     )
-    mirror.follow()
-    return mirror
+    changes.follow()
+    return changes

@@ -3,8 +3,6 @@
 Apart from the command, because its imports take longer than printing `--help` may.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import methodcaller
@@ -14,7 +12,7 @@ from typing import Self
 from muster.cli.output import progress
 from muster.config import load
 from muster.errors import MusterError
-from muster.live.cluster.api import Api
+from muster.kubernetes.client import Client
 from muster.live.snapshot import fetch_snapshot
 from muster.model.stack import Scheduler, Stack
 from muster.preview.replay.alternatives import Prediction, find_sooner
@@ -48,7 +46,7 @@ class Asked:
     recording: Path
     settings: Settings
     runs: int | None = None
-    api: Api | None = None
+    api: Client | None = None
     at: datetime | None = None
     job: str = ""
     file: Path | None = None
@@ -138,7 +136,7 @@ def _recorded(recording: Recording, at: datetime | None) -> tuple[Moment, None]:
     return at_moment(recording, moment), None
 
 
-def _now(recording: Recording, api: Api, scheduler: Scheduler) -> tuple[Moment, Moment]:
+def _now(recording: Recording, api: Client, scheduler: Scheduler) -> tuple[Moment, Moment]:
     """The cluster's moment, and what the recording knew until then."""
     snapshot = fetch_snapshot(api)
     if snapshot.scheduler is not scheduler:

@@ -4,8 +4,6 @@ A revision is `REVISION:PATH` as git has it, or a revision alone, which means th
 revision.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The arguments and options that several commands share. They mean the same wherever they are declared."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Where the text of a command goes: results to standard output or a file, progress to standard error."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Carries out `muster plan`. Apart from the command, because its imports take longer than `--help` may."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

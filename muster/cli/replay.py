@@ -3,8 +3,6 @@
 Apart from the command, because its imports take longer than printing `--help` may.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A report as the terminal of this process shows it."""
 
-from __future__ import annotations
-
 import shutil
 
 from muster.cli.output import has_colour

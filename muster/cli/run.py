@@ -1,7 +1,5 @@
 """Runs the command that the arguments name and turns every error into a message and an exit code."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
@@ -9,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from muster.cli.command import Group
-from muster.cli.formatter import Formatter
+from muster.cli.command import Formatter, Group
 from muster.cli.output import sigterm_interrupts
 from muster.cli.table import TABLE
 from muster.errors import ExitCode, MusterError

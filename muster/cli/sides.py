@@ -3,8 +3,6 @@
 The head is what STACK names. The base is what `--base` names: a file, a git revision, or none.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

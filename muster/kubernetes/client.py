@@ -1,29 +1,82 @@
 """A synchronous client of one API server, on the standard library.
 
+    connect(path)     -> Client of the cluster that a kubeconfig names
+    client.list_all   every object of a list, page by page
+    client.watch      the changes of a list
+
 A connection stays open, one for each thread: a caller that polls reads ten times a second, and a new TLS
-connection for each read costs both ends ten times as much. Retries are the caller's, who knows how long the
-server may be away; only a read over a kept connection that has been closed meanwhile is repeated, which does
-no harm.
+connection for each read costs both ends ten times as much. A call over a kept connection that has been closed
+meanwhile is repeated where that does no harm. No redirect is followed: that would send the credential to
+another server.
+
+With `tries` of more than one, these are tried again after a delay: a server that does not respond, where the
+call may be repeated, and the statuses 429 and 502 to 504. The delay is the server's
+(https://www.rfc-editor.org/rfc/rfc9110#name-retry-after) or grows.
 """
 
 import json
+import ssl
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
-from typing import Any, Final
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from muster.kubernetes.credentials import Credentials
-from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.kubernetes.kubeconfig import Access
+from muster.kubernetes.errors import ApiError, UnreachableError, printable_line
+from muster.kubernetes.kubeconfig import Access, KubeconfigError, load_access
+
+Kept = TypeVar("Kept")
 
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 _SECONDS: Final = 30.0
+_TRIES: Final = 4
+# A longer delay is reported as an error instead of waited for, because CI minutes cost money.
+_LONGEST_DELAY: Final = 90.0
+# Of a call whose answer was lost, the second has the same effect.
+_REPEATABLE: Final = ("GET", "PUT", "PATCH")
+_BUSY: Final = (429, 502, 503, 504)
+_MAX_BYTES: Final = 256 * 1024 * 1024
 _PART: Final = 1 << 16
+# The server sends a bookmark a minute on a watch without changes.
+_SILENT_WATCH: Final = 180.0
+_PAGE: Final = 500
+_MAX_STARTS: Final = 3
+_EXPIRED: Final = 410
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+def connect(
+    path: Path, *, context: str = "", tries: int = _TRIES, progress: "Progress | None" = None
+) -> "Client":
+    """A client for the cluster of one context, by default the current one. May run its credential plugin."""
+    access = load_access(path, context)
+    if not access.server.startswith("https://"):
+        raise KubeconfigError(
+            f"{path}: the cluster of context {access.context!r} has no https:// server.",
+            fix="set its `server`.",
+        )
+    client = Client(access, tries=tries, progress=progress)
+    client.credentials.headers()
+    client.credentials.tls()
+    return client
+
+
+def inside(namespace: str) -> str:
+    """The part of a path that names a namespace, empty for all of them."""
+    return f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+
+
+Progress = Callable[[str, int], None]
+"""Is called with the plural and the number of objects of a list that were read so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,56 +88,152 @@ class Answer:
 
 
 class Client:
-    """`seconds`: how long the server may be silent."""
+    """`seconds`: how long the server may be silent. `tries`: how often a call is made in all."""
 
-    def __init__(self, access: Access, *, seconds: float = _SECONDS) -> None:
-        self._access, self._seconds = access, seconds
-        self._credentials = Credentials(access)
+    def __init__(
+        self,
+        access: Access,
+        *,
+        seconds: float = _SECONDS,
+        tries: int = 1,
+        agent: str = "muster",
+        progress: Progress | None = None,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.access, self.credentials = access, Credentials(access)
+        self._seconds, self._tries, self._progress, self._wait = seconds, tries, progress, wait
+        self._headers = {"Accept": JSON, "User-Agent": agent}
         self._kept = threading.local()
 
-    def call(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Any:
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON
+    ) -> Any:
         """The JSON that is answered. ApiError for a refusal, UnreachableError where nothing answers."""
+        answer = self._tried(method, path, body, {"Content-Type": content_type, "Accept": accept})
         try:
-            answer = self.exchange(method, path, body, content_type=content_type)
-            if answer.status == 401 and self._access.plugin:
-                self._credentials.forget()
-                self._drop()
-                answer = self.exchange(method, path, body, content_type=content_type)
-        except OSError as error:
-            raise self._unreachable(error) from error
-        if answer.status >= 400:
-            raise ApiError(answer.status, answer.body)
-        return json.loads(answer.body or b"null")
+            return json.loads(answer.body or b"null")
+        except (ValueError, RecursionError):
+            raise UnreachableError(f"{path}: the response is not JSON.") from None
 
-    def exchange(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Answer:
+    def get(self, path: str) -> Any:
+        return self.call("GET", path)
+
+    def find(self, path: str, *, absent: Collection[int] = (404,)) -> Any:
+        """One object; None where the answer has one of these statuses: it does not exist, or is hidden."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status in absent:
+                return None
+            raise
+
+    def text(self, path: str) -> str:
+        """What is no JSON, such as a log."""
+        return self._tried("GET", path, None, {}).body.decode(errors="replace")
+
+    def list_all(self, path: str, convert: Callable[[Any], Kept | None]) -> list[Kept]:
+        """Every object of a list, each converted as soon as its page is read. None leaves the object out.
+
+        A list whose continue token has expired is read again from the beginning, so that it is consistent
+        (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
+        """
+        for start in range(1, _MAX_STARTS + 1):
+            try:
+                return self._pages(path, convert)
+            except ApiError as error:
+                if error.status != _EXPIRED or start == _MAX_STARTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def find_all(
+        self, path: str, convert: Callable[[Any], Kept | None], *, absent: Collection[int] = (404,)
+    ) -> list[Kept] | None:
+        """The same; None where the answer has one of these statuses: not served, or not to be listed."""
+        try:
+            return self.list_all(path, convert)
+        except ApiError as error:
+            if error.status in absent:
+                return None
+            raise
+
+    def _pages(self, path: str, convert: Callable[[Any], Kept | None]) -> list[Kept]:
+        kept: list[Kept] = []
+        token, count = "", 0
+        while True:
+            page = self.get(f"{path}{'&' if '?' in path else '?'}limit={_PAGE}&continue={quote(token)}")
+            items = page.get("items") or ()
+            count += len(items)
+            kept += [converted for item in items if (converted := convert(item)) is not None]
+            if self._progress:
+                self._progress(path.rpartition("/")[2], count)
+            token = (page.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return kept
+
+    def watch(self, path: str, version: str) -> Iterator[tuple[str, Any]]:
+        """Type and object of each change of a list after a version, until the server ends the watch. With
+        bookmarks, and ERROR where it no longer has the version.
+        """
+        query = f"watch=true&allowWatchBookmarks=true&resourceVersion={version}"
+        for line in self.lines(f"{path}?{query}", silent=_SILENT_WATCH):
+            event = json.loads(line)
+            yield event["type"], event["object"]
+
+    def _tried(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> Answer:
+        for attempt in range(1, self._tries + 1):
+            try:
+                answer = self.exchange(method, path, body, headers)
+                if answer.status == 401 and self.access.plugin:
+                    self.credentials.forget()
+                    self._drop()
+                    answer = self.exchange(method, path, body, headers)
+            except OSError as error:
+                if attempt == self._tries or method not in _REPEATABLE:
+                    raise self._unreachable(method, path, error) from error
+                self._wait(2.0**attempt)
+                continue
+            if answer.status < 300:
+                return answer
+            delay = _retry_delay(answer, attempt)
+            is_done_perhaps = method not in _REPEATABLE and answer.status in (502, 504)
+            if attempt == self._tries or delay is None or is_done_perhaps:
+                raise ApiError(answer.status, answer.body, request=self._request(method, path))
+            self._wait(delay)
+        raise AssertionError("the last attempt returns or raises")
+
+    def exchange(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """One request and whatever is answered; OSError where nothing is."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Accept": JSON, "Content-Type": content_type}
+        sent = self._headers | {"Content-Type": JSON} | dict(headers or {})
         kept: HTTPConnection | None = getattr(self._kept, "connection", None)
-        if kept is not None and method == "GET":
+        if kept is not None and method in _REPEATABLE:
             try:
-                return _asked(kept, method, path, data, headers | self._credentials.headers())
+                return self._ask(kept, method, path, data, sent | self.credentials.headers())
             except (ConnectionError, HTTPException):
                 pass  # the server has closed it meanwhile, or is another one
         self._drop()
-        headers |= self._credentials.headers()  # which may bring the certificate of the connection
-        self._kept.connection = fresh = self._connection(self._seconds)
+        sent |= self.credentials.headers()  # which may bring the certificate of the connection
+        fresh = self._connection(self._seconds)
         try:
-            return _asked(fresh, method, path, data, headers)
+            answer = self._ask(fresh, method, path, data, sent)
         except HTTPException as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
+        self._kept.connection = fresh
+        return answer
 
     def lines(self, path: str, *, silent: float) -> Iterator[str]:
         """The lines of a stream, over a connection of its own, until the server ends it. UnreachableError
         when it is cut, or silent for so many seconds.
         """
         try:
-            headers = self._credentials.headers()
+            headers = self._headers | self.credentials.headers()
             with closing(self._connection(silent)) as connection:
-                connection.request("GET", path, headers=headers)
+                connection.request("GET", self._path(path), headers=headers)
                 answer = connection.getresponse()
-                if answer.status >= 400:
-                    raise ApiError(answer.status, answer.read())
+                if answer.status >= 300:
+                    raise ApiError(answer.status, answer.read(), request=self._request("GET", path))
                 rest = b""
                 # readline() takes a stream that is cut between two chunks for one that has ended.
                 while part := answer.read1(_PART):
@@ -93,17 +242,51 @@ class Client:
                 if rest:
                     yield rest.decode(errors="replace")
         except (OSError, HTTPException) as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable("GET", path, error) from error
 
     def _connection(self, seconds: float) -> HTTPConnection:
-        tls, server = self._credentials.tls(), urlsplit(self._access.server)
-        place = urlsplit(self._access.proxy).netloc if self._access.proxy else server.netloc
+        tls, server, proxy = self.credentials.tls(), urlsplit(self.access.server), self._proxy()
         if tls is None:
             return HTTPConnection(server.netloc, timeout=seconds)
-        connection = HTTPSConnection(place, context=tls, timeout=seconds)
-        if self._access.proxy:
-            connection.set_tunnel(server.hostname or "", server.port)
+        place = server.netloc if proxy is None else proxy.rpartition("@")[2]
+        connection = _Connection(place, tls, seconds, self.access.tls_server_name)
+        if proxy is None:
+            return connection
+        user = unquote(proxy.rpartition("@")[0])
+        basic = {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode()}"} if user else {}
+        connection.set_tunnel(server.hostname or "", server.port, headers=basic)
         return connection
+
+    def _proxy(self) -> str | None:
+        """[USER:PASSWORD@]HOST[:PORT] of the kubeconfig's proxy, or else of the environment's."""
+        host = urlsplit(self.access.server).hostname or ""
+        proxy = self.access.proxy
+        if not proxy and host not in _LOOPBACK and not proxy_bypass(host):
+            proxy = getproxies().get("https")
+        return urlsplit(proxy if "//" in proxy else f"//{proxy}").netloc if proxy else None
+
+    def _path(self, path: str) -> str:
+        """With the path of the server's own address, which a gateway to several clusters has."""
+        return urlsplit(self.access.server).path + path
+
+    def _ask(
+        self,
+        connection: HTTPConnection,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: Mapping[str, str],
+    ) -> Answer:
+        try:
+            connection.request(method, self._path(path), body=data, headers=dict(headers))
+            response: HTTPResponse = connection.getresponse()
+            body = response.read(_MAX_BYTES + 1)
+            if len(body) > _MAX_BYTES:
+                raise OSError(f"the response is larger than {_MAX_BYTES // 2**20} MiB")
+        except BaseException:
+            connection.close()  # half an answer must not be taken for the next one
+            raise
+        return Answer(response.status, response.reason, response.headers, body)
 
     def _drop(self) -> None:
         kept: HTTPConnection | None = getattr(self._kept, "connection", None)
@@ -111,18 +294,38 @@ class Client:
             kept.close()
             self._kept.connection = None
 
-    def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(f"no answer from {self._access.server}: {str(error) or type(error).__name__}")
+    def _request(self, method: str, path: str) -> str:
+        """What messages call a request: without user, query and credential."""
+        parts = urlsplit(self.access.server + path)
+        return printable_line(f"{method} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+    def _unreachable(self, method: str, path: str, error: Exception) -> UnreachableError:
+        why = printable_line(str(error) or type(error).__name__)
+        return UnreachableError(
+            f"{self._request(method, path)}: no response: {why}.",
+            fix="check the address, the network and its proxy.",
+        )
 
 
-def _asked(
-    connection: HTTPConnection, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
-) -> Answer:
-    try:
-        connection.request(method, path, body=data, headers=dict(headers))
-        answer: HTTPResponse = connection.getresponse()
-        body = answer.read()
-    except BaseException:
-        connection.close()  # half an answer must not be taken for the next one
-        raise
-    return Answer(answer.status, answer.reason, answer.headers, body)
+class _Connection(HTTPSConnection):
+    """`name`: of a server that has another than its address."""
+
+    def __init__(self, place: str, tls: ssl.SSLContext, seconds: float, name: str | None) -> None:
+        super().__init__(place, context=tls, timeout=seconds)
+        self._tls, self._name = tls, name
+
+    def connect(self) -> None:
+        if self._name is None:
+            super().connect()
+            return
+        HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def _retry_delay(answer: Answer, attempt: int) -> float | None:
+    """Seconds to wait before the next attempt; None when another attempt would not help."""
+    if answer.status not in _BUSY:
+        return None
+    after = answer.headers.get("Retry-After", "")
+    delay = float(after) if after.isdigit() else 2.0**attempt
+    return delay if delay <= _LONGEST_DELAY else None

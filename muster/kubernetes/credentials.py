@@ -14,12 +14,12 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from muster.kubernetes.errors import printable_line
 from muster.kubernetes.kubeconfig import Access, ExecPlugin, KubeconfigError, read_named
 
 # A cloud's sign-in talks to the network; client-go sets no limit, and a hung one would hang its caller.
 _PLUGIN_TIMEOUT: Final = 60.0
 _SPARE: Final = timedelta(seconds=30)
-_LONGEST: Final = 300
 
 
 class Credentials:
@@ -51,18 +51,11 @@ class Credentials:
         """The server refused what we showed: ask the plugin again next time."""
         self._token = self._expires = self._plugin_certificate = None
 
-    def tls(self, *, sends_name: bool = False) -> ssl.SSLContext | None:
-        """None for a server without TLS. Call after `headers()`, which may fetch a certificate.
-        `sends_name`: the caller can give a connection another server name than that of its address.
-        """
+    def tls(self) -> ssl.SSLContext | None:
+        """None for a server without TLS. Call after `headers()`, which may fetch a certificate."""
         access = self._access
         if access.server.startswith("http://"):
             return None
-        if access.tls_server_name and not sends_name:
-            raise KubeconfigError(
-                f"context {access.context!r}: tls-server-name is not supported here.",
-                fix="use a server of its name.",
-            )
         try:
             context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
             if access.insecure:
@@ -121,8 +114,7 @@ def _run(plugin: ExecPlugin, access: Access) -> dict[str, Any]:
         raise _plugin_error(plugin, f"did not end within {_PLUGIN_TIMEOUT:.0f} s") from None
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        why = "".join(each for each in last[0] if each.isprintable())[:_LONGEST]
-        raise _plugin_error(plugin, f"failed ({done.returncode}): {why}")
+        raise _plugin_error(plugin, f"failed ({done.returncode}): {printable_line(last[0])}")
     try:
         return dict(json.loads(done.stdout)["status"])
     except (ValueError, KeyError, TypeError):

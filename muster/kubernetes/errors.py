@@ -16,16 +16,21 @@ class Conflict:
     path: str
 
 
-class ApiError(Exception):
-    """The API server's refusal; `text` is its own message."""
+class ApiError(MusterError):
+    """The API server's refusal; `text` and `str()` are its own words, `message` names the `request` too."""
 
-    def __init__(self, status: int, raw: bytes) -> None:
-        body = _status_body(raw)
+    default_exit_code = ExitCode.OUTSIDE
+
+    def __init__(self, status: int, raw: bytes, *, request: str = "") -> None:
+        body, plain = _status_body(raw)
+        words = str(body.get("message") or "")
         self.status = status
         self.reason = str(body.get("reason") or "")
-        self.text = str(body.get("message") or f"HTTP {status}")
+        self.text = words or plain or f"HTTP {status}"
         self.causes = [dict(each) for each in (body.get("details") or {}).get("causes") or ()]
-        super().__init__(self.text)
+        quoted = f": {printable_line(words, longest=400)}" if words else ""
+        super().__init__(f"{request}: answered {status}{quoted}." if request else self.text)
+        self.args = (self.text,)
 
     @property
     def conflicts(self) -> list[Conflict]:
@@ -73,14 +78,21 @@ class UnreachableError(MusterError):
     default_exit_code = ExitCode.OUTSIDE
 
 
+def printable_line(text: str, *, longest: int = 300) -> str:
+    """Untrusted text as one line of bounded length, without what a terminal would obey."""
+    line = " ".join("".join(each if each.isprintable() else " " for each in text[: longest * 8]).split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
 def _manager(message: str) -> str:
     """`conflict with "kubectl-edit" using v1` -> kubectl-edit."""
     return message.split('"')[1] if message.count('"') >= 2 else message
 
 
-def _status_body(raw: bytes) -> Mapping[str, Any]:
+def _status_body(raw: bytes) -> tuple[Mapping[str, Any], str]:
+    """The Status, and the text of what is none."""
     try:
         body = json.loads(raw)
-    except ValueError:
-        return {"message": raw[:200].decode(errors="replace").strip()}
-    return body if isinstance(body, dict) else {}
+    except (ValueError, RecursionError):
+        return {}, raw[:200].decode(errors="replace").strip()
+    return (body if isinstance(body, dict) else {}), ""

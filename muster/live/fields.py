@@ -71,6 +71,12 @@ def text(value: object, *path: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def strings(value: object, *path: str) -> tuple[str, ...]:
+    """The texts of the list at a path."""
+    found = mapping(value, *path[:-1]).get(path[-1]) if path else value
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+
+
 def number(value: object, *path: str) -> int | None:
     """The integer at a path; None when missing."""
     found = mapping(value, *path[:-1]).get(path[-1]) if path else value

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from muster.live.fields import Json, items, mapping, text
+from muster.live.fields import Json, items, mapping, strings, text
 from muster.live.snapshot.queues import circles
 from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.kueue.tree import Node, Tree
@@ -60,7 +60,7 @@ def read_groups(body: Json) -> tuple[Group, ...]:
     """The resource groups of a ClusterQueue or Cohort. ValueError where an amount is no quantity."""
     return tuple(
         Group(
-            covered_resources=_words(group.get("coveredResources")),
+            covered_resources=strings(group, "coveredResources"),
             flavors=tuple(
                 FlavorQuota(
                     name=text(flavor, "name"),
@@ -82,10 +82,6 @@ def _quota(found: Json) -> Quota:
 
 def _amount(value: object) -> Quantity | None:
     return None if value is None else Quantity(parse_quantity(str(value)), str(value).endswith("i"))
-
-
-def _words(found: object) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
 def _node(name: str, object_name: str, body: Json, parent: str | None, pools: Mapping[str, Pool]) -> Node:

@@ -1,4 +1,4 @@
-"""HTTP client for a cluster, GitHub and GitLab.
+"""HTTP client for GitHub and GitLab.
 
 Responsible for timeouts and retries, and for sending a credential only to the server that it belongs to: no
 redirect is followed, and no message contains a header.
@@ -11,7 +11,6 @@ server that does not respond. The delay is the server's: `Retry-After`
 
 import http.client
 import json
-import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -69,8 +68,6 @@ class Web:
 
     base: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    context: ssl.SSLContext | None = None
-    proxy: str | None = None
     timeout: float = _TIMEOUT
     wait: Callable[[float], None] = _sleep
 
@@ -120,10 +117,8 @@ class Web:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if self.context is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=self.context))
-        if self.proxy or urllib.parse.urlsplit(self.base).hostname in _LOOPBACK:
-            handlers.append(urllib.request.ProxyHandler({"https": self.proxy} if self.proxy else {}))
+        if urllib.parse.urlsplit(self.base).hostname in _LOOPBACK:
+            handlers.append(urllib.request.ProxyHandler({}))
         return urllib.request.build_opener(*handlers)
 
     def _refused(self, method: str, path: str, response: Response) -> WebError:
@@ -157,7 +152,7 @@ def _read_bounded(response: http.client.HTTPResponse | urllib.error.HTTPError) -
 
 
 def _parse_message(body: bytes) -> str:
-    """The error message, from the field that GitHub, GitLab and Kubernetes use."""
+    """The error message, from the field that GitHub and GitLab use."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -187,6 +182,3 @@ def _requested_delay(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             return None
     return float(reset) - time.time() if reset.isdigit() else None
-
-
-__all__ = ["Response", "Web", "WebError"]

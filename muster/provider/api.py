@@ -1,21 +1,21 @@
 """The Kubernetes API as a Bundle needs it: find a kind, read, apply, delete; with bounded retries.
 
 It knows no order and no Bundle. What is retried: a connection that fails, 429, 502-504, a webhook that is
-not up yet, a kind whose CRD was made a moment ago, and one 401 (with fresh credentials).
+not up yet, and a kind whose CRD was made a moment ago. Each call has a thread of its own, with a connection
+that stays open.
 """
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from types import MappingProxyType, TracebackType
+from functools import partial
+from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
-import aiohttp
-
-from muster.kubernetes.client import APPLY, MERGE
-from muster.kubernetes.credentials import Credentials
+from muster.kubernetes.client import APPLY, JSON, MERGE, Client
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import Access
 from muster.provider.manifests import Ref
@@ -72,9 +72,6 @@ _KIND_PATIENCE = 20.0
 # Webhooks start with their Deployment, which may have to pull its image.
 _WEBHOOK_PATIENCE = 180.0
 _UNREACHABLE_PATIENCE = 60.0
-_JSON = "application/json"
-_APPLY = {"Content-Type": APPLY}
-_MERGE = {"Content-Type": MERGE}
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
@@ -95,12 +92,11 @@ class Cluster:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self._credentials = Credentials(access)
+        self._client = Client(access, seconds=_REQUEST_TIMEOUT, agent="muster-bundle")
+        self._threads = ThreadPoolExecutor(_CONCURRENCY)
         self._discovery = _Discovery()
         self._discovering = asyncio.Lock()
         self._seats = asyncio.Semaphore(_CONCURRENCY)
-        self._session: aiohttp.ClientSession | None = None
-        self._opening = asyncio.Lock()
         self._uid: str | None = None
 
     async def __aenter__(self) -> Self:
@@ -112,9 +108,7 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
-        if self._session:
-            await self._session.close()
-            self._session = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def uid(self, deadline: Deadline) -> str:
         """The cluster's identity: the UID of kube-system, which lives as long as the cluster does."""
@@ -160,7 +154,7 @@ class Cluster:
         # From the API server's cache: a list of what existed a moment ago is enough, and spares etcd.
         query = {"resourceVersion": "0"}
         path = f"{root}/{api_version}/{plural}"
-        listed = await self._call("GET", path, deadline, query=query, headers={"Accept": _METADATA_ONLY})
+        listed = await self._call("GET", path, deadline, query=query, accept=_METADATA_ONLY)
         return [dict(each["metadata"]) for each in listed.get("items") or ()]
 
     async def serves(self, plural: str, group: str, deadline: Deadline) -> bool:
@@ -185,7 +179,7 @@ class Cluster:
         """Server-side apply. Raises ApiError with `conflicts` when others hold fields and `force` is off."""
         path = await self._path(ref, deadline, patience=_KIND_PATIENCE)
         query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        return await self._call("PATCH", path, deadline, query=query, body=body, headers=_APPLY)
+        return await self._call("PATCH", path, deadline, query=query, body=body, content_type=APPLY)
 
     async def remove_finalizer(
         self, ref: Ref, live: Mapping[str, Any], finalizer: str, deadline: Deadline
@@ -195,7 +189,7 @@ class Cluster:
         metadata = live["metadata"]
         left = [each for each in metadata.get("finalizers") or () if each != finalizer]
         body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left}}
-        await self._call("PATCH", path, deadline, body=body, headers=_MERGE)
+        await self._call("PATCH", path, deadline, body=body, content_type=MERGE)
 
     async def create(
         self, ref: Ref, body: Mapping[str, Any], deadline: Deadline, *, dry_run: bool
@@ -267,70 +261,30 @@ class Cluster:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] = MappingProxyType({}),
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> dict[str, Any]:
+        place = f"{path}?{urlencode(query)}" if query else path
+        call = partial(self._client.call, method, place, body, content_type=content_type, accept=accept)
         pause = _FIRST_PAUSE
         webhook, reach = deadline.within(_WEBHOOK_PATIENCE), deadline.within(_UNREACHABLE_PATIENCE)
-        refused = False
         while True:
             deadline.check()
             try:
                 async with self._seats:
-                    return await self._once(method, path, deadline, query=query, body=body, headers=headers)
+                    answer = asyncio.get_running_loop().run_in_executor(self._threads, call)
+                    limit = max(1.0, min(_REQUEST_TIMEOUT, deadline.remaining()))
+                    return dict(await asyncio.wait_for(answer, limit))
             except ApiError as error:
-                if error.status == 401 and not refused and self.access.plugin:
-                    refused = True
-                    self._credentials.forget()
-                    await self.close()
-                    continue
                 patience = webhook if error.webhook_down else reach
                 if not (error.webhook_down or error.passing) or patience.remaining() <= pause:
                     raise
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except (UnreachableError, TimeoutError) as error:
                 if reach.remaining() <= pause:
+                    cause = error.__cause__ or error
                     raise UnreachableError(
                         f"no answer from the cluster of context {self.access.context!r} at "
-                        f"{self.access.server}: {str(error) or type(error).__name__}"
+                        f"{self.access.server}: {str(cause) or type(cause).__name__}"
                     ) from error
             await deadline.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-
-    async def _once(
-        self,
-        method: str,
-        path: str,
-        deadline: Deadline,
-        *,
-        query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-    ) -> dict[str, Any]:
-        sent = {"Accept": _JSON, **({} if body is None else {"Content-Type": _JSON}), **headers}
-        sent |= await asyncio.to_thread(self._credentials.headers)
-        session = await self._open()
-        async with session.request(
-            method,
-            self.access.server + path,
-            params=query,
-            data=json.dumps(body).encode() if body is not None else None,
-            headers=sent,
-            proxy=self.access.proxy,
-            server_hostname=self.access.tls_server_name,
-            timeout=aiohttp.ClientTimeout(total=max(1.0, min(_REQUEST_TIMEOUT, deadline.remaining()))),
-        ) as response:
-            raw = await response.read()
-            if response.status < 300:
-                return dict(json.loads(raw))
-            raise ApiError(response.status, raw)
-
-    async def _open(self) -> aiohttp.ClientSession:
-        async with self._opening:
-            if self._session is None or self._session.closed:
-                self._session = aiohttp.ClientSession(
-                    connector=aiohttp.TCPConnector(
-                        limit=_CONCURRENCY, ssl=self._credentials.tls(sends_name=True) or True
-                    ),
-                    trust_env=True,
-                    headers={"User-Agent": "muster-bundle"},
-                )
-        return self._session

@@ -14,9 +14,9 @@ from muster.kubernetes.errors import ApiError, Conflict, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError
 from muster.model.names import GROUP, KUEUE_API_VERSION
 from muster.provider.api import Cluster, Deadline, DeadlineError, UnknownKindError
+from muster.provider.comparison import is_verbatim, same_meaning
 from muster.provider.fields import holds, value_at
 from muster.provider.manifests import IN_USE, SHARED, Item, Ref, apply_waves, delete_waves
-from muster.provider.meaning import is_verbatim, same_meaning
 from muster.provider.readiness import MANAGER, LogStatus, await_accepted, await_counted, await_established
 
 # On an object, this annotation lets us take over the fields that others hold. Only the author of the manifest

@@ -2,7 +2,7 @@
 
 An engine compares a resource with its state, and a namespace that a person deleted is still in the state.
 One metadata listing of each kind, for all Bundles of a run, finds what is missing. What differs in an object
-that is there is `drift.py`'s business, at `pulumi refresh`.
+that is there is the business of `comparison.py`, at `pulumi refresh`.
 """
 
 import asyncio

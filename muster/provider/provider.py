@@ -18,11 +18,10 @@ from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.provider import VERSION
 from muster.provider.api import Cluster, Deadline, DeadlineError
-from muster.provider.engine import Engine
+from muster.provider.engine import Engine, from_struct, init_failure, known, to_struct
 from muster.provider.manifests import ManifestError, Ref, read, same
 from muster.provider.presence import Presence, describe
 from muster.provider.resource import BUNDLE, FIND, SCHEMA, Written, delete, inventory, read_live, write
-from muster.provider.wire import from_struct, init_failure, known, to_struct
 
 # What differs between two versions of a Bundle's manifests, key by key. Pure.
 
@@ -184,22 +183,17 @@ class MusterProvider(provider_pb2_grpc.ResourceProviderServicer):
             provider_pb2.CheckFailure(property=name, reason="a Bundle takes manifests and dryRuns only")
             for name in sorted(set(news) - {"manifests", "dryRuns"})
         ]
-        manifests = news.get("manifests")
-        if not known(manifests):
-            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
-        if not isinstance(manifests, dict):
-            reason = "manifests maps a key of your choice to the text of Kubernetes objects"
-            failures.append(provider_pb2.CheckFailure(property="manifests", reason=reason))
-        else:
-            failures += _invalid_texts("manifests", manifests)
-        dry_runs = news.get("dryRuns") or {}
-        if not known(dry_runs):
-            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
-        if not isinstance(dry_runs, dict):
-            reason = "dryRuns maps a key of manifests to the text of Kubernetes objects"
-            failures.append(provider_pb2.CheckFailure(property="dryRuns", reason=reason))
-        else:
-            failures += _invalid_texts("dryRuns", dry_runs)
+        for name, keys, texts in (
+            ("manifests", "a key of your choice", news.get("manifests")),
+            ("dryRuns", "a key of manifests", news.get("dryRuns") or {}),
+        ):
+            if not known(texts):
+                break
+            if isinstance(texts, dict):
+                failures += _invalid_texts(name, texts)
+            else:
+                reason = f"{name} maps {keys} to the text of Kubernetes objects"
+                failures.append(provider_pb2.CheckFailure(property=name, reason=reason))
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     @_explained

@@ -13,8 +13,7 @@ from typing import Final
 
 import click
 
-from muster.cli.command import Command, load
-from muster.cli.formatter import Context
+from muster.cli.command import Command, Context, load
 from muster.cli.run import PROGRAM
 from muster.cli.table import TABLE, walk
 from muster.errors import ExitCode

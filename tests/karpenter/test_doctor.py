@@ -4,8 +4,7 @@ import json
 
 from muster.cloud.doctor.findings import State
 from muster.cloud.doctor.machines import check_node_pools
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.local.karpenter import NODE_POOLS, node_pool
 from tests.karpenter.world import H100, World
 
@@ -14,7 +13,7 @@ _MERGE = "application/merge-patch+json"
 
 def test_a_node_pool_that_never_consolidates_is_named_until_the_proposed_patch_is_made(world: World) -> None:
     path, ours = f"{NODE_POOLS}/h100", world.managed.ours
-    api = Api(connect(world.plane.kubeconfig()))
+    api = connect(world.plane.kubeconfig())
     world.plane.apply(node_pool("h100", [H100], consolidate_after="Never"), path)
     try:
         (finding,) = check_node_pools(ours, api)

@@ -1,22 +1,19 @@
 """`muster adopt`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
 
 from muster.adopt.adoption import Adoption, adopt
 from muster.adopt.cluster import fetch_cluster
+from muster.adopt.findings import to_label
 from muster.adopt.report import format_report, to_json
-from muster.adopt.titles import to_label
 from muster.cli.command import command
 from muster.cli.options import FILE, context_option, json_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import connect
 from muster.kubernetes.kubeconfig import current_context
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
 
 _EXAMPLES = """
 muster adopt --context prod > stacks/Pulumi.prod.yaml
@@ -48,7 +45,7 @@ def cli(*, kubeconfig: Path | None, context: str, out: Path | None, force: bool,
     if out is not None and out.exists() and not force:
         raise MusterError(f"{out} exists.", fix="name another file, or add --force.")
     path = kubeconfig_path(kubeconfig)
-    api = Api(connect(path, context=context), note_list)
+    api = connect(path, context=context, progress=note_list)
     name = context or current_context(path)
     cluster = {"name": to_label(name), "context": name}
     if kubeconfig is not None:

@@ -1,7 +1,5 @@
 """`muster bench`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """`muster check`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

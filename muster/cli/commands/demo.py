@@ -1,10 +1,7 @@
 """`muster demo`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.resources import files
 from typing import Any, Final
@@ -16,8 +13,9 @@ from muster.config.document import parse_text
 from muster.config.edit import template
 from muster.config.stack import examine
 from muster.errors import ExitCode
-from muster.live.cluster.api import Api
-from muster.live.web import Web, WebError
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError
+from muster.kubernetes.kubeconfig import Access
 from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status
 from muster.model.regions import Provider
@@ -90,23 +88,24 @@ def compare() -> list[StackDiff]:
     return compare_sides({_STACK: base}, {_STACK: head}, SharedInputs())
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordedApi(Api):
+class _RecordedApi(Client):
     """Answers of an API server, by path."""
 
-    objects: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        super().__init__(Access(server=""))
+        self._objects = objects
 
-    def get(self, path: str) -> object:
+    def get(self, path: str) -> Any:
         place, is_list, _ = path.partition("?limit=")
-        found: object = self.objects.get(place, {"items": []} if is_list else None)
-        if found is None:
-            raise WebError(f"{path}: is not recorded.", status=404)
-        return found
+        answer = self._objects.get(place, {"items": []} if is_list else None)
+        if answer is None:
+            raise ApiError(404, b"")
+        return answer
 
 
 def _why() -> str:
     recorded = json.loads((_DATA / "cluster.json").read_text(encoding="utf-8"))
     namespace, name = recorded["job"]
-    status = fetch_status(_RecordedApi(Web(base=""), objects=recorded["objects"]), namespace, name)
+    status = fetch_status(_RecordedApi(recorded["objects"]), namespace, name)
     assert status is not None
     return format_status(status, now=datetime.fromisoformat(recorded["now"]))

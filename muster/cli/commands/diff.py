@@ -1,7 +1,5 @@
 """`muster diff`."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Collection, Sequence
@@ -16,8 +14,7 @@ from muster.cli.output import STDOUT, is_terminal, note_list, progress, put, put
 from muster.cli.report import for_terminal
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.model.stack import Scheduler
 from muster.preview import markdown
@@ -228,7 +225,7 @@ def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str
     for value in kubeconfigs:
         name, path = parse_stack_option(value)
         _once(found, name)
-        found[name] = fetch_snapshot(Api(connect(path, context=context), note_list))
+        found[name] = fetch_snapshot(connect(path, context=context, progress=note_list))
     return found
 
 

@@ -1,7 +1,5 @@
 """`muster doctor`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -31,8 +29,7 @@ from muster.config.project import load_document
 from muster.config.today import today
 from muster.distribution import version
 from muster.errors import ExitCode, MusterError
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.live.fields import sanitize_line
 from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
@@ -159,7 +156,7 @@ def _cluster(stack: Stack, kubeconfig: Path | None, context: str) -> Reach | Non
     if known is not None and known.kubeconfig and kubeconfig is None:
         kubeconfig = Path(known.kubeconfig).expanduser()
     wanted = context or (known.context or "" if known else "")
-    return lambda: Api(connect(kubeconfig_path(kubeconfig), context=wanted))
+    return lambda: connect(kubeconfig_path(kubeconfig), context=wanted)
 
 
 def _lines(finding: Finding) -> str:

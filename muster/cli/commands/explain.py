@@ -1,7 +1,5 @@
 """`muster explain`."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """`muster init`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

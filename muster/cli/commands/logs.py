@@ -1,7 +1,5 @@
 """`muster logs`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +7,6 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.follow import client
 from muster.cli.options import (
     context_option,
     job_place,
@@ -19,10 +16,8 @@ from muster.cli.options import (
 )
 from muster.cli.output import STDOUT, note, put
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
+from muster.kubernetes.client import Client, connect
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
 from muster.live.fields import Json, items, printable, text
 from muster.live.why.job_status import fetch_job_pods
 from muster.live.why.pods import log_path
@@ -54,18 +49,18 @@ def cli(
     """
     config = kubeconfig_path(kubeconfig)
     space, name = job_place(job, namespace, config, context)
-    pods = fetch_job_pods(Api(connect(config, context=context)), space, name)
+    api = connect(config, context=context)
+    pods = fetch_job_pods(api, space, name)
     if not pods:
         what = f"{space}/{name}: {'no pods' if pods is not None else 'there is no job of this name'}."
         raise MusterError(what, fix=f"muster why {space}/{name}", exit_code=ExitCode.FOUND)
-    reading = client(config, context)
     options = {"follow": str(is_following).lower()} | ({} if tail is None else {"tailLines": str(tail)})
     done: list[bool] = []
 
     def show(pod: Json) -> None:
         prefix = f"{_name(pod)} | " if len(pods) > 1 else ""
         try:
-            for line in _lines(reading, space, pod, options):
+            for line in _lines(api, space, pod, options):
                 put(STDOUT, f"{prefix}{printable(line)}\n")
             done.append(True)
         except (ApiError, UnreachableError) as error:
@@ -85,7 +80,7 @@ def _name(pod: Json) -> str:
     return printable(text(pod, "metadata", "name"))
 
 
-def _lines(reading: Client, namespace: str, pod: Json, options: dict[str, str]) -> Iterator[str]:
+def _lines(api: Client, namespace: str, pod: Json, options: dict[str, str]) -> Iterator[str]:
     container = next((text(each, "name") for each in items(pod, "spec", "containers")), "")
     path = log_path(namespace, text(pod, "metadata", "name"), container=container, **options)
-    return reading.lines(path, silent=_SILENT)
+    return api.lines(path, silent=_SILENT)

@@ -1,7 +1,5 @@
 """`muster machines`."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Final
 

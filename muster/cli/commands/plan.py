@@ -1,7 +1,5 @@
 """`muster plan`."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 from pathlib import Path

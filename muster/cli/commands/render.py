@@ -1,7 +1,5 @@
 """`muster render`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import click

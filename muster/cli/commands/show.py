@@ -1,7 +1,5 @@
 """`muster show`."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +18,7 @@ from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.model.stack import Scheduler, Stack
-from muster.render import ray, tenancy
+from muster.render import tenancy
 from muster.render.manifest import Manifest
 
 _EXAMPLES = """
@@ -98,8 +96,7 @@ def _record(document: Document, *, origins: bool) -> dict[str, object]:
 
 def _policies(stack: Stack) -> list[Manifest]:
     """Each policy with its binding, as they stand in the cluster but for line breaks within expressions."""
-    objects = [*ray.admission(stack.ray), *(each for pair in tenancy.policies(stack) for each in pair)]
-    return [_with_lines(each) for each in objects]
+    return [_with_lines(each) for each in tenancy.admission_objects(stack)]
 
 
 def _with_lines(value: Any) -> Any:

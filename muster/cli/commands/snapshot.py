@@ -1,7 +1,5 @@
 """`muster snapshot`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -10,8 +8,7 @@ from muster.cli.command import command
 from muster.cli.options import context_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import STDOUT, note, note_list, put
 from muster.errors import ExitCode
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.live.snapshot import fetch_snapshot, format_snapshot
 from muster.model.stack import Scheduler
 
@@ -35,7 +32,7 @@ def cli(*, kubeconfig: Path | None, context: str, out: str) -> None:
     tolerations, and with KAI their node and share of a GPU, and no environment, command, volume, image, other
     annotation or message. Only lists are read; nothing is written to the cluster.
     """
-    api = Api(connect(kubeconfig_path(kubeconfig), context=context), note_list)
+    api = connect(kubeconfig_path(kubeconfig), context=context, progress=note_list)
     found = fetch_snapshot(api)
     if found.scheduler is Scheduler.KAI and found.pod_groups is None:
         note("`list` is missing on pods, nodes, podgroups or bindrequests: `muster what-if` needs them.")

@@ -1,7 +1,5 @@
 """`muster submit`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +10,7 @@ import click
 
 from muster.check import manifests
 from muster.cli.command import command
-from muster.cli.follow import client, follow_job
+from muster.cli.follow import follow_job
 from muster.cli.options import (
     STACK,
     context_option,
@@ -24,13 +22,11 @@ from muster.cli.options import (
 from muster.cli.output import STDOUT, note, put
 from muster.config import load
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
+from muster.kubernetes.client import Client, connect, inside
 from muster.kubernetes.errors import ApiError
-from muster.kubernetes.kubeconfig import load_access
-from muster.live.cluster.api import Api, inside
-from muster.live.cluster.kubeconfig import connect
-from muster.live.fields import Json, items, texts
+from muster.live.fields import Json, texts
 from muster.live.fields import text as text_at
+from muster.live.why.pods import HIDDEN
 from muster.model import names
 from muster.model.work import BY_KIND
 from muster.paths import stack_name
@@ -79,11 +75,11 @@ def cli(
     source = sys.stdin.read() if file == STDOUT else manifests.read_text(Path(file))
     bodies: Sequence[dict[str, Any]] = manifests.read(source, file)
     config = kubeconfig_path(kubeconfig)
-    cluster = client(config, context)
+    cluster = connect(config, context=context)
     if stack is not None:
         bodies = _checked(bodies, existing_stack(stack), team)
         namespace = namespace or bodies[0]["metadata"]["namespace"]
-    namespace = namespace or _namespace(cluster, team) or load_access(config, context).namespace
+    namespace = namespace or _namespace(cluster, team) or cluster.access.namespace
     queues = _queues(cluster, namespace)
     # Which of several without a default is the author's to say.
     queue = next((each for each in queues if len(queues) == 1 or each == names.DEFAULT_LOCAL_QUEUE), "")
@@ -103,7 +99,7 @@ def cli(
         return ExitCode.DONE
     place = text_at(job, "metadata", "namespace"), text_at(job, "metadata", "name")
     note(f"Ctrl-C leaves it running: muster why {'/'.join(place)}, muster logs {'/'.join(place)}")
-    return follow_job(Api(connect(config, context=context)), cluster, *place)
+    return follow_job(cluster, *place)
 
 
 def _is_queued(body: Json) -> bool:
@@ -129,13 +125,8 @@ def _checked(bodies: Sequence[dict[str, Any]], file: Path, team: str) -> list[di
 
 def _listed(cluster: Client, path: str) -> list[str] | None:
     """The names of a list's objects, sorted; None where it may not be read or is not served."""
-    try:
-        found = items(cluster.call("GET", path), "items")
-    except ApiError as error:
-        if error.status not in (403, 404):
-            raise _refused(path, error) from error
-        return None
-    return sorted(text_at(each, "metadata", "name") for each in found)
+    found = cluster.find_all(path, lambda each: text_at(each, "metadata", "name"), absent=HIDDEN)
+    return None if found is None else sorted(found)
 
 
 def _namespace(cluster: Client, team: str) -> str:
@@ -165,7 +156,8 @@ def _create(cluster: Client, body: dict[str, Any]) -> Json:
     try:
         created: dict[str, Any] = cluster.call("POST", f"{_path(body)}?fieldValidation=Strict", body)
     except ApiError as error:
-        raise _refused(manifests.title(body), error) from error
+        what = f"{manifests.title(body)}: answered {error.status}: {error.text}"
+        raise MusterError(what, exit_code=ExitCode.OUTSIDE) from error
     metadata = created["metadata"]
     note(f"created {body['kind']} {metadata.get('namespace', '')}/{metadata['name']}{_queue_note(created)}")
     return {**created, "kind": body["kind"]}
@@ -174,10 +166,6 @@ def _create(cluster: Client, body: dict[str, Any]) -> Json:
 def _queue_note(created: Json) -> str:
     queue = texts(created, "metadata", "labels").get(names.QUEUE_LABEL)
     return f" in queue {queue}" if queue else ""
-
-
-def _refused(what: str, error: ApiError) -> MusterError:
-    return MusterError(f"{what}: answered {error.status}: {error.text}", exit_code=ExitCode.OUTSIDE)
 
 
 def _path(body: dict[str, Any]) -> str:

@@ -1,7 +1,5 @@
 """`muster top`."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +7,13 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.follow import client, fit, pictures
+from muster.cli.follow import fit, pictures
 from muster.cli.options import context_option, json_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import STDOUT, is_terminal, put, put_json
 from muster.errors import ExitCode, MusterError
-from muster.live.cluster.mirror import Mirror
+from muster.kubernetes.client import connect
 from muster.live.dataclass_json import to_json
+from muster.live.mirror import Mirror
 from muster.live.top import Top, format_top, paths, to_top
 
 _EXAMPLES = """
@@ -40,7 +39,7 @@ def cli(*, namespace: str, once: bool, kubeconfig: Path | None, context: str, as
     nodes and the jobs that they run or were bought for. For any cluster with Kueue or KAI. Reads only, by
     list and watch; what you may not list is left out and named. Ctrl-C ends it.
     """
-    mirror = Mirror(client(kubeconfig_path(kubeconfig), context), paths(namespace))
+    mirror = Mirror(connect(kubeconfig_path(kubeconfig), context=context, tries=1), paths(namespace))
     mirror.read()
     if all("not served" in mirror.unreadable.get(name, "") for name in ("clusterqueues", "queues")):
         raise MusterError(

@@ -1,7 +1,5 @@
 """`muster what-if`."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Sequence
@@ -15,8 +13,7 @@ from muster.cli.options import FILE, context_option, existing_stack, json_option
 from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
 from muster.model.quantities import parse_duration
 from muster.model.stack import Scheduler, Stack
@@ -158,7 +155,7 @@ def _snapshot(
     if file:
         return load_snapshot(file)
     if kubeconfig:
-        return fetch_snapshot(Api(connect(kubeconfig, context=context), note_list))
+        return fetch_snapshot(connect(kubeconfig, context=context, progress=note_list))
     running, plus, waiting = (synthetic or "").partition("+")
     if not (plus and running.isdecimal() and waiting.isdecimal()):
         raise InputError(

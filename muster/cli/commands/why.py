@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
-from muster.cli.follow import client, follow_job, mirror_of_work, pictures
+from muster.cli.follow import changes_of_work, follow_job, pictures
 from muster.cli.options import (
     FILE,
     STACK,
@@ -23,14 +23,12 @@ from muster.cli.options import (
 )
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import Client, connect
 from muster.live.errors import PreviewError
 from muster.live.snapshot import State
 from muster.live.why.format import format_status, format_waiting, to_json
 from muster.live.why.job_status import JobStatus, fetch_status, fetch_waiting
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Stack
 
 if TYPE_CHECKING:
     from muster.preview.replay.alternatives import Prediction
@@ -166,7 +164,7 @@ def cli(
     With --recording, the stack's own scheduler plays what may follow, with durations and arrivals drawn from
     the recording: an 80 % interval of the start, who is ahead, what must end, whom the job preempts. What
     runs and waits is read from the cluster; -f asks about a job before it is submitted, --all about every
-    job that waits. With KAI the status is left out, and the recording is required.
+    job that waits.
 
     With --replay no cluster is read. The job is one that waits in the recording, by its id or recorded name,
     or the one of -f.
@@ -181,20 +179,18 @@ def cli(
     if replay is not None and (kubeconfig or context):
         raise PreviewError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
     config = kubeconfig_path(kubeconfig)
-    api = None if replay else Api(connect(config, context=context))
+    api = None if replay else connect(config, context=context)
     if job and api is not None:
         job = "/".join(job_place(job, namespace, config, context))
     if is_watching and api is not None and job:
         _status(api, job)  # a wrong name is an error at once
-        return follow_job(api, client(config, context), *job.split("/"))
+        return follow_job(api, *job.split("/"))
     if api is not None and recording is None and not job:
         where = "" if is_everywhere else job_place("", namespace, config, context)[0]
-        _show_waiting(api, where, watching=client(config, context) if is_watching else None, as_json=as_json)
+        _show_waiting(api, where, is_watching=is_watching, as_json=as_json)
         return None
     described = None if stack is None else _load(stack)
-    # With KAI there are no Workloads, which the status is made of.
-    has_status = not file and not is_all and (described is None or described.scheduler is Scheduler.KUEUE)
-    status = _status(api, job) if api is not None and has_status else None
+    status = _status(api, job) if api is not None and not file and not is_all else None
     found: Prediction | Outlook | None = None
     source = recording or replay
     if described and source and (status is None or _is_waiting(status)):
@@ -213,7 +209,7 @@ def cli(
                 seed=seed,
                 provisioning=None if provisioning == (_OFF,) else parse_provisioning(provisioning),
             ),
-            job=job if status is None else f"{status.namespace}/{status.name}",
+            job=f"{status.namespace}/{status.name}" if status is not None and status.workload else job,
             file=file,
             team=team,
             with_alternatives=with_alternatives,
@@ -226,17 +222,17 @@ def cli(
     return None
 
 
-def _show_waiting(api: Api, namespace: str, *, watching: Client | None, as_json: bool) -> None:
+def _show_waiting(api: Client, namespace: str, *, is_watching: bool, as_json: bool) -> None:
     if as_json:
         put_json({"version": 1, "waiting": [to_json(each) for each in fetch_waiting(api, namespace)]})
-    elif watching is None:
+    elif not is_watching:
         put(STDOUT, format_waiting(fetch_waiting(api, namespace), now=datetime.now(UTC)))
     else:
-        mirror = mirror_of_work(watching, namespace)
+        changes = changes_of_work(api, namespace)
         with pictures() as show:
             while True:
                 show(lambda now: format_waiting(fetch_waiting(api, namespace), now=now))
-                mirror.wait()
+                changes.wait()
 
 
 def _check(
@@ -278,7 +274,7 @@ def _load(stack: str) -> Stack:
     return load(existing_stack(stack))
 
 
-def _status(api: Api, job: str) -> JobStatus:
+def _status(api: Client, job: str) -> JobStatus:
     namespace, name = job.split("/")
     status = fetch_status(api, namespace, name)
     if status is None:
@@ -289,7 +285,10 @@ def _status(api: Api, job: str) -> JobStatus:
 
 
 def _is_waiting(status: JobStatus) -> bool:
-    return status.workload is not None and status.workload.state is State.PENDING
+    """For quota, or with KAI for nodes."""
+    if status.workload is None:
+        return status.pods is not None and not status.pods.ready and not status.is_finished
+    return status.workload.state is State.PENDING
 
 
 def _to_json(status: JobStatus | None, found: Prediction | Outlook | None) -> object:

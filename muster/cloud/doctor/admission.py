@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.cloud.doctor.findings import Finding, State, failed, passed
-from muster.live.cluster.api import Api
-from muster.live.fields import Json, items, mapping, text
-from muster.live.web import WebError
-from muster.live.why.job_status import inactive_reason, is_active
+from muster.kubernetes.client import Client
+from muster.live.fields import Json, is_true, items, mapping, strings, text
+from muster.live.why.job_status import inactive_reason
 from muster.model import gpu_operator, names
 from muster.model.clusters import EksCluster
 from muster.model.stack import Stack
@@ -29,7 +28,7 @@ _STRATEGY: Final = "DEVICE_LIST_STRATEGY"
 _BY_VARIABLE: Final = "envvar"
 
 
-def check_visible_devices(stack: Stack, api: Api) -> Iterator[Finding]:
+def check_visible_devices(stack: Stack, api: Client) -> Iterator[Finding]:
     """One finding for each DaemonSet by which containers choose their GPUs, or one that there is none."""
     if not any(pool.is_nvidia for pool in stack.pools):
         return
@@ -70,14 +69,9 @@ def _containers(found: list[Json], prefix: str) -> dict[str, Json]:
 def _strategies(container: Json) -> list[str]:
     """How the plugin names GPUs to the runtime: by the variable, where nothing else is written."""
     option = f"--{_STRATEGY.lower().replace('_', '-')}="
-    written = [str(each) for part in ("command", "args") for each in _list(container, part)]
+    written = [each for part in ("command", "args") for each in strings(container, part)]
     value = next((each.removeprefix(option) for each in written if each.startswith(option)), "")
     return (value or _value(container, _STRATEGY) or _BY_VARIABLE).split(",")
-
-
-def _list(container: Json, part: str) -> list[object]:
-    found = container.get(part)
-    return found if isinstance(found, list) else []
 
 
 def _value(container: Json, variable: str) -> str:
@@ -90,15 +84,10 @@ _CHECK: Final = "admission checks"
 _PATH: Final = f"/apis/{names.KUEUE_API_VERSION}/admissionchecks"
 
 
-def check_admission(api: Api) -> Iterator[Finding]:
+def check_admission(api: Client) -> Iterator[Finding]:
     """One finding for each check that is inactive. Before the first `up` there are none."""
-    try:
-        checks: list[Json] = api.list_all(_PATH, mapping)
-    except WebError as error:
-        if error.status != 404:
-            raise
-        return
-    inactive = [each for each in checks if not is_active(each)]
+    checks: list[Json] = api.find_all(_PATH, mapping) or []
+    inactive = [each for each in checks if not is_true(each, "Active")]
     for each in inactive:
         yield _inactive(each)
     if checks and not inactive:

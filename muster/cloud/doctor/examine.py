@@ -18,8 +18,8 @@ from muster.cloud.doctor.findings import Check, Finding, State, failed, passed, 
 from muster.cloud.google import Google
 from muster.config.today import today
 from muster.errors import MusterError
-from muster.live.cluster.api import Api
-from muster.live.web import WebError
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError
 from muster.model.charts import OCI, Chart
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.known_issues import issues_of
@@ -195,7 +195,7 @@ def _format_chart(chart: Chart) -> str:
     return " ".join(part for part in (chart.reference, chart.version, chart.repository) if part)
 
 
-Reach = Callable[[], Api]
+Reach = Callable[[], Client]
 """Connects to the stack's cluster."""
 _REACH: Final = "see that `kubectl get --raw /version` answers with the same kubeconfig and context."
 
@@ -242,7 +242,7 @@ def _extra(stack: Stack) -> str:
 
 def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Finding]:
     """What only the cluster knows. One that cannot be reached is reported once, with what it leaves out."""
-    wanted: list[tuple[str, Callable[[Api], Iterable[Finding]]]] = [
+    wanted: list[tuple[str, Callable[[Client], Iterable[Finding]]]] = [
         ("admission checks", admission.check_admission),
         ("empty nodes", partial(machines.check_node_pools, stack)),
         ("versions", partial(support.check_versions, stack)),
@@ -259,13 +259,13 @@ def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Fi
     yield from run_checks((name, partial(check, api)) for name, check in wanted)
 
 
-def _reached(cluster: Reach) -> Api:
+def _reached(cluster: Reach) -> Client:
     """A client that the cluster has answered. One that may not read the version may still read the rest."""
     api = cluster()
     try:
         api.get("/version")
-    except WebError as error:
-        if error.status in (None, 401):
+    except ApiError as error:
+        if error.status == 401:
             raise
     return api
 

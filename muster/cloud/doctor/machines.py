@@ -7,9 +7,8 @@ from typing import Any, Final
 from muster.cloud.amazon import answered as answered_by_amazon
 from muster.cloud.doctor.findings import Finding, failed, passed
 from muster.cloud.google import Google, answered
-from muster.live.cluster.api import Api
-from muster.live.fields import Json, items, mapping, text
-from muster.live.web import WebError
+from muster.kubernetes.client import Client
+from muster.live.fields import Json, items, mapping, strings, text
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.machines import AMD64, ARM64, Machine
@@ -24,19 +23,14 @@ _PATH: Final = "/apis/karpenter.sh/v1/nodepools"
 _FOR_EMPTY: Final = "Empty"
 
 
-def check_node_pools(stack: Stack, api: Api) -> Iterator[Finding]:
+def check_node_pools(stack: Stack, api: Client) -> Iterator[Finding]:
     """One finding for each NodePool that makes nodes for gangs and keeps them when they are empty. Without
     Karpenter there are none.
     """
     pools = {pool.name for pool in stack.placeholder_pools}
     if not pools:
         return
-    try:
-        found: list[Json] = api.list_all(_PATH, mapping)
-    except WebError as error:
-        if error.status != 404:
-            raise
-        return
+    found: list[Json] = api.find_all(_PATH, mapping) or []
     # One with `replicas` makes nodes for no pod.
     ours = [each for each in found if pools & _pools_of(each) and "replicas" not in mapping(each, "spec")]
     kept = {text(each, "metadata", "name"): fix for each in ours if (fix := _fix(each))}
@@ -59,14 +53,9 @@ def _pools_of(node_pool: Json) -> set[str]:
         value
         for each in items(template, "spec", "requirements")
         if text(each, "key") == names.POOL_LABEL and text(each, "operator") == "In"
-        for value in _values(each)
+        for value in strings(each, "values")
     }
     return required | ({label} if label else set())
-
-
-def _values(requirement: Json) -> list[str]:
-    found = requirement.get("values")
-    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def _fix(node_pool: Json) -> str:

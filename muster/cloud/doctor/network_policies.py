@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from muster.cloud.doctor.findings import Finding, State, failed, passed
-from muster.live.cluster.api import Api
+from muster.kubernetes.client import Client
 from muster.live.fields import Json, items, mapping, number, text
 from muster.model import names
 from muster.model.clusters import EksCluster, GkeCluster
@@ -39,7 +39,7 @@ class Clock:
     wait: Callable[[float], None] = time.sleep
 
 
-def check_network_policies(stack: Stack, api: Api, clock: Clock | None = None) -> Iterator[Finding]:
+def check_network_policies(stack: Stack, api: Client, clock: Clock | None = None) -> Iterator[Finding]:
     """Make the two pods, wait for their verdict, and delete them."""
     controller = api.find(_CONTROLLER)
     if controller is None:
@@ -54,7 +54,7 @@ def check_network_policies(stack: Stack, api: Api, clock: Clock | None = None) -
         _create(api, _SERVICES, network_probe.service(name), owner)
         yield _finding(stack, *_verdict(api, name, clock or Clock()))
     finally:
-        api.web.call("DELETE", f"{_JOBS}/{quote(name)}?propagationPolicy=Background")
+        api.call("DELETE", f"{_JOBS}/{quote(name)}?propagationPolicy=Background")
 
 
 def _job(controller: object) -> dict[str, Any]:
@@ -81,13 +81,13 @@ def _owner(job: object) -> dict[str, Any]:
     }
 
 
-def _create(api: Api, path: str, body: dict[str, Any], owner: dict[str, Any] | None = None) -> object:
+def _create(api: Client, path: str, body: dict[str, Any], owner: dict[str, Any] | None = None) -> object:
     if owner is not None:
         body["metadata"]["ownerReferences"] = [owner]
-    return api.web.call("POST", path, body).json(path)
+    return api.call("POST", path, body)
 
 
-def _verdict(api: Api, name: str, clock: Clock) -> tuple[int | None, str]:
+def _verdict(api: Client, name: str, clock: Clock) -> tuple[int | None, str]:
     """The exit code of the pod that probes, None without one, and where it stands then."""
     ends = clock.now() + network_probe.MOST_SECONDS
     while True:
@@ -100,7 +100,7 @@ def _verdict(api: Api, name: str, clock: Clock) -> tuple[int | None, str]:
         clock.wait(_PAUSE)
 
 
-def _pods(api: Api, name: str) -> list[Json]:
+def _pods(api: Client, name: str) -> list[Json]:
     selector = quote(f"{network_probe.JOB_LABEL}={name}")
     return items(api.get(f"{_PODS}?labelSelector={selector}"), "items")
 

@@ -12,9 +12,9 @@ from muster.artifacts.upstream import versions_of
 from muster.cloud.amazon import AmazonError, answered
 from muster.cloud.doctor.findings import Finding, State, failed, passed
 from muster.cloud.google import Google
-from muster.cloud.price_lists.refresh import refreshed
+from muster.cloud.price_lists import refreshed
 from muster.errors import ExitCode, MusterError
-from muster.live.cluster.api import Api
+from muster.kubernetes.client import Client
 from muster.live.fields import items, text
 from muster.model.clusters import EksCluster
 from muster.model.prices import PriceTable
@@ -61,7 +61,7 @@ _DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
 _PAGE: Final = "docs/reference/versions.md"
 
 
-def check_versions(stack: Stack, api: Api) -> Iterator[Finding]:
+def check_versions(stack: Stack, api: Client) -> Iterator[Finding]:
     """One finding for each step of the next `up` that is not safe, and one if all are."""
     wanted = versions_of(stack)
     steps = [
@@ -81,7 +81,7 @@ def check_versions(stack: Stack, api: Api) -> Iterator[Finding]:
         yield passed(_PROGRAMS_CHECK, ", ".join(f"{name} {running}" for name, running, _ in steps))
 
 
-def _running(component: str, api: Api) -> str | None:
+def _running(component: str, api: Client) -> str | None:
     """The version in the cluster; None where there is none, or where nothing names it."""
     if component == "kubernetes":
         return text(api.get("/version"), "gitVersion") or None

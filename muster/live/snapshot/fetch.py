@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from muster.live.cluster.api import Api
+from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError
 from muster.live.dataclass_json import MisfitError, from_json, to_json
 from muster.live.errors import PreviewError
 from muster.live.fields import sanitize_line
 from muster.live.snapshot import kai, kueue
 from muster.live.snapshot.queues import LocalQueue, Queue
 from muster.live.snapshot.workloads import Node, PodGroup, Workload
-from muster.live.web import WebError
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.whole_file import read_at_most
@@ -96,14 +97,11 @@ _KAI: Final = f"/apis/{names.KAI_QUEUE_API_VERSION}"
 _FORBIDDEN: Final = 403
 
 
-def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
-    """The queues of the cluster and their work. WebError when it has no queues or does not respond."""
+def fetch_snapshot(api: Client, *, now: datetime | None = None) -> Snapshot:
+    """The queues of the cluster and their work. MusterError when it has no queues or does not respond."""
     taken = (now or datetime.now(UTC)).replace(microsecond=0)
-    try:
-        queues = api.list_all(f"{_KUEUE}/clusterqueues", kueue.to_queue)
-    except WebError as error:
-        if error.status != 404:
-            raise
+    queues = api.find_all(f"{_KUEUE}/clusterqueues", kueue.to_queue)
+    if queues is None:
         return _fetch_kai(api, taken)
     local_queues = api.list_all(f"{_KUEUE}/localqueues", kueue.to_local_queue)
     workloads = api.list_all(f"{_KUEUE}/workloads", kueue.to_workload)
@@ -116,17 +114,14 @@ def fetch_snapshot(api: Api, *, now: datetime | None = None) -> Snapshot:
     )
 
 
-def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
-    try:
-        queues = api.list_all(f"{_KAI}/queues", kai.to_queue)
-    except WebError as error:
-        if error.status != 404:
-            raise
-        raise WebError(
-            f"{api.web.base}: the cluster serves neither {names.KUEUE_API_VERSION} nor KAI's queues.",
+def _fetch_kai(api: Client, taken: datetime) -> Snapshot:
+    queues = api.find_all(f"{_KAI}/queues", kai.to_queue)
+    if queues is None:
+        raise MusterError(
+            f"{api.access.server}: the cluster serves neither {names.KUEUE_API_VERSION} nor KAI's queues.",
             fix="use the context of a cluster that Muster manages.",
-            status=404,
-        ) from None
+            exit_code=ExitCode.OUTSIDE,
+        )
     groups, nodes = _fetch_work(api)
     return Snapshot(
         taken=taken,
@@ -137,14 +132,14 @@ def _fetch_kai(api: Api, taken: datetime) -> Snapshot:
     )
 
 
-def _fetch_work(api: Api) -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
+def _fetch_work(api: Client) -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
     """The pod groups with their pods, and the nodes. None without the right to list one of the kinds."""
     try:
         groups = api.list_all(f"/apis/{names.KAI_POD_GROUP_API_VERSION}/podgroups", kai.to_group)
         bindings = api.list_all("/apis/scheduling.run.ai/v1alpha2/bindrequests", kai.to_binding)
         pods = api.list_all("/api/v1/pods", kai.to_pod)
         nodes = api.list_all("/api/v1/nodes", kai.to_node)
-    except WebError as error:
+    except ApiError as error:
         if error.status != _FORBIDDEN:
             raise
         return None, None

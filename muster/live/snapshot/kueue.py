@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from muster.live.fields import is_true, items, mapping, moment, number, text, texts
+from muster.live.fields import is_true, items, mapping, moment, number, strings, text, texts
 from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.workloads import (
     Condition,
@@ -177,11 +177,7 @@ def _to_toleration(found: Mapping[str, object]) -> Toleration:
 
 def _to_term(found: Mapping[str, object]) -> Term:
     expressions = (
-        Expression(text(each, "key"), text(each, "operator"), _strings(each.get("values")))
+        Expression(text(each, "key"), text(each, "operator"), strings(each, "values"))
         for each in items(found, "matchExpressions")
     )
     return Term(tuple(expressions))
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from muster.live.cluster.api import Api, inside
+from muster.kubernetes.client import Client, inside
+from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.live.fields import (
     Json,
     find_condition,
@@ -26,8 +27,7 @@ from muster.live.fields import (
     texts,
 )
 from muster.live.snapshot import State, Workload, kai, kueue
-from muster.live.web import WebError
-from muster.live.why.pods import PodIndex, PodStatus, fetch_pods, pod_status, with_logs
+from muster.live.why.pods import HIDDEN, PodIndex, PodStatus, fetch_pods, pod_status, with_logs
 from muster.model import names, waiting
 from muster.model.quantities import many
 from muster.model.work import QUEUED
@@ -42,7 +42,7 @@ _MAX_MESSAGE: Final = 1000
 _GROUP_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
 
-def fetch_inactivity(api: Api, cluster_queue: str) -> tuple[str, ...]:
+def fetch_inactivity(api: Client, cluster_queue: str) -> tuple[str, ...]:
     """One line for the queue and one for each of its checks that is inactive."""
     queue = _find(api, "clusterqueues", cluster_queue) if cluster_queue else None
     if queue is None:
@@ -61,29 +61,14 @@ def fetch_inactivity(api: Api, cluster_queue: str) -> tuple[str, ...]:
     )
 
 
-def is_active(found: Json) -> bool:
-    return any(
-        text(condition, "type") == "Active" and text(condition, "status") == "True"
-        for condition in items(found, "status", "conditions")
-    )
-
-
 def inactive_reason(found: Json) -> str | None:
     """The message of a false Active condition."""
-    for condition in items(found, "status", "conditions"):
-        if text(condition, "type") == "Active" and text(condition, "status") == "False":
-            return text(condition, "message")
-    return None
+    condition = find_condition(found, "Active")
+    return text(condition, "message") if text(condition, "status") == "False" else None
 
 
-def _find(api: Api, plural: str, name: str) -> Json | None:
-    try:
-        found = api.find(f"{_KUEUE}/{plural}/{quote(name, safe='')}")
-    except WebError as error:
-        if error.status != 403:
-            raise
-        return None
-    return None if found is None else mapping(found)
+def _find(api: Client, plural: str, name: str) -> Json | None:
+    return mapping(api.find(f"{_KUEUE}/{plural}/{quote(name, safe='')}", absent=HIDDEN)) or None
 
 
 # The Workloads that are ahead of a Workload in its queue.
@@ -184,7 +169,7 @@ class JobStatus:
         return next((each for each in self.conditions if each.name == name), None)
 
 
-def fetch_status(api: Api, namespace: str, name: str) -> JobStatus | None:
+def fetch_status(api: Client, namespace: str, name: str) -> JobStatus | None:
     """The status of a job; None when neither a job nor a Workload has this name."""
     listed = _fetch_workloads(api, namespace)
     if listed is None:
@@ -210,7 +195,7 @@ def current(workloads: Sequence[Json]) -> Json:
     return max(workloads, key=_created)
 
 
-def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
+def fetch_job_pods(api: Client, namespace: str, name: str) -> list[Json] | None:
     """The pods of a job, queued or not; None where there is no job of this name."""
     found = [each for each in _fetch_workloads(api, namespace) or () if _is_of(each, name)]
     owners = [owner for each in found for owner in items(each, "metadata", "ownerReferences")]
@@ -220,18 +205,9 @@ def fetch_job_pods(api: Api, namespace: str, name: str) -> list[Json] | None:
     return fetch_pods(api, namespace).of({"metadata": {"ownerReferences": list(owners)}})
 
 
-def _fetch_workloads(api: Api, namespace: str) -> list[Json] | None:
+def _fetch_workloads(api: Client, namespace: str) -> list[Json] | None:
     """Those of a namespace, or of all where it is empty; None where the cluster has none, as with KAI."""
-    try:
-        return api.list_all(f"{_KUEUE}{inside(namespace)}/workloads", _mapping_or_none)
-    except WebError as error:
-        if error.status != 404:
-            raise
-        return None
-
-
-def _mapping_or_none(found: object) -> Json | None:
-    return mapping(found) or None
+    return api.find_all(f"{_KUEUE}{inside(namespace)}/workloads", mapping)
 
 
 def _is_of(workload: Json, name: str) -> bool:
@@ -243,7 +219,7 @@ def _name(found: Json) -> str:
     return text(found, "metadata", "name")
 
 
-def fetch_waiting(api: Api, namespace: str = "") -> tuple[JobStatus, ...]:
+def fetch_waiting(api: Client, namespace: str = "") -> tuple[JobStatus, ...]:
     """Every job of a namespace, or of all, that neither finished nor runs in full, the oldest first."""
     listed = _fetch_workloads(api, namespace)
     found = [each for each in listed or () if not is_true(each, "Finished")]
@@ -295,16 +271,16 @@ def _pod_count(found: Json) -> int:
     )
 
 
-def _fetch_pods(api: Api, namespace: str) -> PodIndex | None:
+def _fetch_pods(api: Client, namespace: str) -> PodIndex | None:
     try:
         return fetch_pods(api, namespace)
-    except WebError as error:
+    except ApiError as error:
         if error.status != 403:
             raise
         return None
 
 
-def _fetch_job_status(api: Api, found: Json) -> JobStatus:
+def _fetch_job_status(api: Client, found: Json) -> JobStatus:
     namespace = text(found, "metadata", "namespace")
     is_started = is_true(found, "Admitted") or is_true(found, "Finished")
     pods = _fetch_pods(api, namespace) if is_started else None
@@ -322,7 +298,7 @@ def _fetch_job_status(api: Api, found: Json) -> JobStatus:
     )
 
 
-def _fetch_inactivity(api: Api, workload: Workload | None, queue: str) -> tuple[str, ...]:
+def _fetch_inactivity(api: Client, workload: Workload | None, queue: str) -> tuple[str, ...]:
     """What keeps a job that has not started from quota, or would after its release."""
     if workload is None or workload.state is State.ADMITTED:
         return ()
@@ -361,29 +337,24 @@ def _to_entry(found: Json, name: str, state: str, since: str) -> StatusEntry:
     )
 
 
-def _fetch_cluster_queue(api: Api, found: Json, workload: Workload | None) -> str:
+def _fetch_cluster_queue(api: Client, found: Json, workload: Workload | None) -> str:
     if workload is None or workload.cluster_queue:
         return workload.cluster_queue if workload else ""
     place = f"{_KUEUE}{inside(workload.namespace)}/localqueues"
     return text(api.find(f"{place}/{quote(workload.queue, safe='')}"), "spec", "clusterQueue")
 
 
-def _fetch_requests(api: Api, found: Json) -> tuple[StatusEntry, ...]:
+def _fetch_requests(api: Client, found: Json) -> tuple[StatusEntry, ...]:
     """The ProvisioningRequests of the Workload, each with its last true condition."""
     uid, namespace = text(found, "metadata", "uid"), text(found, "metadata", "namespace")
     place = f"{_PROVISIONING}{inside(namespace)}/provisioningrequests"
-    try:
-        listed = api.list_all(place, _mapping_or_none)
-    except WebError as error:
-        if error.status in (403, 404):  # not installed, or not readable: they are left out
-            return ()
-        raise
+    listed = api.find_all(place, mapping, absent=HIDDEN) or ()
     own = [each for each in listed if texts(each, "metadata", "labels").get(names.WORKLOAD_UID_LABEL) == uid]
     pools = _fetch_pools(api, found) if own else {}
     return tuple(_to_request_entry(each, pools) for each in sorted(own, key=_name))
 
 
-def _fetch_pools(api: Api, found: Json) -> dict[str, str]:
+def _fetch_pools(api: Client, found: Json) -> dict[str, str]:
     """The pool that each pod template of the namespace selects. Under "" the Workload's own, where it has one
     pool of devices: a member of a team may not read the templates.
     """
@@ -394,13 +365,8 @@ def _fetch_pools(api: Api, found: Json) -> dict[str, str]:
         if resource.startswith(names.DEVICE_PREFIXES)
     }
     pools = {"": next(iter(flavors))} if len(flavors) == 1 else {}
-    namespace = quote(text(found, "metadata", "namespace"), safe="")
-    try:
-        templates = api.list_all(f"/api/v1/namespaces/{namespace}/podtemplates", _mapping_or_none)
-    except WebError as error:
-        if error.status not in (403, 404):
-            raise
-        return pools
+    place = f"/api/v1{inside(text(found, 'metadata', 'namespace'))}/podtemplates"
+    templates = api.find_all(place, mapping, absent=HIDDEN) or ()
     selected = {_name(each): texts(each, "template", "spec", "nodeSelector") for each in templates}
     return pools | {name: by[names.POOL_LABEL] for name, by in selected.items() if names.POOL_LABEL in by}
 
@@ -419,17 +385,17 @@ def _to_request_entry(found: Json, pools: dict[str, str]) -> StatusEntry:
     )
 
 
-def _fetch_position(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
+def _fetch_position(api: Client, workload: Workload, queue: str) -> QueuePosition | None:
     if not queue:
         return None
     return _position_from_kueue(api, workload, queue) or _position_by_order(api, workload, queue)
 
 
-def _position_from_kueue(api: Api, workload: Workload, queue: str) -> QueuePosition | None:
+def _position_from_kueue(api: Client, workload: Workload, queue: str) -> QueuePosition | None:
     """From Kueue's visibility API, where it is served and readable."""
     try:
         found = api.find(f"{_VISIBILITY}/clusterqueues/{quote(queue, safe='')}/pendingworkloads?limit=100000")
-    except WebError:
+    except (ApiError, UnreachableError):
         return None
     listed = items(found, "items")
     order = [(text(each, "metadata", "namespace"), text(each, "metadata", "name")) for each in listed]
@@ -441,7 +407,7 @@ def _position_from_kueue(api: Api, workload: Workload, queue: str) -> QueuePosit
     return QueuePosition(position, len(order), tuple("/".join(each) for each in order[: position - 1][-3:]))
 
 
-def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePosition:
+def _position_by_order(api: Client, workload: Workload, queue: str) -> QueuePosition:
     """By Kueue's order, from all pending Workloads of the same ClusterQueue."""
     local = api.list_all(f"{_KUEUE}/localqueues", kueue.to_local_queue)
     same = {(each.namespace, each.name) for each in local if each.cluster_queue == queue}
@@ -457,16 +423,11 @@ def _position_by_order(api: Api, workload: Workload, queue: str) -> QueuePositio
     return QueuePosition(position, max(position, len(others)), last)
 
 
-def _fetch_events(api: Api, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
+def _fetch_events(api: Client, found: Json, pods: Iterable[Json]) -> tuple[StatusEntry, ...]:
     """The last Events of the Workload, and the warnings about its pods."""
-    namespace = quote(text(found, "metadata", "namespace"), safe="")
+    place = f"/api/v1{inside(text(found, 'metadata', 'namespace'))}/events"
     uid, of_pods = text(found, "metadata", "uid"), {text(each, "metadata", "uid") for each in pods}
-    try:
-        listed = api.list_all(f"/api/v1/namespaces/{namespace}/events", _mapping_or_none)
-    except WebError as error:
-        if error.status == 403:
-            return ()
-        raise
+    listed = api.find_all(place, mapping, absent=HIDDEN) or ()
     own = [
         each
         for each in listed
@@ -501,11 +462,11 @@ _RESULTS: Final = {
 }
 
 
-def _fetch_kai_statuses(api: Api, namespace: str, name: str = "") -> list[JobStatus]:
+def _fetch_kai_statuses(api: Client, namespace: str, name: str = "") -> list[JobStatus]:
     """Of the PodGroups of a namespace, or of all; where a name is given, of that job."""
-    groups = api.list_all(f"{POD_GROUPS}{inside(namespace)}/podgroups", _mapping_or_none)
+    groups = api.list_all(f"{POD_GROUPS}{inside(namespace)}/podgroups", mapping)
     own = [each for each in groups if not name or _is_of(each, name)]
-    listed = api.list_all(f"/api/v1{inside(namespace)}/pods", _mapping_or_none) if own else []
+    listed = api.list_all(f"/api/v1{inside(namespace)}/pods", mapping) if own else []
     pods = pods_by_group(listed)
     return [parse_kai_status(each, pods) for each in sorted(own, key=_created)]
 
@@ -534,7 +495,7 @@ def parse_kai_status(found: Json, by_group: Mapping[tuple[str, str], list[Json]]
     )
 
 
-def _fetch_kai_status(api: Api, namespace: str, name: str) -> JobStatus | None:
+def _fetch_kai_status(api: Client, namespace: str, name: str) -> JobStatus | None:
     jobs = list(_fetch_jobs(api, namespace, name))
     status = next(iter(_fetch_kai_statuses(api, namespace, name)), None)
     if status is None:
@@ -556,40 +517,29 @@ def _result(job: Json) -> str:
 # A job without a Workload
 
 
-def _fetch_unqueued(api: Api, namespace: str, name: str) -> JobStatus | None:
+def _fetch_unqueued(api: Client, namespace: str, name: str) -> JobStatus | None:
     for why in _unqueued_reasons(api, namespace, name):
         return JobStatus(namespace=namespace, name=name, workload=None, unqueued=why)
     return None
 
 
-def _unqueued_reasons(api: Api, namespace: str, name: str) -> Iterator[str]:
+def _unqueued_reasons(api: Client, namespace: str, name: str) -> Iterator[str]:
     for kind, found in _fetch_jobs(api, namespace, name):
         yield _format_unqueued(kind, found, _fetch_queues(api, namespace))
 
 
-def _fetch_jobs(api: Api, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
+def _fetch_jobs(api: Client, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
     """The jobs of this name that may be read, with their kinds."""
     for work in QUEUED:
         path = f"{work.api}{inside(namespace)}/{work.resource}/{quote(name, safe='')}"
-        try:
-            found = api.find(path)
-        except WebError as error:
-            if error.status != 403:
-                raise
-            continue
-        if found is not None:
+        if (found := api.find(path, absent=HIDDEN)) is not None:
             yield work.kind, mapping(found)
 
 
-def _fetch_queues(api: Api, namespace: str) -> tuple[str, ...]:
+def _fetch_queues(api: Client, namespace: str) -> tuple[str, ...]:
     """The LocalQueues of a namespace, which jobs in it may name; empty where they may not be read."""
     path = f"{_KUEUE}{inside(namespace)}/localqueues"
-    try:
-        return tuple(sorted(api.list_all(path, lambda found: _name(mapping(found)) or None)))
-    except WebError as error:
-        if error.status != 403:
-            raise
-        return ()
+    return tuple(sorted(api.find_all(path, _name, absent=HIDDEN) or ()))
 
 
 def _format_unqueued(kind: str, found: Json, queues: tuple[str, ...]) -> str:

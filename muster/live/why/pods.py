@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from muster.live.cluster.api import Api, inside
+from muster.kubernetes.client import Client, inside
+from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.live.fields import (
     Json,
     find_condition,
@@ -22,10 +23,11 @@ from muster.live.fields import (
     text,
     texts,
 )
-from muster.live.web import WebError
 from muster.model import names
 from muster.model.work import PARTS
 
+HIDDEN: Final = (403, 404)
+"""Of a list that may not be read, or whose kind is not installed."""
 _MAX_MESSAGE: Final = 400
 _LOG_LINES: Final = 5
 # What a container waits for in the ordinary course; every other reason is a failure.
@@ -96,23 +98,12 @@ def _owner_uids(found: Json) -> list[str]:
     return [text(each, "uid") for each in items(found, "metadata", "ownerReferences")]
 
 
-def fetch_pods(api: Api, namespace: str) -> PodIndex:
-    """The pods of a namespace, or of all where it is empty. WebError without the right to list them."""
+def fetch_pods(api: Client, namespace: str) -> PodIndex:
+    """The pods of a namespace, or of all where it is empty. ApiError without the right to list them."""
     work = inside(namespace)
-    pods = api.list_all(f"/api/v1{work}/pods", lambda found: mapping(found) or None)
-    return PodIndex(
-        pods, [part for kind in PARTS for part in _list(api, f"{kind.api}{work}/{kind.resource}")]
-    )
-
-
-def _list(api: Api, path: str) -> list[Json]:
-    """The objects of a list; none where the kind is not installed or may not be read."""
-    try:
-        return api.list_all(path, lambda found: mapping(found) or None)
-    except WebError as error:
-        if error.status not in (403, 404):
-            raise
-        return []
+    pods = api.list_all(f"/api/v1{work}/pods", mapping)
+    lists = (api.find_all(f"{kind.api}{work}/{kind.resource}", mapping, absent=HIDDEN) for kind in PARTS)
+    return PodIndex(pods, [part for listed in lists for part in listed or ()])
 
 
 def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
@@ -137,12 +128,12 @@ def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
     return PodStatus(expected, ready, done, tuple(reasons.values()))
 
 
-def with_logs(api: Api, namespace: str, status: PodStatus) -> PodStatus:
+def with_logs(api: Client, namespace: str, status: PodStatus) -> PodStatus:
     """The same, with the last lines of one container of each reason that has ended."""
     return replace(status, reasons=tuple(_with_log(api, namespace, each) for each in status.reasons))
 
 
-def _with_log(api: Api, namespace: str, found: PodReason) -> PodReason:
+def _with_log(api: Client, namespace: str, found: PodReason) -> PodReason:
     if not found.container:
         return found
     path = log_path(
@@ -154,8 +145,8 @@ def _with_log(api: Api, namespace: str, found: PodReason) -> PodReason:
         previous=str(found.is_restarted).lower(),
     )
     try:
-        lines = api.web.call("GET", path).body.decode(errors="replace").splitlines()
-    except WebError:
+        lines = api.text(path).splitlines()
+    except (ApiError, UnreachableError):
         return found  # The node is gone or slow: the reason stands without it.
     return replace(found, log=tuple(map(sanitize_line, lines[-_LOG_LINES:])))
 

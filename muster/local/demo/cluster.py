@@ -5,7 +5,6 @@ Responsible for: which errors are retried.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -51,8 +50,7 @@ _PAUSE: Final = 1.0
 # API server refuses to create any. It learns of new kinds every 30 s and recounts every five minutes.
 # `pulumi up` waits for that; quotas that came by another way are waited for here.
 _COUNT_PATIENCE: Final = 360.0
-# A watch has a bookmark a minute; a job may print nothing for long.
-_SILENT_WATCH: Final = 180.0
+# A job may print nothing for long.
 _SILENT_JOB: Final = 600.0
 
 
@@ -119,11 +117,9 @@ class Cluster:
 
     def watch(self, kind: str, *, since: str) -> Iterator[tuple[str, Object]]:
         """Changes everywhere after a version, until the server ends the watch."""
-        path = _path(kind, watch="true", resourceVersion=since, allowWatchBookmarks="true")
-        for line in self._client.lines(path, silent=_SILENT_WATCH):
-            event = json.loads(line)
-            if event["type"] != "BOOKMARK":
-                yield event["type"], event["object"]
+        for event, found in self._client.watch(_path(kind), since):
+            if event != "BOOKMARK":
+                yield event, found
 
     def _found(self, path: str, method: str = "GET", body: Object | None = None) -> Object | None:
         try:

@@ -113,7 +113,7 @@ class ControlPlane:
         if client is None:
             access = Access(server=self.url, ca=self.certificate.read_bytes(), token=self.token)
             client = Client(access, seconds=_CALL_SECONDS)
-        answer = client.exchange(method, path, body, content_type=content_type)
+        answer = client.exchange(method, path, body, {"Content-Type": content_type})
         # Kept after the first answer: until then the certificate may be half written.
         self._client = client
         if answer.status >= HTTPStatus.BAD_REQUEST:

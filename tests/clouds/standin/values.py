@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.provider.wire import UNKNOWN
+from muster.provider.engine import UNKNOWN
 
 Inputs = Mapping[str, Any]
 

@@ -11,18 +11,16 @@ import pytest
 import yaml
 
 from muster.adopt.adoption import adopt
-from muster.adopt.cluster import fetch_cluster
-from muster.adopt.kai.kinds import KINDS
-from muster.adopt.queues import completed
+from muster.adopt.cluster import KAI_KINDS, fetch_cluster
+from muster.adopt.kueue_team import completed
 from muster.adopt.report import format_report
 from muster.cli import main
 from muster.config.document import parse_text
 from muster.config.stack import examine
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
+from muster.kubernetes.client import connect
 from muster.local.envtest import path_of
 from muster.model.kai.shard import OWN_CLASSES
-from muster.provider.meaning import same_meaning
+from muster.provider.comparison import same_meaning
 from muster.render import queues
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.world import adopter, apply
@@ -57,10 +55,10 @@ def cluster(api_server: ApiServer) -> Iterator[ApiServer]:
 
 def _clear(server: ApiServer) -> None:
     for kind in ("Queue", "SchedulingShard", "Topology"):
-        server.call("DELETE", KINDS[kind].path)
-    classes = server.call("GET", KINDS["PriorityClass"].path)["items"]
+        server.call("DELETE", KAI_KINDS[kind].path)
+    classes = server.call("GET", KAI_KINDS["PriorityClass"].path)["items"]
     for name in {each["metadata"]["name"] for each in classes} & set(OWN_CLASSES):
-        server.call("DELETE", f"{KINDS['PriorityClass'].path}/{name}")
+        server.call("DELETE", f"{KAI_KINDS['PriorityClass'].path}/{name}")
 
 
 def _created(server: ApiServer, objects: list[Object]) -> dict[str, Object]:
@@ -82,7 +80,7 @@ def _samples() -> list[Path]:
 def _is_taken_over(server: ApiServer, objects: list[Object]) -> None:
     """Every object is the one that it was, with the same meaning."""
     before = _created(server, objects)
-    adopted = adopt(fetch_cluster(Api(connect(server.kubeconfig()))), _CLUSTER)
+    adopted = adopt(fetch_cluster(connect(server.kubeconfig())), _CLUSTER)
     assert adopted.mistakes == ()
     assert adopted.is_exact, format_report(adopted)
     stack, _ = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
@@ -126,10 +124,10 @@ def test_kais_queues_are_read_with_the_rights_that_the_page_lists(cluster: ApiSe
 
 def test_what_somebody_changed_in_between_is_a_conflict_and_stays(cluster: ApiServer) -> None:
     _created(cluster, GUIDE)
-    adopted = adopt(fetch_cluster(Api(connect(cluster.kubeconfig()))), _CLUSTER)
+    adopted = adopt(fetch_cluster(connect(cluster.kubeconfig())), _CLUSTER)
     stack, _ = examine(parse_text(adopted.text, source="Pulumi.adopted.yaml"))
     assert stack is not None
-    path = f"{KINDS['Queue'].path}/team-a"
+    path = f"{KAI_KINDS['Queue'].path}/team-a"
     changed = {"spec": {"resources": {"gpu": {"quota": 3}}}}
     patch = "application/merge-patch+json"
     cluster.call("PATCH", f"{path}?fieldManager=kubectl-edit", changed, content_type=patch)

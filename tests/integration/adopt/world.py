@@ -12,9 +12,8 @@ import yaml
 
 from muster.adopt.cluster import LiveCluster, fetch_cluster
 from muster.components.bundle import text
+from muster.kubernetes.client import connect
 from muster.kubernetes.kubeconfig import load_access
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
 from muster.local.envtest import ControlPlane, path_of
 from muster.model.stack import Stack
 from muster.provider.api import Cluster as ProviderCluster
@@ -60,7 +59,7 @@ class World:
 
     def read(self) -> LiveCluster:
         """What `muster adopt` reads."""
-        return fetch_cluster(Api(connect(self.plane.kubeconfig())))
+        return fetch_cluster(connect(self.plane.kubeconfig()))
 
     def take_over(self, stack: Stack) -> Written:
         """The queues of the stack, applied by the provider as the first `pulumi up` does."""

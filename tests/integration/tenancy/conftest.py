@@ -18,7 +18,7 @@ from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
-from muster.render import queues, ray, tenancy
+from muster.render import queues, tenancy
 from tests import built
 from tests.integration.tenancy import crds, works
 from tests.integration.tenancy.cluster import (
@@ -119,7 +119,7 @@ def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world_of(server: ControlPlane, stack: Stack) -> World:
     """The tenants of a stack on a server that knows the kinds, with the policies in force."""
     role = tenancy.member_role(stack)
-    policies = [body for found in [ray.admission(stack.ray), *tenancy.policies(stack)] for body in found]
+    policies = tenancy.admission_objects(stack)
     apply(server, [role])
     for teams in queues.by_department(stack).values():
         for objects in teams.values():

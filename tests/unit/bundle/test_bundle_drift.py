@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.provider.drift import project
+from muster.provider.comparison import amount, project, same_amount
 from muster.provider.fields import holds
 from muster.provider.provider import changes, path
-from muster.provider.quantities import amount, same_amount
 
 LEAVES = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", min_size=1, max_size=3))
 TREES = st.recursive(

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
+from muster.provider.engine import to_struct
 from muster.provider.manifests import Ref
 from muster.provider.presence import describe
-from muster.provider.wire import to_struct
 from tests.unit.bundle.fake_api import FakeApi
 from tests.unit.bundle.test_bundle_provider import URN, api, configured, create, inputs, plugin
 

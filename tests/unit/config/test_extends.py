@@ -18,7 +18,7 @@ from muster.policies import pack
 from muster.policies.credentials import plain_config
 from muster.policies.registered import Registered
 from muster.policies.rule import Case
-from muster.render import ray, tenancy
+from muster.render import tenancy
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLE: Final = ROOT / "examples" / "environments" / "stacks"
@@ -269,7 +269,7 @@ def test_show_prints_the_policies_in_lines_that_mean_the_same(capsys: pytest.Cap
     assert main(["show", path.as_posix(), "--policies"]) == 0
     shown = list(yaml.safe_load_all(capsys.readouterr().out))
     stack = config.load(path)
-    rendered = [*ray.admission(stack.ray), *(each for pair in tenancy.policies(stack) for each in pair)]
+    rendered = tenancy.admission_objects(stack)
     assert without_space(shown) == without_space(rendered)
     rules = [each for policy in shown for each in policy["spec"].get("variables", ())]
     lines = [line for each in rules for line in each["expression"].splitlines()]

@@ -22,10 +22,8 @@ from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.cloud.google import GoogleError
 from muster.config.edit import template
-from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.live.cluster.api import Api
-from muster.live.cluster.kubeconfig import connect
-from muster.live.web import Web as ClusterWeb
+from muster.kubernetes.client import Client, connect
+from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.model import names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster, Provider
@@ -435,7 +433,7 @@ def _admission(*listed: dict[str, Any], status: int = 200) -> list[Finding]:
         return Reply(status, {"metadata": {}, "items": list(listed)})
 
     with serving(answer) as server:
-        return list(admission.check_admission(Api(ClusterWeb(base=server.url))))
+        return list(admission.check_admission(Client(Access(server=server.url))))
 
 
 def test_an_inactive_admission_check_is_named_with_its_reason() -> None:
@@ -482,7 +480,7 @@ def _of_the_cluster(reach: Reach, *, probes: bool = False) -> list[Finding]:
 
 
 def test_a_cluster_that_cannot_be_reached_is_one_finding_with_what_it_leaves_out(tmp_path: Path) -> None:
-    (unread,) = _of_the_cluster(lambda: Api(connect(tmp_path / "config")), probes=True)
+    (unread,) = _of_the_cluster(lambda: connect(tmp_path / "config"), probes=True)
     assert (unread.check, unread.state) == ("cluster", State.UNKNOWN)
     assert unread.message.endswith(
         "No such file or directory. Skipped: admission checks, empty nodes, versions, GPU isolation, "
@@ -490,7 +488,7 @@ def test_a_cluster_that_cannot_be_reached_is_one_finding_with_what_it_leaves_out
     )
     assert unread.fix == "name one by --kubeconfig or KUBECONFIG."
     with serving(lambda _: Reply(401)) as server:
-        (refused,) = _of_the_cluster(lambda: Api(ClusterWeb(base=server.url)))
+        (refused,) = _of_the_cluster(lambda: Client(Access(server=server.url)))
     assert [asked.path for asked in server.asked] == ["/version"]
     assert "answered 401" in refused.message
     assert "kubectl" in refused.fix
@@ -503,7 +501,7 @@ def test_a_cluster_that_hides_its_version_is_still_checked() -> None:
         return Reply(403) if asked.path == "/version" else Reply(200, {"metadata": {}, "items": listed})
 
     with serving(answer) as server:
-        found = _of_the_cluster(lambda: Api(ClusterWeb(base=server.url)))
+        found = _of_the_cluster(lambda: Client(Access(server=server.url)))
     assert by_state(found) == [("admission checks", State.OK)]
 
 
@@ -544,7 +542,7 @@ def _versions(here: Stack, *, kuberay: str, kubernetes: str = "v1.34.9-eks-1") -
         return Reply(200, {"metadata": {}, "items": items})
 
     with serving(answer) as server:
-        return list(support.check_versions(here, Api(ClusterWeb(base=server.url))))
+        return list(support.check_versions(here, Client(Access(server=server.url))))
 
 
 def test_the_next_step_of_each_program_is_judged_by_what_runs() -> None:

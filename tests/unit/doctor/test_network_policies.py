@@ -10,8 +10,9 @@ import pytest
 
 from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.network_policies import Clock, check_network_policies
-from muster.live.cluster.api import Api
-from muster.live.web import Web, WebError
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError
+from muster.kubernetes.kubeconfig import Access
 from muster.model.clusters import Provider
 from muster.render import network_probe
 from muster.render.network_probe import program
@@ -125,7 +126,7 @@ class Cluster:
 def check(cluster: Cluster, provider: Provider = Provider.EKS) -> Finding:
     time = VirtualTime()
     with serving(cluster.answer) as server:
-        api = Api(Web(base=server.url))
+        api = Client(Access(server=server.url))
         (found,) = check_network_policies(stack(provider), api, Clock(now=lambda: time.now, wait=time.wait))
     return found
 
@@ -164,7 +165,7 @@ def test_pods_that_never_start_are_waited_for_up_to_a_bound_and_shown() -> None:
 
 def test_a_cluster_that_takes_no_policy_keeps_nothing_of_ours() -> None:
     cluster = Cluster(refused="NetworkPolicy")
-    with pytest.raises(WebError, match="not allowed"):
+    with pytest.raises(ApiError, match="not allowed"):
         check(cluster)
     assert cluster.deleted
 
@@ -194,7 +195,7 @@ def test_without_a_controller_nothing_is_made() -> None:
         return Reply(404, {"message": "not found"})
 
     with serving(answer) as server:
-        (found,) = check_network_policies(stack(Provider.EKS), Api(Web(base=server.url)))
+        (found,) = check_network_policies(stack(Provider.EKS), Client(Access(server=server.url)))
         assert [each.method for each in server.asked] == ["GET"]
     assert found.state is State.UNKNOWN
     assert "pulumi up" in found.fix

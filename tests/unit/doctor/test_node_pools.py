@@ -6,8 +6,9 @@ import pytest
 
 from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.machines import check_node_pools
-from muster.live.cluster.api import Api
-from muster.live.web import Web, WebError
+from muster.kubernetes.client import Client
+from muster.kubernetes.errors import ApiError
+from muster.kubernetes.kubeconfig import Access
 from muster.local.karpenter import node_pool
 from muster.model.clusters import Provider
 from muster.model.stack import Stack
@@ -34,7 +35,7 @@ def found(known: Stack, *node_pools: dict[str, Any], status: int = 200) -> list[
         return Reply(status, {"metadata": {}, "items": list(node_pools)})
 
     with serving(answer) as server:
-        return list(check_node_pools(known, Api(Web(base=server.url))))
+        return list(check_node_pools(known, Client(Access(server=server.url))))
 
 
 def disrupted(**disruption: Any) -> dict[str, Any]:
@@ -101,5 +102,5 @@ def test_without_karpenter_or_placeholders_there_is_no_finding() -> None:
 
 
 def test_a_refused_read_is_an_error_and_no_pass() -> None:
-    with pytest.raises(WebError, match="403"):
+    with pytest.raises(ApiError, match="403"):
         found(existing(), status=403)

@@ -6,8 +6,8 @@ import pytest
 
 from muster.cloud.doctor.admission import check_visible_devices
 from muster.cloud.doctor.findings import Finding, State
-from muster.live.cluster.api import Api
-from muster.live.web import Web
+from muster.kubernetes.client import Client
+from muster.kubernetes.kubeconfig import Access
 from muster.model.clusters import Provider
 from muster.model.gpu_operator import OBEYS_VARIABLE
 from tests.unit.doctor.test_doctor import stack
@@ -44,7 +44,7 @@ def found(*daemon_sets: dict[str, Any], provider: Provider = Provider.EXISTING) 
 
     known = existing() if provider is Provider.EXISTING else stack(provider)
     with serving(answer) as server:
-        return list(check_visible_devices(known, Api(Web(base=server.url))))
+        return list(check_visible_devices(known, Client(Access(server=server.url))))
 
 
 @pytest.mark.parametrize(

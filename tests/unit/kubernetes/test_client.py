@@ -12,7 +12,7 @@ import pytest
 from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import Access
-from tests.unit.preview.http_world import Reply, serving
+from tests.unit.preview.http_world import Reply, Server, serving
 
 _PATIENCE = 30.0
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -70,7 +70,7 @@ def test_a_write_whose_answer_is_lost_is_not_repeated() -> None:
     with connections(lose) as server:
         client = Client(Access(server=f"http://{server}"))
         client.call("GET", "/api")
-        with pytest.raises(UnreachableError, match=f"no answer from http://{server}: "):
+        with pytest.raises(UnreachableError, match=f"POST http://{server}/api: no response: "):
             client.call("POST", "/api", {})
     assert [each[:4] for each in asked] == [b"GET ", b"POST"]
 
@@ -110,3 +110,60 @@ def test_a_server_behind_a_proxy_is_reached_through_a_tunnel() -> None:
         with pytest.raises(UnreachableError, match="403"):
             client.call("GET", "/api")
     assert asked[0].startswith(b"CONNECT k8s.example:6443 ")
+
+
+def _client(server: Server, waits: list[float], tries: int = 4) -> Client:
+    return Client(Access(server=server.url, token="s3cr3t"), tries=tries, wait=waits.append)
+
+
+@pytest.mark.parametrize(
+    ("first", "pause"),
+    [(Reply(503), 2.0), (Reply(429, headers={"Retry-After": "7"}), 7.0), (Reply(is_cut=True), 2.0)],
+)
+def test_a_retry_waits_as_long_as_the_server_asks(first: Reply, pause: float) -> None:
+    replies, waits = [first, Reply(body={"fine": True})], list[float]()
+    with serving(lambda _: replies.pop(0)) as server:
+        assert _client(server, waits).get("/x") == {"fine": True}
+    assert waits == [pause]
+
+
+def test_a_server_that_stays_silent_is_given_up_with_its_name() -> None:
+    with (
+        serving(lambda _: Reply(is_cut=True)) as server,
+        pytest.raises(UnreachableError, match="/some/thing: no response") as raised,
+    ):
+        _client(server, []).get("/some/thing?token=abc")
+    assert len(server.asked) == 4
+    assert "abc" not in str(raised.value)
+
+
+@pytest.mark.parametrize("reply", [Reply(400), Reply(403), Reply(429, headers={"Retry-After": "3600"})])
+def test_what_another_try_does_not_help_is_not_tried_again(reply: Reply) -> None:
+    with serving(lambda _: reply) as server, pytest.raises(ApiError) as raised:
+        _client(server, []).get("/x")
+    assert raised.value.message == f"GET {server.url}/x: answered {reply.status}."
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("first", [Reply(is_cut=True), Reply(502), Reply(504)])
+def test_what_may_have_been_done_already_is_not_done_again(first: Reply) -> None:
+    with serving(lambda _: first) as server, pytest.raises((ApiError, UnreachableError)):
+        _client(server, []).call("POST", "/x", {"a": 1})
+    assert len(server.asked) == 1
+
+
+def test_no_redirect_is_followed_and_no_credential_is_printed() -> None:
+    with serving(lambda _: Reply(body="taken")) as thief:
+        away = Reply(302, headers={"Location": f"{thief.url}/x"})
+        with serving(lambda _: away) as server, pytest.raises(ApiError) as raised:
+            _client(server, []).get("/x")
+    assert thief.asked == []
+    assert "s3cr3t" not in f"{raised.value!r} {raised.value.message}"
+
+
+def test_a_server_below_a_path_and_an_answer_that_is_not_json_are_named() -> None:
+    with serving(lambda _: Reply(body=b"<html>")) as server:
+        client = Client(Access(server=f"{server.url}/k8s/clusters/c-1"))
+        with pytest.raises(UnreachableError, match="/version: the response is not JSON"):
+            client.get("/version")
+    assert server.asked[0].path == "/k8s/clusters/c-1/version"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from muster.live.cluster.api import Api
+from muster.kubernetes.client import Client
+from muster.kubernetes.kubeconfig import Access
 from muster.live.fields import text
-from muster.live.web import Web
 from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status, fetch_waiting, parse_status
 from muster.live.why.pods import PodIndex, PodStatus, pod_status, with_logs
@@ -170,7 +170,7 @@ def test_the_last_lines_of_a_container_that_ended_are_read_without_terminal_esca
         return Reply(body=b"starts\n\x1b]0;owned\x07CUDA out of memory\n")
 
     with serving(answer) as server:
-        found = with_logs(Api(Web(base=server.url)), "team-a", pod_status([crashed], 1))
+        found = with_logs(Client(Access(server=server.url)), "team-a", pod_status([crashed], 1))
     assert found.reasons[0].log == ("starts", "CUDA out of memory")
 
 
@@ -183,7 +183,7 @@ def test_an_account_without_the_right_to_list_pods_gets_the_rest() -> None:
         return Reply(status=403) if "/pods?" in asked.path else Reply(body={"items": []})
 
     with serving(answer) as server:
-        status = fetch_status(Api(Web(base=server.url)), "team-a", "train")
+        status = fetch_status(Client(Access(server=server.url)), "team-a", "train")
     assert status is not None
     assert status.pods is None
     assert "admitted: its pods may start" in format_status(status, now=status.workload.created)  # type: ignore[union-attr]
@@ -213,7 +213,7 @@ def test_with_kai_a_job_is_its_pod_group_and_what_the_controller_wrote(
         return Reply(status=404, body={}) if listed is None else Reply(body={"items": listed})
 
     with serving(answer) as server:
-        api = Api(Web(base=server.url))
+        api = Client(Access(server=server.url))
         status = fetch_status(api, "team-a", "train")
         (waiting,) = fetch_waiting(api, "team-a")
     assert status is not None

@@ -9,10 +9,10 @@ import pytest
 from muster.cli.follow import fit
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
-from muster.live.cluster import mirror as mirror_module
-from muster.live.cluster.mirror import Mirror
+from muster.live import mirror as mirror_module
 from muster.live.dataclass_json import to_json
 from muster.live.fields import text
+from muster.live.mirror import Mirror
 from muster.live.top import Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod
 from tests.unit.preview.http_world import Asked, Reply, serving

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from muster.kubernetes.client import connect
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.live.cluster.kubeconfig import connect
 
 
 def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
@@ -26,14 +26,17 @@ def _write(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
 
 def test_a_token_is_in_the_header_and_in_no_text(tmp_path: Path) -> None:
     found = connect(_write(tmp_path, {"token": "s3cr3t"}))
-    assert found.base == "https://k8s.example:6443"
-    assert found.headers["Authorization"] == "Bearer s3cr3t"
+    assert found.access.server == "https://k8s.example:6443"
+    assert found.credentials.headers()["Authorization"] == "Bearer s3cr3t"
     assert "s3cr3t" not in repr(found)
 
 
 def test_a_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc\n", encoding="utf-8")
-    assert connect(_write(tmp_path, {"tokenFile": "token"})).headers["Authorization"] == "Bearer abc"
+    assert (
+        connect(_write(tmp_path, {"tokenFile": "token"})).credentials.headers()["Authorization"]
+        == "Bearer abc"
+    )
 
 
 def test_a_program_prints_the_credential(tmp_path: Path) -> None:
@@ -44,7 +47,7 @@ def test_a_program_prints_the_credential(tmp_path: Path) -> None:
         "args": ["-c", script],
         "env": [{"name": "A", "value": "a"}],
     }
-    assert connect(_write(tmp_path, {"exec": wanted})).headers["Authorization"] == "Bearer abc"
+    assert connect(_write(tmp_path, {"exec": wanted})).credentials.headers()["Authorization"] == "Bearer abc"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,6 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"certificate-authority": "gone.crt"}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, "not base64"),
         ({"certificate-authority-data": "bm90IGEgY2VydA=="}, "cannot be parsed"),
-        ({"tls-server-name": "x"}, "not supported"),
     ],
 )
 def test_an_unusable_kubeconfig_is_refused_with_the_cause(

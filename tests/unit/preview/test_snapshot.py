@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.live.cluster.api import Api
+from muster.errors import MusterError
+from muster.kubernetes.client import Client
+from muster.kubernetes.kubeconfig import Access
 from muster.live.snapshot import (
     Snapshot,
     SnapshotError,
@@ -20,7 +22,6 @@ from muster.live.snapshot import (
     load_snapshot,
     parse_snapshot,
 )
-from muster.live.web import Web, WebError
 from muster.model.stack import Scheduler
 from tests.unit.preview.http_world import Asked, Reply, serving
 from tests.unit.preview.snapshot_world import SECRET, cluster_queue, kai_lists, local_queue, workload
@@ -50,7 +51,7 @@ def _cluster(asked: Asked) -> Reply:
 
 def _taken() -> Snapshot:
     with serving(_cluster) as server:
-        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
+        found = fetch_snapshot(Client(Access(server=server.url)), now=NOW)
         assert {each.method for each in server.asked} == {"GET"}
     return found
 
@@ -113,7 +114,7 @@ def test_without_kueue_the_queues_and_the_work_of_kai_are_read() -> None:
         return Reply(404) if found is None else Reply(body={"items": found})
 
     with serving(kai) as server:
-        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
+        found = fetch_snapshot(Client(Access(server=server.url)), now=NOW)
     assert found.scheduler is Scheduler.KAI
     assert found.used("q", "", "nvidia.com/gpu") == 3
     assert found.pod_groups is not None
@@ -140,15 +141,15 @@ def test_without_the_right_to_list_pods_the_queues_of_kai_are_read_all_the_same(
         return Reply(body={"items": kai_lists()[path]}) if path in kai_lists() else Reply(404)
 
     with serving(kai) as server:
-        found = fetch_snapshot(Api(Web(base=server.url)), now=NOW)
+        found = fetch_snapshot(Client(Access(server=server.url)), now=NOW)
     assert found.used("q", "", "nvidia.com/gpu") == 3
     assert found.pod_groups is None
     assert found.nodes is None
 
 
 def test_a_cluster_without_queues_is_refused() -> None:
-    with serving(lambda _: Reply(404)) as server, pytest.raises(WebError, match="nor KAI's queues"):
-        fetch_snapshot(Api(Web(base=server.url)))
+    with serving(lambda _: Reply(404)) as server, pytest.raises(MusterError, match="nor KAI's queues"):
+        fetch_snapshot(Client(Access(server=server.url)))
 
 
 def test_a_list_with_an_expired_token_is_read_again() -> None:
@@ -158,7 +159,7 @@ def test_a_list_with_an_expired_token_is_read_again() -> None:
         Reply(body={"metadata": {}, "items": [local_queue("new")]}),
     ]
     with serving(lambda _: replies.pop(0)) as server:
-        found = Api(Web(base=server.url)).list_all("/x", kueue.to_local_queue)
+        found = Client(Access(server=server.url)).list_all("/x", kueue.to_local_queue)
     assert [each.namespace for each in found] == ["new"]
 
 

@@ -16,7 +16,7 @@ from muster import config
 from muster.cloud import amazon as aws
 from muster.cloud.doctor.findings import State
 from muster.cloud.doctor.support import check_prices
-from muster.cloud.price_lists.refresh import refreshed
+from muster.cloud.price_lists import refreshed
 from muster.config.edit import template
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES

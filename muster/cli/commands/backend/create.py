@@ -1,7 +1,5 @@
 """`muster backend create`."""
 
-from __future__ import annotations
-
 import click
 
 from muster import config

@@ -1,7 +1,5 @@
 """`muster image charts`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

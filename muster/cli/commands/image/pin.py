@@ -1,7 +1,5 @@
 """`muster image pin`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

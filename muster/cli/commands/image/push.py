@@ -1,7 +1,5 @@
 """`muster image push`."""
 
-from __future__ import annotations
-
 import click
 
 from muster.artifacts.publish.stackfile import write_image

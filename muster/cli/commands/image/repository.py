@@ -1,7 +1,5 @@
 """Where a stack's image is pushed to, checked before anything is built."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from muster import config

@@ -1,14 +1,12 @@
 """`muster local build`."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.building import building
+from muster.cli.local_cluster import building
 from muster.cli.options import FILE, programs_option
 from muster.cli.output import note
 from muster.local import preflight

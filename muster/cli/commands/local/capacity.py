@@ -1,13 +1,11 @@
 """`muster local capacity`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import kubeconfig_of
+from muster.cli.local_cluster import kubeconfig_of
 from muster.cli.options import kubeconfig_option, name_option
 from muster.local.simulated_cloud.script import set_stock
 

@@ -1,7 +1,5 @@
 """`muster local demo`."""
 
-from __future__ import annotations
-
 from muster.cli.command import command
 from muster.cli.options import autoscaler_option, name_option, programs_option
 from muster.errors import ExitCode

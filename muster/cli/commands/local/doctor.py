@@ -1,7 +1,5 @@
 """`muster local doctor`."""
 
-from __future__ import annotations
-
 import importlib
 
 import click

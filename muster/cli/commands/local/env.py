@@ -1,13 +1,11 @@
 """`muster local env`."""
 
-from __future__ import annotations
-
 import shlex
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import living
+from muster.cli.local_cluster import living
 from muster.cli.options import name_option
 from muster.local.cluster.settings import environment
 

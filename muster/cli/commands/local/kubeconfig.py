@@ -1,11 +1,9 @@
 """`muster local kubeconfig`."""
 
-from __future__ import annotations
-
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import living
+from muster.cli.local_cluster import living
 from muster.cli.options import name_option
 
 

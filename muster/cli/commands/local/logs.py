@@ -1,13 +1,11 @@
 """`muster local logs`."""
 
-from __future__ import annotations
-
 import subprocess
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import living
+from muster.cli.local_cluster import living
 from muster.cli.options import name_option
 from muster.errors import ExitCode, MusterError
 

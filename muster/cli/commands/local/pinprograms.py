@@ -1,7 +1,5 @@
 """`muster local pin-programs`."""
 
-from __future__ import annotations
-
 import click
 
 from muster.cli.command import command

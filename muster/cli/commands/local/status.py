@@ -1,14 +1,12 @@
 """`muster local status`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import kubectl
+from muster.cli.local_cluster import kubectl
 from muster.cli.options import json_option, name_option
 from muster.cli.output import put_json
 from muster.errors import ExitCode

@@ -1,7 +1,5 @@
 """`muster local story`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -11,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from muster.cli.command import command
-from muster.cli.commands.local.living import living
+from muster.cli.local_cluster import living
 from muster.cli.options import json_option, kubeconfig_option, name_option
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.errors import ApiError, UnreachableError

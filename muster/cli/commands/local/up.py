@@ -1,15 +1,12 @@
 """`muster local up`."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import click
 
 from muster.cli.command import command
-from muster.cli.commands.local.building import building
-from muster.cli.commands.local.living import kubectl
+from muster.cli.local_cluster import building, kubectl
 from muster.cli.options import FILE, autoscaler_option, name_option, programs_option
 from muster.cli.output import is_quiet
 from muster.errors import ExitCode, MusterError

@@ -1,7 +1,5 @@
 """`muster record import`."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib

@@ -1,8 +1,6 @@
 """`muster record show`."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +10,7 @@ import click
 from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
-from muster.live.fields import sanitize_line
+from muster.live.fields import format_columns, sanitize_line
 from muster.model.quantities import format_duration, many
 from muster.replay.figures import TeamSummary, summarize
 from muster.replay.reader import load_recording
@@ -63,7 +61,7 @@ def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
         f"source: {sanitize_line(header.source)}, {many(len(recording.jobs), 'job')}",
         *(f"Nothing was recorded from {_date(gap.start)} to {_date(gap.end)}." for gap in recording.gaps),
         "",
-        *_aligned([_HEADINGS, *map(_row, teams)]),
+        *format_columns(_HEADINGS, list(map(_row, teams)), right=_HEADINGS[1:]),
     ]
     if header.left_out:
         lines += ["", "Not in the recording:", *(f"- {sanitize_line(each)}" for each in header.left_out)]
@@ -72,7 +70,7 @@ def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
 
 def _row(team: TeamSummary) -> tuple[str, ...]:
     return (
-        sanitize_line(team.team),
+        team.team,
         str(team.jobs),
         str(team.started),
         f"{team.gpu_hours:,.1f}",
@@ -83,16 +81,6 @@ def _row(team: TeamSummary) -> tuple[str, ...]:
         str(team.evicted),
         str(team.deleted),
     )
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = [
-            first.ljust(widths[0]),
-            *(each.rjust(width) for each, width in zip(others, widths[1:], strict=True)),
-        ]
-        yield "  ".join(cells)
 
 
 def _to_json(recording: Recording, teams: Sequence[TeamSummary]) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,8 +11,14 @@ from muster.cli.command import command
 from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import note
 from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import Client, connect
 from muster.model.quantities import many, parse_duration
 from muster.model.stack import Scheduler
+
+if TYPE_CHECKING:
+    from muster.controller.kube.connection import Connection
+
+_BEARER: Final = "Bearer "
 
 _EXAMPLES = """
 muster record --out month.jsonl.gz
@@ -71,8 +78,8 @@ def cli(
 
     A recording that was interrupted, or whose process was killed, continues with the same command.
     """
-    from muster.cli.recorder import record
-    from muster.replay.recorder import Order
+    # What watches takes longer to import than `--help` may.
+    from muster.replay.recorder import Order, record
 
     order = Order(
         out=out,
@@ -81,8 +88,24 @@ def cli(
         with_names=with_names,
         rotate_bytes=rotate * 2**20,
     )
-    count = record(order, kubeconfig_path(kubeconfig), context=context)
+    config = kubeconfig_path(kubeconfig)
+    count = record(order, lambda: connection(connect(config, context=context)), note)
     note(f"{out}: {many(count, 'job')} recorded. `muster record show {out}` shows them by team.")
+
+
+def connection(client: Client) -> Connection:
+    """How the watch reaches the server that `client` reaches."""
+    from muster.controller.kube.connection import Connection
+    from muster.replay.errors import RecordingError
+
+    access, authorization = client.access, client.credentials.headers().get("Authorization", "")
+    if access.proxy or (authorization and not authorization.startswith(_BEARER)):
+        raise RecordingError(
+            f"{access.server}: a proxy or a password in the kubeconfig is not supported here.",
+            fix="use a context with a token, a certificate or a credential plugin, and no proxy-url.",
+        )
+    token = authorization.removeprefix(_BEARER) or None
+    return Connection(access.server, context=client.credentials.tls(), token=token)
 
 
 def _seconds(length: str) -> float:

@@ -1,7 +1,5 @@
 """`muster local bundle export`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,15 +1,35 @@
-"""Compares a live object with what we applied. Pure.
-
-Only fields that we applied count: defaults that the server filled in, fields of other managers and the
-status are no drift. What the server's own record of our fields (`metadata.managedFields`) knows and
-the object does not show is how a list is merged: by keys (`k:{...}`), as a set (`v:...`) or whole.
-"""
+"""How the values of two objects compare: as quantities, by what we applied, and by what they mean. Pure."""
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
-from muster.provider.quantities import same_amount
+from muster.model.quantities import parse_signed_quantity
+
+# Whether two values are the same Kubernetes quantity ("1" and 1000m, "1Gi" and 1073741824).
+
+
+def amount(value: object) -> Fraction | None:
+    """The amount of a value, or None if it is not a quantity."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        return parse_signed_quantity(str(value))
+    except ValueError:
+        return None
+
+
+def same_amount(one: object, other: object) -> bool:
+    first = amount(one)
+    return first is not None and first == amount(other)
+
+
+# Compares a live object with what we applied. Pure.
+#
+# Only fields that we applied count: defaults that the server filled in, fields of other managers and the
+# status are no drift. What the server's own record of our fields (`metadata.managedFields`) knows and
+# the object does not show is how a list is merged: by keys (`k:{...}`), as a set (`v:...`) or whole.
 
 _MISSING: Any = object()
 
@@ -101,3 +121,50 @@ def _has(item: Any, keys: Mapping[str, Any]) -> bool:
 
 def _guess(item: Any, like: Mapping[str, Any]) -> dict[str, Any]:
     return {name: item[name] for name in like if isinstance(item, Mapping) and name in item}
+
+
+# Whether two values of a field of Kueue's API mean the same, however they are written. Pure.
+#
+# In an amount `9` and "9", 1000m and 1 are one quantity; other text is what it is. An empty map, an empty
+# list and null are what a missing field is; a toleration without an operator compares its value. In other
+# APIs an empty map can be the opposite of a missing one: the `namespaceSelector: {}` of a NetworkPolicy's
+# peer.
+
+# Kueue's fields that are quantities.
+_AMOUNTS: Final = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
+_EMPTY: Final[tuple[Any, ...]] = ({}, [], None, "")
+# What a field means where it is missing, in every object that has a field of this name.
+_DEFAULTS: Final[Mapping[str, Any]] = {"operator": "Equal"}
+
+
+def same_meaning(one: Any, other: Any, *, field: str = "") -> bool:
+    """Whether Kueue would act on both in the same way. `field`: the name under which they are, if any."""
+    if _is_empty(one) or _is_empty(other):
+        return _is_empty(one) and _is_empty(other)
+    if field in VERBATIM:
+        return bool(one == other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return all(same_meaning(_field(one, key), _field(other, key), field=key) for key in {*one, *other})
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_meaning, one, other))
+    if field in _AMOUNTS or (_is_number(one) and _is_number(other)):
+        return bool(one == other) or same_amount(one, other)
+    return bool(one == other and type(one) is type(other))
+
+
+def is_verbatim(path: str) -> bool:
+    """Whether the field at a path is text, in which "1.0" is not "1"."""
+    return any(f".{name}" in path for name in VERBATIM)
+
+
+def _field(body: Mapping[str, Any], key: str) -> Any:
+    value = body.get(key)
+    return _DEFAULTS.get(key) if value is None else value
+
+
+def _is_empty(value: Any) -> bool:
+    return any(value == each and type(value) is type(each) for each in _EMPTY)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,10 +1,12 @@
-"""The local cluster that a command works on."""
-
-from __future__ import annotations
+"""What the commands of `muster local` share: the local cluster that they work on, and how building shows."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from muster.cli.output import progress
+from muster.local.build.children import BuildStoppedError
 from muster.local.cluster.local_cluster import LocalCluster, existing
 from muster.local.errors import LocalClusterError
 
@@ -29,3 +31,13 @@ def kubectl(cluster: LocalCluster) -> str | None:
 def kubeconfig_of(name: str, given: Path | None) -> Path:
     """The given kubeconfig, else that of the local cluster."""
     return given or living(name).kubeconfig
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Show the progress of the block; after Ctrl-C the message names what is kept."""
+    try:
+        with progress():
+            yield
+    except KeyboardInterrupt:
+        raise BuildStoppedError from None

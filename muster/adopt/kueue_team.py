@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings
-from muster.live.fields import items, mapping, text, texts
+from muster.live.fields import items, mapping, strings, text, texts
 from muster.model import names
 from muster.model.kai import DEFAULT_QUEUE_PRIORITY
 from muster.model.kueue.tree import RECLAIM, WITHIN
@@ -115,7 +115,7 @@ def to_groups(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same groups, in the same order: Kueue tries flavors in order."""
     return [
         {
-            "coveredResources": _words(group.get("coveredResources")),
+            "coveredResources": list(strings(group, "coveredResources")),
             "flavors": [
                 {
                     "name": text(flavor, "name"),
@@ -138,15 +138,9 @@ def _plain(amount: object) -> object:
     return int(amount) if isinstance(amount, str) and amount.isdecimal() and len(amount) < 10 else amount
 
 
-def _words(found: object) -> list[str]:
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
 _WITHIN: Final = {kueue: ours.value for ours, kueue in WITHIN.items()}
 _RECLAIM: Final = {kueue: ours.value for ours, kueue in RECLAIM.items()}
 _USAGE: Final = "UsageBasedAdmissionFairSharing"
-# Kueue's defaults, which a stack leaves out.
-_FUNGIBILITY: Final = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
 
 
 def to_team(
@@ -280,8 +274,9 @@ def _judge_weight(queue: Manifest, door: Manifest, findings: Findings) -> None:
 
 
 def _fungibility(queue: Manifest) -> dict[str, str] | None:
-    said = {**_FUNGIBILITY, **texts(mapping(queue, "spec"), "flavorFungibility")}
-    return said if said != _FUNGIBILITY else None
+    default = DEFAULTS["ClusterQueue"]["flavorFungibility"]
+    said = {**default, **texts(mapping(queue, "spec"), "flavorFungibility")}
+    return said if said != default else None  # A stack leaves Kueue's default out.
 
 
 def _borrow(queue: Manifest) -> dict[str, Any] | None:

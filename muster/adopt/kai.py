@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
-from muster.adopt.findings import Findings
+from muster.adopt.findings import Findings, NameBook
 from muster.adopt.nodes import NodeShape, described, shape_of
-from muster.adopt.titles import NameBook
 from muster.live.fields import items, mapping, text
 from muster.live.snapshot.queues import circles
 from muster.model import names

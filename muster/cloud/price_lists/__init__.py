@@ -1,1 +1,0 @@
-"""Prices of a stack's machines, read from the clouds' public lists."""
