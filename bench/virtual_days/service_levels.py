@@ -27,8 +27,8 @@ def quantiles(seconds: Sequence[float]) -> Quantiles | None:
     """None without a sample."""
     if not seconds:
         return None
-    ranks = (round(percentile(seconds, percent), 1) for percent in (50, 99, 100))
-    return Quantiles(*ranks, len(seconds))
+    p50, p99, most = (round(percentile(seconds, percent), 1) for percent in (50, 99, 100))
+    return Quantiles(p50, p99, most, len(seconds))
 
 
 @dataclass(slots=True)
