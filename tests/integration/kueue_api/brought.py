@@ -17,10 +17,16 @@ from tests.waiting import PATIENCE
 
 @contextmanager
 def controller(
-    plane: ControlPlane, name: str, programs: Programs, *, webhooks: Path | None = None
-) -> Iterator[None]:
+    plane: ControlPlane,
+    name: str,
+    programs: Programs,
+    *,
+    webhooks: Path | None = None,
+    user: str | None = None,
+) -> Iterator[Process]:
     """It serves with the certificate of the plane's Kueue. `webhooks`: the file of its webhooks, which judge
-    what is written until the block ends.
+    what is written until the block ends. `user`: whom it acts as, the administrator
+    by default.
     """
     health, port = free_port(), free_port()
     certificates, config = plane.folder / "kueue/certificates", plane.folder / f"{name}.yaml"
@@ -34,7 +40,8 @@ def controller(
         "internalCertManagement": {"enable": False},
     }
     config.write_text(yaml.safe_dump(settings))
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    kubeconfig = plane.kubeconfig(name=name, acting_as=user) if user else plane.kubeconfig()
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     argv = [programs.program(name), f"--config={config}"]
     process = Process(name, argv, log=plane.folder / f"{name}.log", environment=environment)
     process.start()
@@ -43,7 +50,7 @@ def controller(
         trust = base64.b64encode((certificates / "ca.crt").read_bytes()).decode()
         for body in yaml.safe_load_all(webhooks.read_text()) if webhooks else ():
             _install(plane, name, body, url=f"https://127.0.0.1:{port}", trust=trust)
-        yield
+        yield process
     finally:
         process.kill()
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,15 +50,30 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
 
 
 @contextmanager
-def world_of(stack: Stack, folder: Path, *, rights: Stack | None = None) -> Iterator[World]:
+def world_of(
+    stack: Stack, folder: Path, *, rights: Stack | None = None, user: str | None = None
+) -> Iterator[World]:
     """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet but
-    the rights of our controller: those of `rights`, or all of a stack with ProvisioningRequests.
+    the rights of our controller: those of `rights`, or all of a stack with ProvisioningRequests. `user`: whom
+    Kueue acts as, with every right; the administrator by default.
     """
     config = kueue.manager_config(stack)
     with bare_of(folder, rights=rights) as (plane, programs):
         chart = programs.assets[_CHART]
-        with envtest.kueue(plane, programs, config=config, chart=chart) as process:
+        if user:
+            apply(plane, every_right(user))
+        with envtest.kueue(plane, programs, config=config, chart=chart, user=user) as process:
             yield World(plane, stack, process, programs)
+
+
+def every_right(user: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": user.rpartition(":")[2]},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
 
 
 @contextmanager
