@@ -69,13 +69,14 @@ def _search(run: Run) -> str:
     total = sum(each["states"] for each in run.results.values())
     broken = sum(len(each["violations"]) for each in run.results.values())
     return (
-        f"## Results of the search\n\n{total:,} states were judged, and {broken or 'no'} rule "
-        f"{'was' if broken == 1 or not broken else 'were'} broken.\n\n"
+        f"## Results of the search\n\n{total:,} states were judged. Searches that broke a rule: {broken}.\n\n"
         + _table(("Start", "States", "Steps", "Every story with departures"), rows)
     )
 
 
 def _depth(progress: Mapping[str, Any]) -> str:
+    if progress["violations"]:
+        return f"broken: {progress['violations'][0]['rule']}"
     if progress["is_complete"]:
         return "all"
     return f"up to {progress['departures']}" if progress["departures"] >= 0 else "not all without one"
