@@ -24,7 +24,9 @@ from tests.search.space import Progress, Violation, explore
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.search", description=__doc__)
-    parser.add_argument("starts", nargs="*", metavar="START", help="which worlds [all of scenes.py]")
+    parser.add_argument(
+        "starts", nargs="*", metavar="START", help="which worlds, or planted mistakes [all of them]"
+    )
     parser.add_argument("--minutes", type=float, default=9, help="of each core's time [9]")
     parser.add_argument("--processes", type=int, default=2, help="side by side [2]")
     parser.add_argument("--departures", type=int, help="no story with more [as many as there is time for]")
@@ -34,8 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--planted-as", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.planted:
+        if unknown := [name for name in options.starts if name not in planted.planted()]:
+            parser.error(f"{unknown[0]} is not planted. Fix: name some of {', '.join(planted.planted())}")
         return planted.main(
-            seconds=60 * options.minutes, processes=options.processes, recorded=options.record
+            options.starts,
+            seconds=60 * options.minutes,
+            processes=options.processes,
+            recorded=options.record,
         )
     if options.planted_as:
         planted.install(options.planted_as)

@@ -27,7 +27,8 @@ def _quiet() -> Iterator[None]:
 
 
 def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_has_a_cause() -> None:
-    story = Story(seed=2, day=DAY / 2)
+    # A gang takes a part of a lease that it gave back itself.
+    story = Story(seed=594380642, day=DAY / 2)
     world = virtual(story.run(until=lambda days: days >= 1))
     assert world.ended["finished"] > 50
     assert {"controller killed", "node lost", "preemption", "pool out of stock"} <= story.happened.keys()

@@ -62,6 +62,7 @@ class PlacedPaper(Paper[D]):
     def write(self, name: str, action: object) -> None:
         match action:
             case CreateTemplates(request=request, spec=spec, labels=labels) if spec.flavor.by_placeholders:
+                self.pool_of_set[request] = spec.pool
                 for number, demand in enumerate(spec.demands):
                     key = template_name(request, number)
                     notes = {ASKED: asked(demand.count, spec.count), POOL: spec.pool, "pool": spec.pool}
@@ -69,7 +70,6 @@ class PlacedPaper(Paper[D]):
                     meta = replace(made, annotations={**made.annotations, **notes})
                     self.templates.setdefault(key, PodTemplate(metadata=meta))
             case CreateSet(name=request, spec=spec, labels=labels):
-                self.pool_of_set[request] = spec.pool
                 for key, index in named(request, spec):
                     meta = replace(self.meta(key, labels), namespace=PLACEHOLDER_NAMESPACE)
                     waiting = _pod_like(spec.demands[index], labels[SET_LABEL])
