@@ -16,7 +16,7 @@ from muster.render import gang
 from muster.render.karpenter import compute_class
 from muster.render.kueue.flavors import flavors
 from muster.validation import check
-from muster.validation.placeholders import gang_word_rules
+from muster.validation.provisioners import gang_word_rules
 from tests.unit.model.model_stacks import GKE
 
 CLUSTER = replace(GKE, autoscaler=GkeProvisioner.COMPUTE_CLASSES, zones=("us-central1-a", "us-central1-c"))

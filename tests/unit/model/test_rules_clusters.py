@@ -32,7 +32,7 @@ from muster.model.tenancy import Namespaces, Tenancy
 from muster.model.violations import Violation
 from muster.model.waiting import ALL_OR_NOTHING, BY_PLACEHOLDERS, NOT_PROMISED, gang_promise
 from muster.validation import check
-from muster.validation.placeholders import gang_word_rules
+from muster.validation.provisioners import gang_word_rules
 from tests.unit.model.model_stacks import CPU, GKE, H100, L4
 
 EKS = EksCluster(
