@@ -4,12 +4,12 @@ A team is in a department, so Queues that have neither parent nor children are t
 Queue.
 """
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings, NameBook
+from muster.adopt.kueue import to_priorities
 from muster.adopt.nodes import NodeShape, described, shape_of
 from muster.live.fields import items, mapping, text
 from muster.live.snapshot.queues import circles
@@ -131,18 +131,6 @@ def _shard(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     return found
 
 
-def to_priorities(live: LiveCluster) -> dict[str, Any]:
-    """KAI's own classes with the values of the cluster, the highest first."""
-    classes: tuple[Mapping[str, Any], ...] = live.kai.get("PriorityClass", ())
-    highest = sorted(classes, key=lambda each: -int(each.get("value") or 0))
-    return {text(each, "metadata", "name"): _priority(each) for each in highest}
-
-
-def _priority(found: Mapping[str, Any]) -> Any:
-    value, description = int(found.get("value") or 0), text(found, "description")
-    return {"value": value, "description": description} if description else value
-
-
 _INDEPENDENT: Final = "independent"
 
 
@@ -223,6 +211,6 @@ def to_values(live: LiveCluster, findings: Findings, *, with_pools: bool) -> dic
         "pools": to_pools(live, findings) if with_pools else {},
         "scheduler": "kai",
         "kai": to_settings(live, findings),
-        "priorities": to_priorities(live),
+        "priorities": to_priorities(live.kai.get("PriorityClass", ())),
         "departments": to_departments(live, findings),
     }

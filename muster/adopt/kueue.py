@@ -1,6 +1,6 @@
 """Kueue's objects as the keys of a stack file: flavors, checks, priorities and queues, under their names."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,23 +63,17 @@ def _request_config(config: Manifest) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
-# WorkloadPriorityClasses as `muster:priorities`.
+# WorkloadPriorityClasses, or KAI's PriorityClasses, as `muster:priorities`.
 
 
-def to_priorities(live: LiveCluster) -> dict[str, Any]:
-    """Name -> value, with the description where there is one."""
-    found: dict[str, Any] = {}
-    for each in live.of("WorkloadPriorityClass"):
-        description = text(each, "description")
-        value = each.get("value")
-        found[text(each, "metadata", "name")] = (
-            {"value": value, "description": description} if description else value
-        )
-    return dict(sorted(found.items(), key=lambda entry: -_value(entry[1])))
-
-
-def _value(said: Any) -> int:
-    return int(said["value"] if isinstance(said, dict) else said or 0)
+def to_priorities(classes: Sequence[Manifest]) -> dict[str, Any]:
+    """Name -> value, with the description where there is one; the highest first."""
+    values = {text(each, "metadata", "name"): int(each.get("value") or 0) for each in classes}
+    descriptions = {text(each, "metadata", "name"): text(each, "description") for each in classes}
+    return {
+        name: {"value": value, "description": descriptions[name]} if descriptions[name] else value
+        for name, value in sorted(values.items(), key=lambda entry: -entry[1])
+    }
 
 
 _INDEPENDENT: Final = "independent"
@@ -206,6 +200,6 @@ def to_kueue(
     return tree, {
         "pools": pools,
         "kueue": {key: value for key, value in kueue.items() if value or key == "install"},
-        "priorities": to_priorities(live),
+        "priorities": to_priorities(live.of("WorkloadPriorityClass")),
         "departments": tree.departments,
     }

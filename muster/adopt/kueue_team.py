@@ -1,7 +1,7 @@
 """A ClusterQueue and its LocalQueues as a team."""
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from muster.adopt.cluster import LiveCluster, title
@@ -87,23 +87,20 @@ def to_weight(body: Manifest) -> int | None:
 
 def has_weights(live: LiveCluster, findings: Findings) -> bool:
     """Whether the stack has weights. One weight in a stack gives every queue one, so it has all or none."""
-    set_ = [each for kind in _SHARING for each in live.of(kind) if _is_set(each)]
-    wrong = [each for each in set_ if to_weight(each) is None]
+    weighted = [
+        each
+        for kind in _SHARING
+        for each in live.of(kind)
+        if mapping(each, "spec", "fairSharing").get("weight") is not None
+    ]
+    wrong = [each for each in weighted if to_weight(each) is None]
     for each in wrong:
         value = mapping(each, "spec", "fairSharing").get("weight")
         reason = f"{value!r} is no whole number from 1, which a stack's weights are."
         effect = "no weight is in the stack; all stay on their objects, and Muster leaves them alone"
         findings.lost(title(each), "spec.fairSharing.weight", reason, effect)
-    return not wrong and _differ(set_)
-
-
-def _is_set(body: Manifest) -> bool:
-    return mapping(body, "spec", "fairSharing").get("weight") is not None
-
-
-def _differ(set_: Iterable[Manifest]) -> bool:
-    """A weight of 1 is what every queue has without one."""
-    return any(to_weight(each) != 1 for each in set_)
+    # A weight of 1 is what every queue has without one.
+    return not wrong and any(to_weight(each) != 1 for each in weighted)
 
 
 # Resource groups of ClusterQueues and Cohorts, as `kueue.resourceGroups` has them.

@@ -1,19 +1,25 @@
 """Where the text of a command goes: results to standard output or a file, progress to standard error."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from muster.cli.command import QUIET
 from muster.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster.preview.document import Report
 
 # SIGTERM ends a command as Ctrl-C in a terminal does: everything is cleaned up, and no child stays.
 # A terminal sends Ctrl-C to the process group. SIGTERM reaches this process alone, so it passes it on to its
@@ -97,6 +103,15 @@ def put_json(document: object) -> None:
 def is_terminal() -> bool:
     """Whether a person reads standard output. CI has terminals too, and keeps what it writes."""
     return sys.stdout.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+
+
+def for_terminal(report: Report, *, has_details: bool = False) -> str:
+    """A report as the terminal of this process shows it."""
+    # Most commands have no report.
+    from muster.preview.terminal import format_terminal
+
+    columns = shutil.get_terminal_size().columns
+    return format_terminal(report, columns=columns, has_colour=has_colour(), has_details=has_details)
 
 
 def has_colour() -> bool:

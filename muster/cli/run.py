@@ -11,7 +11,7 @@ from muster.cli.command import Formatter, Group
 from muster.cli.output import sigterm_interrupts
 from muster.cli.table import TABLE
 from muster.errors import ExitCode, MusterError
-from muster.live.fields import sanitize_line
+from muster.live.fields import sanitize_indented
 
 PROGRAM: Final = "muster"
 _ABOUT: Final = "GPU clusters whose nodes appear only when a whole gang can start."
@@ -106,14 +106,8 @@ def _report(message: str, fix: str) -> None:
     is_plain = not sys.stderr.isatty() or bool(os.environ.get("NO_COLOR"))
     for label, text, colour in (("Error: ", message, "red"), ("Fix: ", fix, "green")):
         if text:
-            lines = "\n".join(_sanitized(line) for line in text.splitlines())
+            lines = "\n".join(sanitize_indented(line, longest=2000) for line in text.splitlines())
             click.echo(f"{label if is_plain else click.style(label, fg=colour, bold=True)}{lines}", err=True)
-
-
-def _sanitized(line: str) -> str:
-    """One line with its indentation."""
-    indent = len(line) - len(line.lstrip(" "))
-    return " " * indent + sanitize_line(line, longest=2000)
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -27,6 +27,12 @@ def sanitize_line(text: str, *, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def sanitize_indented(line: str, *, longest: int) -> str:
+    """One line with its indent."""
+    words = line.lstrip(" ")
+    return " " * (len(line) - len(words)) + sanitize_line(words, longest=longest)
+
+
 def printable(line: str) -> str:
     """The line without what a terminal would obey. Its spaces stay."""
     return "".join(

@@ -75,6 +75,11 @@ _UNREACHABLE_PATIENCE = 60.0
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
+def _root(api_version: str) -> str:
+    """Of the core group or any other."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
 class UnknownKindError(Exception):
     """The cluster serves no such kind."""
 
@@ -136,24 +141,19 @@ class Cluster:
         """The live objects of a kind with these labels, in all namespaces; none where the kind is not
         served.
         """
-        ref = Ref(api_version, kind, "", "")
         try:
-            plural, _ = await self._resource(ref, deadline, patience=0)
+            path = await self._list_path(api_version, kind, deadline)
         except UnknownKindError:
             return []
-        root = "/apis" if ref.group else "/api"
         query = {"labelSelector": selector, "limit": "500"}
-        listed = await self._call("GET", f"{root}/{api_version}/{plural}", deadline, query=query)
+        listed = await self._call("GET", path, deadline, query=query)
         return list(listed.get("items") or ())
 
     async def metadata_of_all(self, api_version: str, kind: str, deadline: Deadline) -> list[dict[str, Any]]:
         """The metadata of every object of a kind. Raises UnknownKindError where the kind is not served."""
-        ref = Ref(api_version, kind, "", "")
-        plural, _ = await self._resource(ref, deadline, patience=0)
-        root = "/apis" if ref.group else "/api"
+        path = await self._list_path(api_version, kind, deadline)
         # From the API server's cache: a list of what existed a moment ago is enough, and spares etcd.
         query = {"resourceVersion": "0"}
-        path = f"{root}/{api_version}/{plural}"
         listed = await self._call("GET", path, deadline, query=query, accept=_METADATA_ONLY)
         return [dict(each["metadata"]) for each in listed.get("items") or ()]
 
@@ -169,8 +169,7 @@ class Cluster:
                     return False
                 raise
             versions = [str(each["groupVersion"]) for each in found.get("versions") or ()]
-        root = "/apis" if group else "/api"
-        lists = [await self._call("GET", f"{root}/{version}", deadline) for version in versions]
+        lists = [await self._call("GET", _root(version), deadline) for version in versions]
         return any(each["name"] == plural for listed in lists for each in listed.get("resources") or ())
 
     async def apply(
@@ -215,9 +214,13 @@ class Cluster:
 
     async def _path(self, ref: Ref, deadline: Deadline, *, patience: float) -> str:
         plural, namespaced = await self._resource(ref, deadline, patience=patience)
-        root = "/apis" if ref.group else "/api"
         space = f"/namespaces/{ref.namespace or 'default'}" if namespaced else ""
-        return f"{root}/{ref.api_version}{space}/{plural}/{ref.name}"
+        return f"{_root(ref.api_version)}{space}/{plural}/{ref.name}"
+
+    async def _list_path(self, api_version: str, kind: str, deadline: Deadline) -> str:
+        """Raises UnknownKindError where the kind is not served."""
+        plural, _ = await self._resource(Ref(api_version, kind, "", ""), deadline, patience=0)
+        return f"{_root(api_version)}/{plural}"
 
     async def _resource(self, ref: Ref, deadline: Deadline, *, patience: float) -> tuple[str, bool]:
         """Raises UnknownKindError when the kind does not turn up within `patience` seconds."""
@@ -239,9 +242,8 @@ class Cluster:
         return self._discovery.kinds[wanted]
 
     async def _discover(self, ref: Ref, deadline: Deadline) -> None:
-        root = "/apis" if ref.group else "/api"
         try:
-            listed = await self._call("GET", f"{root}/{ref.api_version}", deadline)
+            listed = await self._call("GET", _root(ref.api_version), deadline)
         except ApiError as error:
             if error.status == 404:
                 return

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.adoption import adopt
 from muster.adopt.cluster import fetch_cluster
 from muster.adopt.findings import to_label
 from muster.adopt.report import format_report, to_json
@@ -60,8 +60,4 @@ def cli(*, kubeconfig: Path | None, context: str, out: Path | None, force: bool,
     else:
         put(STDOUT, found.text)
         click.echo(format_report(found), err=True, nl=False)
-    return _code(found)
-
-
-def _code(found: Adoption) -> ExitCode:
     return ExitCode.DONE if found.is_exact else ExitCode.FOUND

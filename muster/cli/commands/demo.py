@@ -7,8 +7,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from muster.cli.command import command
-from muster.cli.output import STDOUT, is_terminal, put
-from muster.cli.report import for_terminal
+from muster.cli.output import STDOUT, for_terminal, is_terminal, put
 from muster.config.document import parse_text
 from muster.config.edit import template
 from muster.config.stack import examine

@@ -10,8 +10,7 @@ import click
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
 from muster.cli.options import FILE, STACK, context_option, json_option, stack_names
-from muster.cli.output import STDOUT, is_terminal, note_list, progress, put, put_json
-from muster.cli.report import for_terminal
+from muster.cli.output import STDOUT, for_terminal, is_terminal, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect

@@ -5,11 +5,11 @@ as they are on the Workload.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from muster.live.fields import format_columns, sanitize_line
+from muster.live import dataclass_json
+from muster.live.fields import format_columns, sanitize_indented
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.live.why.pods import PodReason, PodStatus
@@ -19,13 +19,7 @@ from muster.model.waiting import clock, how_to_stop, rounded
 
 def format_status(status: JobStatus, *, now: datetime) -> str:
     """The status as text. Every line ends with a newline."""
-    return "".join(f"{_sanitize(line)}\n" for line in _format_lines(status, now))
-
-
-def _sanitize(line: str) -> str:
-    """The line with its indent, and without terminal escapes."""
-    words = line.lstrip(" ")
-    return " " * (len(line) - len(words)) + sanitize_line(words, longest=1200)
+    return "".join(f"{sanitize_indented(line, longest=1200)}\n" for line in _format_lines(status, now))
 
 
 def format_waiting(statuses: Sequence[JobStatus], *, now: datetime) -> str:
@@ -52,7 +46,7 @@ def job_label(status: JobStatus) -> str:
 
 def to_json(status: JobStatus) -> dict[str, Any]:
     """The same for programs; times in ISO 8601."""
-    return {"version": 1, "state": format_state(status), **_jsonable(asdict(status))}
+    return {"version": 1, "state": format_state(status), **dataclass_json.to_json(status)}
 
 
 def format_state(status: JobStatus) -> str:
@@ -196,11 +190,3 @@ def _format_entry(what: str, entry: StatusEntry | None, now: datetime) -> Iterat
 
 def _format_age(since: datetime | None, now: datetime) -> str:
     return "" if since is None else f"{rounded(now - since)} ago: "
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _jsonable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(each) for each in value]
-    return value.isoformat() if isinstance(value, datetime) else value

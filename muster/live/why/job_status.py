@@ -42,8 +42,10 @@ _MAX_MESSAGE: Final = 1000
 _GROUP_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
 
-def fetch_inactivity(api: Client, cluster_queue: str) -> tuple[str, ...]:
-    """One line for the queue and one for each of its checks that is inactive."""
+def _fetch_inactivity(api: Client, cluster_queue: str) -> tuple[str, ...]:
+    """What keeps a job that has not started from quota, or would after its release: one line for the queue
+    and one for each of its checks that is inactive.
+    """
     queue = _find(api, "clusterqueues", cluster_queue) if cluster_queue else None
     if queue is None:
         return ()
@@ -245,7 +247,8 @@ def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:
         pods=pod_status(pods.of(found), _pod_count(found)) if pods is not None and is_started else None,
         cluster_queue=workload.cluster_queue if workload else "",
         conditions=tuple(
-            _to_entry(each, "type", "status", "lastTransitionTime") for each in _conditions(found)
+            _to_entry(each, "type", "status", "lastTransitionTime")
+            for each in items(found, "status", "conditions")
         ),
         checks=tuple(
             _to_entry(each, "name", "state", "lastTransitionTime")
@@ -287,22 +290,16 @@ def _fetch_job_status(api: Client, found: Json) -> JobStatus:
     status = parse_status(found, pods)
     workload, queue = status.workload, _fetch_cluster_queue(api, found, status.workload)
     is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
+    is_admitted = workload is None or workload.state is State.ADMITTED
     return replace(
         status,
         pods=with_logs(api, namespace, status.pods) if status.pods is not None else None,
         cluster_queue=queue,
-        queue_inactivity=_fetch_inactivity(api, workload, queue),
+        queue_inactivity=() if is_admitted else _fetch_inactivity(api, queue),
         requests=_fetch_requests(api, found),
         line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
         events=_fetch_events(api, found, () if pods is None else pods.of(found)),
     )
-
-
-def _fetch_inactivity(api: Client, workload: Workload | None, queue: str) -> tuple[str, ...]:
-    """What keeps a job that has not started from quota, or would after its release."""
-    if workload is None or workload.state is State.ADMITTED:
-        return ()
-    return fetch_inactivity(api, queue)
 
 
 def _outside_quota(notes: dict[str, str]) -> str:
@@ -322,10 +319,6 @@ def _outside_quota(notes: dict[str, str]) -> str:
         retry_at=retry_at,
     )
     return sanitize_line(message, longest=_MAX_MESSAGE)
-
-
-def _conditions(found: Json) -> list[Json]:
-    return items(found, "status", "conditions")
 
 
 def _to_entry(found: Json, name: str, state: str, since: str) -> StatusEntry:
@@ -377,7 +370,7 @@ def _to_request_entry(found: Json, pools: dict[str, str]) -> StatusEntry:
     chosen = (pools.get(text(each, "podTemplateRef", "name"), pools.get("", "")) for each in pod_sets)
     listed = ", ".join(sorted(set(filter(None, chosen))))
     name = sanitize_line(f"{_name(found)} ({asked}{f' in pool {listed}' if listed else ''})")
-    true = [each for each in _conditions(found) if text(each, "status") == "True"]
+    true = [each for each in items(found, "status", "conditions") if text(each, "status") == "True"]
     if not true:
         return StatusEntry(name, "requested", "", moment(found, "metadata", "creationTimestamp"))
     return replace(
@@ -518,14 +511,10 @@ def _result(job: Json) -> str:
 
 
 def _fetch_unqueued(api: Client, namespace: str, name: str) -> JobStatus | None:
-    for why in _unqueued_reasons(api, namespace, name):
+    for kind, found in _fetch_jobs(api, namespace, name):
+        why = _format_unqueued(kind, found, _fetch_queues(api, namespace))
         return JobStatus(namespace=namespace, name=name, workload=None, unqueued=why)
     return None
-
-
-def _unqueued_reasons(api: Client, namespace: str, name: str) -> Iterator[str]:
-    for kind, found in _fetch_jobs(api, namespace, name):
-        yield _format_unqueued(kind, found, _fetch_queues(api, namespace))
 
 
 def _fetch_jobs(api: Client, namespace: str, name: str) -> Iterator[tuple[str, Json]]:
