@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from muster.local.build import everything
 from muster.model.definitions import Schema, load, resolve
+from tests.length import examples
 from tests.unit.check.stacks import judged, pod, ray_job
 
 Json = dict[str, Any]
@@ -151,7 +152,7 @@ def test_what_runs_passes_both(kuberay: _KubeRay, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", _KINDS)
 @given(st.data())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(100))
 def test_what_kuberay_refuses_is_not_admitted(kuberay: _KubeRay, kind: str, data: st.DataObject) -> None:
     body = _edited(kind, data.draw(_edits(kind)))
     answer = judged(body).answer

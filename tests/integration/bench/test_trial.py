@@ -39,5 +39,5 @@ def test_either_check_admits_every_gang_and_all_of_it_is_accounted_for(contender
         assert found.agents[asks].calls - found.agents[asks].refused == 3 * _GANGS
     assert set(found.agents) == {KUEUE, asks}
     assert all(each.calls >= each.writes > 0 for each in found.agents.values())
-    assert all(each.cpu >= 0 and each.peak > 2**20 for each in found.usage.values())
+    assert all(each.peak > 2**20 for each in found.usage.values())
     assert {"etcd", "kube-apiserver", "kueue"} <= set(found.usage)

@@ -18,6 +18,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kai
 from tests.kai.definitions import ours
 from tests.kai.generated import kai_stacks
+from tests.length import examples
 from tests.unit.model.model_stacks import two_teams
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_every_object_of_an_example_is_taken_unchanged(kai_server: ApiServer, fi
     _is_taken_unchanged(kai_server, load(_ROOT / file))
 
 
-@settings(max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(some=kai_stacks())
 def test_every_object_of_any_tree_is_taken_unchanged(kai_server: ApiServer, some: Stack) -> None:
     _is_taken_unchanged(kai_server, some)

@@ -37,7 +37,7 @@ _WORLD = (
 _COLLECTORS = ("garbage-collector-controller", "namespace-controller")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server that Kueue stands in front of, with every gate on that a stack can switch on."""
     programs = built.programs(*_NEEDED)
@@ -103,7 +103,7 @@ def _with_every_right(stack: Stack) -> Stack:
     return replace(stack, gang_admission=replace(stack.gang_admission, policy=policy), kueue=options)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world_of(load(STACK), tmp_path_factory.mktemp("world")) as made:
         made.begin()
@@ -117,7 +117,7 @@ def world(_shared_world: World) -> Iterator[World]:
     _shared_world.clear()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Its gangs ask by placeholders, and the real scheduler places pods."""
     stack = load(STACK.with_name("placeholders.yaml"))

@@ -13,6 +13,7 @@ from muster.local.envtest import ControlPlane, path_of
 from muster.manifests import lean
 from muster.model.stack import Scheduler, Stack
 from tests.integration.kueue_api.objects import Refused, apply
+from tests.length import examples
 from tests.unit.model.kueue_files import DEFAULTED, EVERYTHING, PREEMPTING, rendered
 from tests.unit.model.kueue_stacks import kueue_stacks
 from tests.waiting import eventually
@@ -75,7 +76,7 @@ def test_every_object_of_a_stack_file_is_taken_unchanged(kueue_server: ControlPl
     _is_taken_unchanged(kueue_server, stack)
 
 
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(some=kueue_stacks())
 def test_every_object_of_any_stack_is_taken_unchanged(kueue_server: ControlPlane, some: Stack) -> None:
     _is_taken_unchanged(kueue_server, some)

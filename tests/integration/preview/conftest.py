@@ -15,7 +15,7 @@ from tests.waiting import eventually
 _KINDS = ("clusterqueues", "localqueues", "workloads")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kueue_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A server with Kueue's queues and Workloads; Kueue itself does not run, so nothing converts or decides.
     It is not the shared one, whose other readers take it for a cluster without Kueue.

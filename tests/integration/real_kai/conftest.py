@@ -31,19 +31,19 @@ _UNBOUND = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _STRICT = "?fieldManager=muster&force=true&fieldValidation=Strict"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack() -> Stack:
     return load(_STACK)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def program() -> Path:
     if not os.environ.get(SWITCH):
         pytest.skip(f"KAI is run on demand: `muster local build --only {PROGRAM}`, then {SWITCH}=1")
     return built.program(PROGRAM) or built.absent(PROGRAM, build=f"muster local build --only {PROGRAM}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Running]]:
     if not os.environ.get(SWITCH):
         pytest.skip(f"real KAI is run on demand: `muster local build --only kai`, then {SWITCH}=1")

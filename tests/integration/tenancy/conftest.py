@@ -94,7 +94,7 @@ def described() -> Stack:
     return replace(stack, departments=tuple(departments))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """On a server of its own: the policies would be in the way of others' tests."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
@@ -105,7 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world_of(server, described())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The same stack with KAI, on a server of its own: Kueue's policies are on the other one."""
     programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))

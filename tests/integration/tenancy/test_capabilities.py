@@ -21,13 +21,18 @@ from tests.integration.tenancy.cluster import Answer, Caller, Object, apply, awa
 from tests.integration.tenancy.conftest import World, described, world_of
 from tests.integration.tenancy.test_pod_security import TEMPLATES
 from tests.integration.tenancy.works import changed, template
+from tests.length import is_short
 
 POLICY = "ValidatingAdmissionPolicy 'muster-pod-security'"
 PLAIN = "plain"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
-@pytest.fixture(scope="module", params=list(PodSecurity))
+# A server of its own for each. The restricted standard has the rules of the baseline too.
+STANDARDS = [PodSecurity.RESTRICTED] if is_short() else list(PodSecurity)
+
+
+@pytest.fixture(scope="module", params=STANDARDS)
 def lent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     stack = described()
     tenancy = replace(

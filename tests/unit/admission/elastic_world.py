@@ -112,10 +112,15 @@ class Elastic(World):
         return self.free_pods() >= _workers(held)
 
     def settle(self) -> None:
-        """A slice that looks at its cluster again and again is not one that writes for ever."""
+        """Until a round changes nothing: a slice that looks at its cluster again and again is not one that
+        writes for ever.
+        """
         for _ in range(6):
+            before = (self.writes, dict(self.workloads), dict(self.births))
             for name in sorted(self.workloads):
                 self.quietly(name)
+            if before == (self.writes, self.workloads, self.births):
+                return
 
     # Kueue
 

@@ -38,6 +38,7 @@ from muster.controller.kueue.backstop import (
 from muster.controller.kueue.objects import WORKLOAD, Workload, WorkloadStatus
 from muster.controller.runtime.events import EventRecorder, Reference
 from muster.model.names import GPU_RESOURCE, KUBERAY_ORIGIN_LABEL
+from tests.length import examples
 from tests.unit.gangs.cached import cached
 
 replace = msgspec.structs.replace
@@ -398,7 +399,7 @@ def _status(*kinds: str) -> WorkloadStatus:
     return WorkloadStatus(conditions=tuple(Condition(type=kind, status="True") for kind in kinds))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(examples(200)))
 def test_what_has_no_quota_goes_and_nothing_else_is_touched(seed: int) -> None:
     plane = Plane(seed)
     plane.write("Pod", _pod("of-the-system", "kube-system", ()))

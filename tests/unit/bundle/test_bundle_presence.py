@@ -10,9 +10,9 @@ from muster.provider.engine import to_struct
 from muster.provider.manifests import Ref
 from muster.provider.presence import describe
 from tests.unit.bundle.fake_api import FakeApi
-from tests.unit.bundle.test_bundle_provider import URN, api, configured, create, inputs, plugin
+from tests.unit.bundle.test_bundle_provider import URN, api, configured, create, inputs, plugin, port
 
-__all__ = ["api", "configured", "plugin"]
+__all__ = ["api", "configured", "plugin", "port"]
 
 
 def body(api_version: str, kind: str, name: str, **metadata: str) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +39,38 @@ async def configured(api: FakeApi) -> AsyncIterator[Any]:
     await server.close()
 
 
+@contextmanager
+def running() -> Iterator[int]:
+    """The port of a plugin of its own; it is ended as the engine ends it, and has to go at once."""
+    with subprocess.Popen([PLUGIN], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The plugin of all tests of a module: it takes most of a second to start."""
+    with running() as port:
+        yield port
+
+
 @pytest.fixture
-async def plugin(configured: Any) -> AsyncIterator[Any]:
-    """A configured stub; the process is ended as the engine ends it, and has to go at once."""
-    process = await asyncio.create_subprocess_exec(str(PLUGIN), stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    port = int(await process.stdout.readline())
+async def plugin(port: int, configured: Any) -> AsyncIterator[Any]:
+    """A stub of the plugin, configured anew."""
+    async with connected(port, configured) as stub:
+        yield stub
+
+
+@asynccontextmanager
+async def connected(port: int, configured: Any) -> AsyncIterator[Any]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
         await stub.Configure(configured)
         yield stub
-    process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(process.wait(), 10) == 0
 
 
 def kubeconfig(server: str) -> str:
@@ -209,12 +231,14 @@ async def test_a_preview_before_the_cluster_exists_needs_none(plugin: Any) -> No
         await create(plugin, a=NAMESPACE)
 
 
-async def test_cancelling_answers_what_is_under_way(plugin: Any, api: FakeApi) -> None:
+async def test_cancelling_answers_what_is_under_way(configured: Any, api: FakeApi) -> None:
     api.unserved.add("ConfigMap")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
-    creating = asyncio.ensure_future(create(plugin, a=json.dumps(body)))
-    while "v1" not in api.asked:
-        await asyncio.sleep(0.01)
-    await plugin.Cancel(empty_pb2.Empty())
-    with pytest.raises(grpc.aio.AioRpcError, match="cancelled"):
-        await creating
+    with running() as port:
+        async with connected(port, configured) as plugin:
+            creating = asyncio.ensure_future(create(plugin, a=json.dumps(body)))
+            while "v1" not in api.asked:
+                await asyncio.sleep(0.01)
+            await plugin.Cancel(empty_pb2.Empty())
+            with pytest.raises(grpc.aio.AioRpcError, match="cancelled"):
+                await creating

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import BACKOFF_CAP, EAGER_PAUSE, QueueClosed, WorkQueue
+from tests.length import examples
 from tests.unit.controller_runtime.virtual import now, settle, virtual
 
 
@@ -253,7 +254,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(operations=OPERATIONS, workers=st.integers(1, 4), effort=st.floats(0.0, 20.0))
 def test_no_key_is_lost_or_worked_on_twice_at_a_time(
     operations: list[tuple[str, str, float]], workers: int, effort: float

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from muster.controller.kube.reflector import HistoryReplaced
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.store import Store
+from tests.length import examples
 
 
 class Spec(Partial, frozen=True):
@@ -172,7 +173,7 @@ WRITES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(writes=WRITES, jumps=st.lists(st.integers(1, 12), max_size=10), relists=st.sets(st.integers(0, 30)))
 def test_repeated_and_replayed_tellings_change_nothing(
     writes: list[tuple[str, str]], jumps: list[int], relists: set[int]

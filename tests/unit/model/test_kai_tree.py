@@ -10,6 +10,7 @@ from muster.model.kai.tree import RESOURCES, nodes
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.render import kai
+from tests.length import examples
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team
 
 
@@ -82,7 +83,7 @@ def test_a_stack_may_ask_for_a_shard_a_pool() -> None:
     assert [each["metadata"]["name"] for each in kai.shards(some)] == ["cpu", "l4"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(stacks())
 def test_quotas_of_children_are_within_their_parents_and_within_their_own_limits(some: Stack) -> None:
     queues = list(nodes(replace(some, scheduler=Scheduler.KAI)))
@@ -99,7 +100,7 @@ def test_quotas_of_children_are_within_their_parents_and_within_their_own_limits
             assert within(total, parent.figures[key].quota)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(stacks())
 def test_only_teams_have_queues_without_children(some: Stack) -> None:
     queues = list(nodes(replace(some, scheduler=Scheduler.KAI)))
@@ -108,7 +109,7 @@ def test_only_teams_have_queues_without_children(some: Stack) -> None:
     assert all(node.name not in parents for node in queues if node.team is not None)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(stacks())
 def test_parents_come_first_and_the_tree_equals_the_list(some: Stack) -> None:
     seen: set[str] = set()

@@ -15,6 +15,7 @@ from muster.model.kueue import ConcurrentAdmission, Migration
 from muster.model.queues import Allowance
 from muster.model.stack import GangAdmission, GangMode, Stack
 from muster.render import gang, kueue
+from tests.length import examples
 from tests.unit.model.go_modules import KUEUE, source_of
 from tests.unit.model.kueue_files import rendered
 from tests.unit.model.model_stacks import stacks, two_teams
@@ -41,7 +42,7 @@ def schemas() -> dict[str, Schema]:
     return _schemas(source_of(KUEUE, "config/components/crd/bases"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(some=stacks())
 def test_every_object_of_every_stack_fits_its_definition(schemas: dict[str, Schema], some: Stack) -> None:
     for mode in GangMode:

@@ -18,10 +18,11 @@ from muster.preview.compare.changes import compare
 from muster.preview.compare.preemption import KueueRules, PreemptionChange
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report
+from tests.length import examples
 from tests.unit.model.model_stacks import CPU, H100, L4, gpus, stack, stacks, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, ROOT, diff
 
-_FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _total(found: Stack, pool: Pool) -> int:

@@ -12,6 +12,7 @@ from muster.preview.document import Report
 from muster.preview.markdown import format_comment
 from muster.preview.plan import Plan, PlanError, parse_plan
 from muster.preview.report import to_stack_report
+from tests.length import examples
 from tests.unit.preview.preview_world import HERE, PLAN
 
 # What `PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json` (3.200) printed for a program that
@@ -109,7 +110,7 @@ _EVENT = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(_EVENT, _ANY), max_size=5))
 def test_events_of_any_shape_are_read(events: list[tuple[str, object]]) -> None:
     lines = [{"sequence": index, kind: value} for index, (kind, value) in enumerate(events)]

@@ -14,6 +14,7 @@ from muster.preview.html import format_html
 from muster.preview.markdown import format_comment
 from muster.preview.plan import Plan, PlanError, parse_plan
 from muster.preview.report import to_stack_report
+from tests.length import examples
 from tests.unit.preview.preview_world import LOCAL, PLAN
 from tests.unit.preview.test_report_markup import HOSTILE, _check_markdown, _check_page
 
@@ -50,13 +51,13 @@ def _checked(found: Plan) -> str:
     return written
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, len(_WHOLE)))
 def test_a_plan_that_was_cut_off_anywhere_is_refused_or_whole(at: int) -> None:
     assert (_reported(_WHOLE[:at]) is None) is (at < len(_WHOLE.rstrip()))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(_STEP, max_size=4), diagnostics=_ANY, config=_ANY)
 def test_a_plan_of_any_shape_is_reported_as_whole_markup(
     steps: list[object], diagnostics: object, config: object
@@ -64,7 +65,7 @@ def test_a_plan_of_any_shape_is_reported_as_whole_markup(
     _reported(json.dumps({"steps": steps, "diagnostics": diagnostics, "config": config}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_ANY)
 def test_any_other_json_is_refused_with_its_fix(value: object) -> None:
     _reported(json.dumps(value))

@@ -11,9 +11,10 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import KaiRules
 from muster.preview.compare.preemption import KueueRules, rules_of
 from muster.preview.compare.preemption_rules import PreemptionRules
+from tests.length import examples
 from tests.unit.model.model_stacks import stacks
 
-_FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_FEW = settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _KINDS = pytest.mark.parametrize("scheduler", list(Scheduler))
 
 

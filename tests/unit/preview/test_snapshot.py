@@ -23,6 +23,7 @@ from muster.live.snapshot import (
     parse_snapshot,
 )
 from muster.model.stack import Scheduler
+from tests.length import examples
 from tests.unit.preview.http_world import Asked, Reply, serving
 from tests.unit.preview.snapshot_world import SECRET, cluster_queue, kai_lists, local_queue, workload
 
@@ -192,7 +193,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     key=st.sampled_from(["metadata", "spec", "status"]),
     inner=st.sampled_from(
@@ -208,7 +209,7 @@ def test_an_object_of_any_shape_is_read(key: str, inner: str, value: object) -> 
     kueue.to_local_queue(value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(_JSON)
 def test_any_json_is_a_snapshot_or_refused(value: object) -> None:
     for text in (json.dumps(value), json.dumps({"version": 1, "queues": value})):

@@ -14,6 +14,7 @@ from muster.replay.csv_jobs import CsvOptions, parse_csv, parse_sacct
 from muster.replay.errors import RecordingError
 from muster.replay.reader import load_recording
 from muster.replay.recording import End, Run
+from tests.length import examples
 
 OPTIONS = CsvOptions(source="jobs.csv", start=1_767_225_600.0)
 SACCT = """\
@@ -157,7 +158,7 @@ def test_other_json_is_refused_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     assert "JSON is not imported" in capsys.readouterr().err
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=st.lists(st.tuples(*(st.text("0123456789-x.:TZ|,", max_size=9) for _ in range(4))), max_size=3))
 def test_any_line_is_read_or_refused(rows: list[tuple[str, ...]]) -> None:
     csv = "\n".join(["submitted,team,duration,gpus", *(",".join(row) for row in rows)])

@@ -17,6 +17,7 @@ from muster.replay.reader import load_recording, older_parts
 from muster.replay.recording import End, Gap, Header, Ids, Job, PodSet, Recording, Run
 from muster.replay.stored import Mark
 from muster.replay.writer import Writer, write_recording
+from tests.length import examples
 
 START = 1_764_000_000.0
 HEADER = Header(scheduler=Scheduler.KUEUE, start=START, end=START, source="cluster", left_out=("names",))
@@ -73,7 +74,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(cut=st.floats(0, 1))
 def test_a_file_that_was_cut_anywhere_is_read_and_continued(
     tmp_path_factory: pytest.TempPathFactory, name: str, cut: float
@@ -97,7 +98,7 @@ def test_a_file_that_was_cut_anywhere_is_read_and_continued(
     assert again.header.end == START + 300
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(raw=st.binary(max_size=200), is_packed=st.booleans())
 def test_bytes_that_are_no_recording_are_refused_with_a_fix(
     tmp_path_factory: pytest.TempPathFactory, raw: bytes, is_packed: bool

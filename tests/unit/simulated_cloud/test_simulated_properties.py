@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.faults import Fault, FaultKind
 from muster.local.simulated_cloud.objects import VmState
+from tests.length import examples
 from tests.unit.simulated_cloud.world import ONE_GPU, World, consumer, offering, pool, request
 
 _POOLS = ("l4", "h100")
@@ -145,5 +146,5 @@ class Cloud(RuleBasedStateMachine):
         assert not self.world.decide()
 
 
-Cloud.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Cloud.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 TestCloud = Cloud.TestCase

@@ -15,6 +15,7 @@ from muster.local.simulated_cloud.app import UNREADABLE
 from muster.local.simulated_cloud.fit import PodShape, nodes_needed, pod_shape
 from muster.local.simulated_cloud.objects import VmState, parse_node, parse_pod, parse_request
 from muster.local.simulated_cloud.offering import Kind, OfferingError
+from tests.length import examples
 from tests.unit.simulated_cloud.world import ONE_GPU, offering, pool
 
 _JSON = st.recursive(
@@ -213,7 +214,7 @@ _ENDLESS = {
 }
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @example(raw=_ENDLESS)
 @given(raw=_HOSTILE | st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), _JSON))
 def test_a_hostile_object_is_refused_by_an_error_that_the_loop_expects(raw: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muster.preview.proposal.knobs import Key, Knob, Move, Need, Space, Values, to_tiers
 from muster.preview.proposal.search import Cost, Found, Score, StoppedError, cost, search
+from tests.length import examples
 
 SIZE = 32
 
@@ -173,7 +174,7 @@ class Erratic(Cluster):
 
 
 @given(weights=_WEIGHTS, goal=st.integers(-40, 80), kept=st.integers(0, 8), step=st.sampled_from([1, 4]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_change_stays_within_the_pool_and_the_answer_is_what_was_replayed(
     weights: dict[Knob, float], goal: int, kept: int, step: int
 ) -> None:
@@ -181,7 +182,7 @@ def test_every_change_stays_within_the_pool_and_the_answer_is_what_was_replayed(
 
 
 @given(seed=st.integers(), step=st.sampled_from([1, 4]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_an_erratic_response_breaks_nothing(seed: int, step: int) -> None:
     _check(Erratic({}, goal=seed), Erratic({}, goal=seed), step)
 

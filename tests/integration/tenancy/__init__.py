@@ -1,0 +1,1 @@
+"""A package, so that what its conftest.py starts for all of its tests ends with the last of them."""
