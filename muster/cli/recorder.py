@@ -13,8 +13,8 @@ from muster.controller.kube.connection import Connection
 from muster.live.cluster.kubeconfig import connect
 from muster.live.web import Web
 from muster.replay import recorder
-from muster.replay.errors import RecordingError
 from muster.replay.recorder import Order
+from muster.replay.recording import RecordingError
 
 _BEARER: Final = "Bearer "
 
