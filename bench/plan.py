@@ -21,8 +21,7 @@ from muster.config.stack import examine
 from muster.preview.proposal.evaluate import Budget, Subject
 from muster.preview.proposal.goals import Sample, parse_goal
 from muster.preview.proposal.knobs import Values
-from muster.preview.proposal.proposal import propose
-from muster.preview.proposal.report import format_proposal
+from muster.preview.proposal.proposal import format_proposal, propose
 from muster.replay.assumptions import AS_RECORDED
 from muster.replay.player import ensure_player
 

@@ -42,7 +42,7 @@ from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.both import queues_of
 from muster.preview.whatif import trees
 from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
 from muster.render.kueue import deciding_config

@@ -10,20 +10,19 @@ from pulumi_policy import StackValidationPolicy
 
 from muster import paths
 from muster.config import ConfigError, parse
-from muster.policies import cost, credentials, eks, gke, images, priorities, protection, quotas, versions
+from muster.policies import cost, credentials, eks, gke, protection, quotas, versions
 from muster.policies import rule as description
 from muster.policies.rule import Described, Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     *description.RULES,
     *quotas.RULES,
-    *priorities.RULES,
     *cost.RULES,
     *versions.RULES,
     *gke.RULES,
     *eks.RULES,
     *credentials.RULES,
-    *images.RULES,
+    *versions.IMAGE_RULES,
     *protection.RULES,
 )
 

@@ -31,13 +31,11 @@ from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.preview.compare.diff import StackDiff
-from muster.preview.compare.differing import differing
-from muster.preview.compare.settings import SettingChange
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, StackDiff
+from muster.preview.compare.settings import Owner, SettingChange, differing
 from muster.render.manifest import Manifest
 
-_GROUPS: Final = ": kueue resource groups"
+_GROUPS: Final = ("kueue", "resource groups")
 _OF_POOLS: Final = ("cpu", "memory", *names.DEVICE_RESOURCES)
 
 
@@ -55,9 +53,9 @@ class ManifestSides:
         """
         if diff.changes is None:
             return diff
-        kept = [each for each in diff.changes.settings if not each.place.endswith(_GROUPS)]
+        kept = [each for each in diff.changes.settings if each.path != _GROUPS]
         before, after = (_beside_pools(side.stack) if side.stack else {} for side in (self.base, self.head))
-        kept += [SettingChange(*each) for each in differing(before, after)]
+        kept += [SettingChange(*place, *sides) for place, *sides in differing(before, after)]
         changes = replace(diff.changes, settings=tuple(kept), pools=(), order=None)
         return replace(diff, changes=changes, pools=(), cost=None)
 
@@ -222,16 +220,16 @@ def _accelerator(name: str, device: str) -> Accelerator:
 # What a report of pools leaves out
 
 
-def _beside_pools(stack: Stack) -> dict[str, str]:
-    """Place -> value of what resource groups say beside the quotas of pools. KAI's queues have no groups."""
-    found: dict[str, str] = {}
+def _beside_pools(stack: Stack) -> dict[tuple[Owner, tuple[str, ...]], str]:
+    """Owner and path -> what resource groups say beside the quotas of pools. KAI's queues have no groups."""
+    found: dict[tuple[Owner, tuple[str, ...]], str] = {}
     if stack.scheduler is Scheduler.KAI:
         return found
     for node in to_tree(stack).nodes.values():
-        place = f"{'team' if node.is_team else 'department'} {node.name}"
+        owner = Owner("team" if node.is_team else "department", node.name)
         if len(node.flavors) > 1:
-            found[f"{place}: flavors"] = ", ".join(flavor.name for flavor in node.flavors)
-        found |= {f"{place}: {key}": value for key, value in _other_quotas(node)}
+            found[owner, ("flavors",)] = ", ".join(flavor.name for flavor in node.flavors)
+        found |= {(owner, (key,)): value for key, value in _other_quotas(node)}
     return found
 
 

@@ -18,13 +18,14 @@ from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
 from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import GRAVE, StackDiff
-from muster.preview.compare.kai import KaiDiff, QueueChange, format_move, moves_beside_pools
+from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.kai import KaiDiff, KaiRules, QueueChange, format_move, moves_beside_pools
 from muster.preview.compare.pools import PoolOrder
+from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.document import Mark, Phrase, Span, Text, UntrustedText, join_names
-from muster.preview.events import new_evictions
 from muster.preview.figures import format_amount, format_unit
+from muster.preview.plan import GRAVE
 
 _STOPPED: Final = "The preview failed: the engine stopped, so resources that it did not reach are not listed"
 _MAX_LOSSES: Final = 8
@@ -259,7 +260,7 @@ def _others(changes: Changes, kai: KaiDiff | None) -> Iterator[Text]:
 
 def _stops(changes: Changes) -> Iterator[Text]:
     """Queues that Kueue holds, or no longer: nothing is lost by the figures, and no job starts."""
-    for owner, _, after in _settings(changes, "kueue stop policy", unset="None"):
+    for owner, _, after in _settings(changes, "kueue", "stop policy", unset="None"):
         yield (*owner, f" {_STOPS.get(after, 'starts work again')}")
 
 
@@ -270,7 +271,7 @@ def _weights(changes: Changes) -> Iterator[Text]:
 
 def _queue_priorities(changes: Changes) -> Iterator[Text]:
     """A team has a Queue for each of its pools, and one priority."""
-    for owner, before, after in _settings(changes, "kai priority", unset=str(DEFAULT_QUEUE_PRIORITY)):
+    for owner, before, after in _settings(changes, "kai", "priority", unset=str(DEFAULT_QUEUE_PRIORITY)):
         yield (*owner, f" has queue priority {after} ({before} before)")
 
 
@@ -280,16 +281,15 @@ def _protected(kai: KaiDiff) -> Iterator[Text]:
         yield ("work of priority ", UntrustedText(each.priority.name), f" {how}")
 
 
-def _settings(changes: Changes, name: str, *, unset: str) -> Iterator[tuple[Text, str, str]]:
-    """The team or department of both sides, and the value before and after, of a setting with this name."""
+def _settings(changes: Changes, *path: str, unset: str) -> Iterator[tuple[Text, str, str]]:
+    """The team or department of both sides, and the value before and after, of a setting."""
     for each in changes.settings:
-        owner, _, setting = each.place.partition(": ")
-        kind, _, who = owner.partition(" ")
-        before, after = each.before or unset, each.after or unset
-        is_known = who in changes.before.nodes and who in changes.after.nodes
-        if setting == name and is_known and before != after:
-            own = () if kind == "team" else (f"{kind} ",)
-            yield (*own, UntrustedText(who)), before, after
+        owner, before, after = each.owner, each.before or unset, each.after or unset
+        if owner is None or each.path != path or before == after:
+            continue
+        if owner.name in changes.before.nodes and owner.name in changes.after.nodes:
+            own = () if owner.kind == "team" else (f"{owner.kind} ",)
+            yield (*own, UntrustedText(owner.name)), before, after
 
 
 def _priorities(changes: Changes) -> Iterator[Text]:
@@ -337,9 +337,10 @@ def _places(changes: Changes) -> Iterator[Text]:
                 " to ",
                 UntrustedText(after.department),
             )
-    for name in sorted(changes.before.team_names | changes.after.guests.keys()):
-        old, new = changes.before.guests.get(name), changes.after.guests.get(name)
-        if old != new and name in changes.after.team_names:
+    was, now, teams = changes.before.guests, changes.after.guests, changes.after.team_names
+    for name in sorted((changes.before.team_names | now.keys()) & teams):
+        old, new = was.get(name), now.get(name)
+        if old != new:
             queue: Text = (" a queue of its own",) if new is None else (" the queue of ", UntrustedText(new))
             yield (UntrustedText(name), " uses", *queue)
 
@@ -418,6 +419,68 @@ def _resources(diff: StackDiff) -> Iterator[Text]:
     for number, verb in counts:
         if number:
             yield (f"{many(number, 'resource')} {verb}",)
+
+
+# What is new in preemption, as sentences: `speech` can now evict `notebooks` on `l4`, `prod` over `dev`.
+# The rules are in compare/.
+
+_NAMES: Final = 3
+
+
+def new_evictions(changes: Changes, *, is_kai: bool, only_old: bool = False) -> Iterator[Text]:
+    """One sentence for each new right on a pool with GPUs.
+
+    With `only_old` of teams that base has as well: a new team's rights follow from its being new.
+    """
+    for row in changes.preemption:
+        who, whom = row.preemptors, row.victims
+        if only_old:
+            who, whom = (tuple(name for name in side if name in changes.before.nodes) for side in (who, whom))
+        is_pair = row.right is None or bool(set(whom) - set(who)) or len(whom) > 1
+        if row.is_new and who and whom and is_pair and (sentence := _sentence(changes, row, who, whom)):
+            yield (*sentence, *_ranks(changes, row, who, whom, is_kai=is_kai))
+
+
+def _sentence(changes: Changes, row: PreemptionChange, who: tuple[str, ...], whom: tuple[str, ...]) -> Text:
+    """Empty where only pools without GPUs are concerned, or a new team's own work."""
+    if row.right is None:
+        known = tuple(name for name in who if name in changes.before.nodes)
+        work = " can now evict work of a lower priority of the same team"
+        return (*join_names(known, most=_NAMES), work, *_takers(changes, known[0])) if known else ()
+    pools = tuple(name for name in row.pools if changes.after.pools[name].is_gpu)
+    if not pools:
+        return ()
+    victims: Text = ("each other",) if who == whom else join_names(whom, most=_NAMES)
+    return (
+        *join_names(who, most=_NAMES),
+        " can now evict ",
+        *victims,
+        " on ",
+        *join_names(pools, most=_NAMES),
+    )
+
+
+def _takers(changes: Changes, team: str) -> Text:
+    """With KAI, by name, what it means where no more nodes come: Muster's gate lets it happen."""
+    rules = changes.rules[1]
+    if not isinstance(rules, KaiRules):
+        return ()
+    high, low = rules.extremes(team)
+    return (": ", UntrustedText(high), " can take the GPUs of ", UntrustedText(low))
+
+
+def _ranks(
+    changes: Changes, row: PreemptionChange, who: tuple[str, ...], whom: tuple[str, ...], *, is_kai: bool
+) -> Iterator[Span]:
+    """`, prod over dev` where the preemptor's priority has to be higher."""
+    nodes, names = changes.after.nodes, changes.after.priorities
+    first = nodes[who[0]]
+    if is_kai or row.right is None or first.reclaim in ("Any", "Never"):
+        return
+    lowest = {nodes[name].lowest for name in whom}
+    high, low = names.get(first.highest), names.get(min(lowest))
+    if high is not None and low is not None:
+        yield from (", ", UntrustedText(high), " over ", UntrustedText(low))
 
 
 # Wording

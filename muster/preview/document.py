@@ -191,6 +191,11 @@ class Report:
     headline: Text = ()
 
 
+def row(*cells: Span | Text) -> tuple[Text, ...]:
+    """The cells of a table's row; one of a single span needs no brackets."""
+    return tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells)
+
+
 def join_names(found: tuple[str, ...], *, most: int = 5) -> Text:
     """`a`, `b` and 3 more."""
     spans: list[Span] = []

@@ -14,11 +14,12 @@ from muster.live.fields import sanitize_line
 from muster.model.quantities import many
 from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
-from muster.preview.compare.diff import GRAVE, StackDiff
+from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.kai import format_figure, format_move, moves_beside_pools
-from muster.preview.compare.nodes import lost_nodes
+from muster.preview.compare.pools import lost_nodes
 from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
+from muster.preview.plan import GRAVE
 from muster.preview.report import to_status
 
 

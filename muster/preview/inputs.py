@@ -18,9 +18,8 @@ from muster.live.errors import PreviewError
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.violations import Violation
-from muster.preview.compare.diff import StackDiff, diff_stack
+from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.compare.replay import Replay
-from muster.preview.compare.side import LoadedSide
 from muster.preview.plan import Plan, load_plan
 from muster.validation.tenancy import unowned_rules
 

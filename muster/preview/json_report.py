@@ -4,27 +4,26 @@ Field names are stable. Amounts are `{gpus, cpu, memory}` in Kubernetes quantiti
 no value of a resource is included. Everything is read from the StackDiff and nothing is computed here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from muster.model.kai import Unlimited
-from muster.model.kai.tree import Figures
+from muster.model.kai import tree as kai_tree
 from muster.model.kueue.tree import Holding
 from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
 from muster.preview.banner import Banner, plain, to_banner
 from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import QuotaOveruse, StackDiff, Used
 from muster.preview.compare.kai import KaiDiff
-from muster.preview.compare.overuse import QuotaOveruse, Used
 from muster.preview.compare.pools import HourlyCost, TotalCost
 from muster.preview.compare.quota import Quota, QuotaChange
+from muster.preview.compare.replay import ReplayDiff
 from muster.preview.events import PolicyViolation
-from muster.preview.facts import facts
-from muster.preview.replay_record import replay_record
-from muster.preview.report import to_status
+from muster.preview.report import facts, to_status
+from muster.replay.figures import NEVER, Figures, Waits
 
 Record = dict[str, Any]
 
@@ -53,7 +52,7 @@ def _stack(diff: StackDiff) -> Record:
     if diff.changes is None:
         return found
     kai = {} if diff.kai is None else _kai(diff.kai)
-    replay = {} if diff.replay is None else {"replay": replay_record(diff.replay)}
+    replay = {} if diff.replay is None else {"replay": _replay(diff.replay)}
     return found | _changes(diff, diff.changes) | _pools(diff) | _running(diff) | kai | replay
 
 
@@ -118,7 +117,7 @@ def _kai(kai: KaiDiff) -> Record:
     }
 
 
-def _figures(figures: Figures | None) -> Record | None:
+def _figures(figures: kai_tree.Figures | None) -> Record | None:
     """Thousandths of a GPU or CPU, or bytes. None means unlimited."""
     if figures is None:
         return None
@@ -151,7 +150,9 @@ def _changes(diff: StackDiff, changes: Changes) -> Record:
         "priorities": [asdict(each) for each in changes.priorities],
         "priorityAccess": [asdict(each) for each in changes.access],
         "poolOrder": None if changes.order is None else asdict(changes.order),
-        "settings": [asdict(each) for each in changes.settings],
+        "settings": [
+            {"place": each.place, "before": each.before, "after": each.after} for each in changes.settings
+        ],
         "namespaces": [asdict(each) for each in changes.namespaces],
         "volumes": [asdict(each) for each in changes.volumes],
         "unsaid": list(changes.not_compared),
@@ -239,3 +240,50 @@ def _total(cost: TotalCost) -> Record:
         "mostAnHourAfter": str(cost.after),
         "notPriced": list(cost.unpriced),
     }
+
+
+# The part of the JSON report on a replay. Times are seconds; null is a wait that never ends.
+
+
+def _replay(diff: ReplayDiff) -> Record:
+    return {
+        "sentence": plain(diff.sentence),
+        "start": diff.start,
+        "end": diff.end,
+        "jobs": diff.played,
+        "leftOut": list(diff.left_out),
+        "assumptions": [*diff.assumptions, *diff.gaps],
+        "base": _replay_figures(diff.base),
+        "head": _replay_figures(diff.head),
+    }
+
+
+def _replay_figures(side: Figures) -> Record:
+    return {
+        "gpus": side.quota,
+        "waits": {
+            "teams": _waits(side.teams),
+            "priorities": _waits(side.priorities),
+            "sizes": _waits({str(size): waits for size, waits in side.sizes.items()}),
+        },
+        "gpuHours": {team: asdict(hours) for team, hours in side.hours.items()},
+        "preemptions": [asdict(each) | {"count": count} for each, count in side.preemptions.items()],
+        "utilisation": {
+            "start": side.utilisation.start,
+            "stepSeconds": side.utilisation.step,
+            "gpus": [round(value, 2) for value in side.utilisation.used],
+        },
+        "worst": [asdict(each) | {"wait": _seconds(each.wait)} for each in side.worst],
+        "digest": side.digest,
+    }
+
+
+def _waits(found: Mapping[str, Waits]) -> Record:
+    return {
+        name: {"jobs": each.jobs, "never": each.never, "p50": _seconds(each.p50), "p95": _seconds(each.p95)}
+        for name, each in found.items()
+    }
+
+
+def _seconds(wait: float) -> float | None:
+    return None if wait == NEVER else wait

@@ -166,6 +166,7 @@ _VERBS: Final = (
     (("remove-pending-replace", "read-discard", "discard-replaced"), "forgotten"),
 )
 ORDER: Final = tuple(verb for _, verb in _VERBS)
+GRAVE: Final = ("replaced", "deleted")
 _VERB_OF: Final = {op: verb for ops, verb in _VERBS for op in ops}
 _UNCHANGED: Final = ("same", "read", "refresh")
 

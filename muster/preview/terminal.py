@@ -23,7 +23,7 @@ from muster.preview.document import (
     TreeNode,
     unchanged,
 )
-from muster.preview.sections.warnings import TITLE as WARNINGS
+from muster.preview.sections.resources import WARNINGS as WARNINGS
 
 _ANSWERS: Final[Mapping[Answer, tuple[str, str]]] = {
     Answer.YES: ("yes", "32"),

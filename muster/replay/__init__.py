@@ -3,7 +3,7 @@
     recording.Recording       who asked for what, when it ran and why it stopped: plain data
     reader.load_recording     reads one from its file
     writer.Writer             writes one, line by line, and goes on with a file after it was killed
-    summary.summarize         waits, GPU-hours and evictions by team
+    figures.summarize         waits, GPU-hours and evictions by team
     assumptions.Assumptions   how long jobs run and when their nodes are there, in a replay
     player.play               plays jobs through Kueue's own scheduler in logical time
     forecast.forecast         when waiting jobs start, counted in many drawn futures

@@ -18,10 +18,10 @@ from muster.controller.kube.connection import Connection, ConnectionSettingsErro
 from muster.errors import ExitCode, MusterError
 from muster.model.stack import Scheduler
 from muster.replay import forecaster
-from muster.replay.errors import RecordingError
 from muster.replay.forecast import Settings
 from muster.replay.reader import older_parts
 from muster.replay.recorder import Order, record
+from muster.replay.recording import RecordingError
 
 _MIB = 2**20
 _DAY = 86_400

@@ -16,8 +16,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.quantities import parse_cpu, parse_memory
 from muster.model.stack import Scheduler
-from muster.replay.errors import RecordingError
-from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording import End, Header, Job, PodSet, Recording, RecordingError, Run
 
 COLUMNS: Final = (
     *("submitted", "team", "duration", "started", "ended", "gpus", "pods", "cpu", "memory", "pool"),

@@ -18,7 +18,7 @@ from typing import Final
 from muster.live.dataclass_json import to_json
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.live.snapshot import PodSet as LivePodSet
-from muster.replay.pod_sets import to_pod_set
+from muster.replay.pods import to_pod_set
 from muster.replay.recording import End, Job, PodSet, Run
 
 # The action by which KAI ends what lost a part of its gang. By all others a job takes the place of another.

@@ -16,7 +16,7 @@ from muster.live.fields import find_condition, is_true, moment, parse_preemptor,
 from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_workload
 from muster.replay.durations import Distribution, Seen, to_distribution
-from muster.replay.pod_sets import to_pod_set
+from muster.replay.pods import to_pod_set
 from muster.replay.recording import End, Ids, Job, Run, close, tie
 
 # How long the nodes of a pool take: from the reservation of quota to the admission. Pure.

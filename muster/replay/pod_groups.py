@@ -24,9 +24,9 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay import kai
 from muster.replay.kai import Eviction, Pod
-from muster.replay.pod_sets import to_pod_set
+from muster.replay.pods import to_pod_set
 from muster.replay.recording import Ids, Job, Recording, deleted, tie
-from muster.replay.source import Kind, seconds
+from muster.replay.watch import Kind, seconds
 
 _GROUP_ANNOTATION: Final = "pod-group-name"
 # On an Event of the reason Evict (KAI 0.12 and 0.17, pkg/scheduler/cache/status_updater).

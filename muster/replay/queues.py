@@ -1,4 +1,4 @@
-"""The queues that jobs are played in: those of a stack (muster/preview/replay/queues.py), or of a cluster."""
+"""The queues that jobs are played in: those of a stack (muster/preview/replay/both.py), or of a cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from muster.replay.errors import RecordingError
-from muster.replay.recording import Recording
+from muster.replay.recording import Recording, RecordingError
 from muster.replay.stored import NO_RECORDING, Line, fold, parse_line
 
 GZIP: Final = ".gz"

@@ -17,14 +17,11 @@ from muster.controller.kube.errors import Forbidden, KubeError, NotFound
 from muster.errors import ExitCode
 from muster.model.quantities import many
 from muster.model.stack import Scheduler
-from muster.replay.errors import RecordingError
 from muster.replay.moment import Tracker
-from muster.replay.nodes import NODES, WithNodes
 from muster.replay.pod_groups import POD_GROUPS, PodGroups
 from muster.replay.reader import load_recording, older_parts
-from muster.replay.recording import Header, Ids
-from muster.replay.source import Kind, Source
-from muster.replay.watch import AGENT, Recorder, quiet_logs
+from muster.replay.recording import Header, Ids, RecordingError
+from muster.replay.watch import AGENT, NODES, Kind, Recorder, Source, WithNodes, quiet_logs
 from muster.replay.workloads import WORKLOADS, Workloads
 from muster.replay.writer import Writer
 

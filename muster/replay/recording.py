@@ -17,10 +17,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
+from muster.errors import MusterError
 from muster.live.snapshot.workloads import Amounts, Term, Toleration
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.errors import RecordingError
+
+# The error of a recording, or of a list to import, that cannot be used.
+
+
+class RecordingError(MusterError):
+    """The message names the file and, where there is one, the line."""
+
 
 # Lets a program that needs more memory than its container has fail with an error.
 # The kernel kills a container that exceeds its limit, and the container's log does not say why.

@@ -15,8 +15,7 @@ from muster.live.dataclass_json import MisfitError, from_json, to_json
 from muster.live.fields import sanitize_line
 from muster.live.snapshot import PodSet, State, Term, Toleration, Workload
 from muster.model import names
-from muster.replay.errors import RecordingError
-from muster.replay.recording import Gap, Header, Job, Node, Recording
+from muster.replay.recording import Gap, Header, Job, Node, Recording, RecordingError
 
 # The lines of a recording's file: JSON Lines, each an object with one key.
 #     {"header": {"version": 2, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line

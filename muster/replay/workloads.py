@@ -13,7 +13,7 @@ from muster.model.stack import Scheduler
 from muster.replay.kueue import refined
 from muster.replay.moment import Tracker
 from muster.replay.recording import Job, Recording
-from muster.replay.source import Kind, metadata
+from muster.replay.watch import Kind, metadata
 
 
 class Workload(Object, frozen=True):

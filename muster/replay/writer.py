@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from muster.errors import ExitCode
-from muster.replay.errors import RecordingError
 from muster.replay.reader import GZIP, next_part, older_parts, pack, read_content
-from muster.replay.recording import Header, Job, Node, Recording
+from muster.replay.recording import Header, Job, Node, Recording, RecordingError
 from muster.replay.stored import Line, Mark, format_line
 
 ROTATE_BYTES: Final = 256 * 1024 * 1024

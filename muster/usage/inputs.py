@@ -13,8 +13,7 @@ from muster.model.pools import Pool
 from muster.model.prices import Price, PriceTable
 from muster.model.quotas import is_unlimited
 from muster.model.stack import Scheduler, Stack
-from muster.replay.errors import RecordingError
-from muster.replay.recording import End, Job, Node, PodSet, Recording, Run
+from muster.replay.recording import End, Job, Node, PodSet, Recording, RecordingError, Run
 from muster.usage.ledger import Hold, Quotas, Supply, Window
 
 _TAKEN: Final = (End.PREEMPTED, End.EVICTED)

@@ -7,8 +7,7 @@ from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.preview.compare.diff import StackDiff, diff_stack
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.events import PolicyViolation
 from muster.preview.html import format_html
 from muster.preview.report import to_report

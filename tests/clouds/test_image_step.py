@@ -66,7 +66,7 @@ def test_the_step_is_the_one_that_the_push_asks_for() -> None:
         [
             sys.executable,
             "-c",
-            "from muster.artifacts.publish.target import _STEP, _RESOURCE; print(_STEP, _RESOURCE)",
+            "from muster.artifacts.publish.build import _STEP, _RESOURCE; print(_STEP, _RESOURCE)",
         ],
         capture_output=True,
         text=True,

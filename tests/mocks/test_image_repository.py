@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from muster import config
-from muster.artifacts.publish import target
+from muster.artifacts.publish import build
 from muster.components.gang_admission import STEP, STEP_VARIABLE, image_repository
 from muster.config.edit import template
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
@@ -61,17 +61,17 @@ def test_nothing_but_the_repository_is_asked_of_the_engine(
     program.write_text(f'#!/bin/sh\necho "${STEP_VARIABLE} $*" > {told}\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    target.make_repository("gke-prod")
+    build.make_repository("gke-prod")
     step, *arguments = told.read_text().split()
     assert step == STEP
     assert arguments[arguments.index("--target") + 1] == "**image-repository"
     assert arguments[arguments.index("--stack") + 1] == "gke-prod"
     program.write_text("#!/bin/sh\nexit 3\n")
-    with pytest.raises(target.PushTargetError, match="above"):
-        target.make_repository("gke-prod")
+    with pytest.raises(build.PushTargetError, match="above"):
+        build.make_repository("gke-prod")
 
 
 def test_without_the_cli_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(target.PushTargetError, match="--repository"):
-        target.make_repository("x")
+    with pytest.raises(build.PushTargetError, match="--repository"):
+        build.make_repository("x")

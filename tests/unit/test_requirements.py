@@ -154,7 +154,7 @@ def test_a_wrong_path_is_said_before_a_missing_extra(arguments: list[str], words
 @pytest.mark.parametrize(
     ("modules", "extras"),
     [
-        ("muster.cli.forecast, muster.preview.replay.alternatives", ["check", "local"]),
+        ("muster.cli.forecast, muster.preview.replay.submitted", ["check", "local"]),
         ("muster.cli.commands.record.start, muster.replay.recorder", ["controller"]),
         ("muster.cli.plan, muster.preview.replay.both, muster.cli.replay", ["local"]),
         ("muster.artifacts.publish.build, muster.artifacts.publish.build", ["program"]),

@@ -10,8 +10,17 @@ from pathlib import Path
 from typing import Final
 
 from muster.artifacts import upstream
-from muster.artifacts.oci.registry import Registry, Repository, credentials_for, digest_of
+from muster.artifacts.catalogue import ChartEntry
+from muster.artifacts.oci.registry import (
+    Registry,
+    RegistryError,
+    Repository,
+    archive,
+    credentials_for,
+    digest_of,
+)
 from muster.artifacts.oci.web import Web
+from muster.artifacts.upstream import archive_name
 from muster.errors import MusterError
 from muster.model.stack import Stack
 from muster.whole_file import write_whole
@@ -115,3 +124,40 @@ def _inserted(
     """The text with `before` in the place of what was found there, and the entries below it."""
     added = "".join(f"\n{indent}{name}: {value}" for name, value in entries.items())
     return text[: place.start()] + before + added + text[place.end() :]
+
+
+# Fetches charts: into a folder, for clusters without access to a registry, and for their digests.
+#
+# Responsible for the name of a chart's archive in a folder (as `muster:charts.path` expects it) and for which
+# digests a stack lacks. The first answer is trusted: a digest guarantees that later downloads are the same.
+
+
+def fetch(entries: list[ChartEntry], folder: Path, *, mirror: str | None = None) -> Iterator[tuple[str, str]]:
+    """(chart, digest) of each as it comes. RegistryError or UnreachableError where one cannot be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    web = Web()
+    for entry in entries:
+        content = archive(entry.chart, entry.version, home=mirror or entry.repository, web=web)
+        digest = digest_of(content)
+        if entry.digest and entry.digest != digest:
+            raise RegistryError(
+                f"{entry.name}: the fetched archive has digest {digest}, but versions.toml has "
+                f"{entry.digest}."
+            )
+        (folder / archive_name(entry)).write_bytes(content)
+        yield entry.name, digest
+
+
+def digests(stack: Stack, *, web: Web) -> Iterator[tuple[str, str]]:
+    """(chart, digest) of what the stack installs from its own source, where neither it nor versions.toml has
+    one yet.
+    """
+    for name in upstream.without_digest(stack):
+        yield name, digest_of(_archive(upstream.chosen(stack).charts[name], stack, web))
+
+
+def _archive(entry: ChartEntry, stack: Stack, web: Web) -> bytes:
+    chart = upstream.chart_of(entry, stack.charts)
+    if chart.home is None:
+        return Path(chart.reference).read_bytes()
+    return archive(entry.chart, entry.version, home=chart.home, web=web)

@@ -19,8 +19,7 @@ from muster.live.why.format import format_status
 from muster.live.why.job_status import fetch_status
 from muster.model.regions import Provider
 from muster.preview import markdown
-from muster.preview.compare.diff import StackDiff
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, StackDiff
 from muster.preview.inputs import SharedInputs, compare_sides
 from muster.preview.report import to_report
 

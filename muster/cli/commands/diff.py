@@ -22,7 +22,7 @@ from muster.preview.compare.replay import Replay
 from muster.preview.explain import explain as explain_team
 from muster.preview.explain import explain_to_json
 from muster.preview.failing import FailOn, failures, require_valid_heads
-from muster.preview.forge.target import draws_mermaid
+from muster.preview.forge import draws_mermaid
 from muster.preview.html import format_html
 from muster.preview.inputs import (
     InputError,

@@ -11,9 +11,8 @@ from muster.cli.output import note
 from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
 from muster.scaffold.project import FOLDER, Project, Target, digest_of, take_along, wheel_of
-from muster.scaffold.record import FILE as RECORD
-from muster.scaffold.update import BESIDE, compare
-from muster.scaffold.write import write_project
+from muster.scaffold.update import BESIDE, compare, write_project
+from muster.scaffold.update import FILE as RECORD
 
 _EXAMPLES = """
 muster init clusters --provider gke --name dev --name prod

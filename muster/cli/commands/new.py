@@ -10,8 +10,8 @@ from muster.cli.command import command
 from muster.cli.options import DIRECTORY, from_here
 from muster.config.edit import write_stack
 from muster.scaffold.project import SCHEMA, Target, lenient_policies, schema_text, stack_text, with_schema
-from muster.scaffold.record import FILE as RECORD
-from muster.scaffold.write import write_file
+from muster.scaffold.update import FILE as RECORD
+from muster.scaffold.update import write_file
 
 _EXAMPLES = """
 muster new gke-dev --provider gke

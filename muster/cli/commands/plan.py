@@ -107,7 +107,7 @@ def cli(
     # What plays takes longer to import than `--help` may, and needs an extra.
     from muster.cli.plan import INTERRUPTED, Asked, plan
     from muster.preview.proposal.evaluate import Budget
-    from muster.preview.proposal.report import format_proposal, to_json
+    from muster.preview.proposal.proposal import format_proposal, to_json
 
     asked = Asked(
         file=file,

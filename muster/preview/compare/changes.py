@@ -23,8 +23,14 @@ from muster.preview.compare.preemption import (
 )
 from muster.preview.compare.preemption_rules import PreemptionRules
 from muster.preview.compare.quota import PoolSum, QuotaChange, pool_sums, quota_changes
-from muster.preview.compare.settings import SettingChange, setting_changes
-from muster.preview.compare.spaces import LostNamespace, LostVolume, lost_namespaces, lost_volumes
+from muster.preview.compare.settings import (
+    LostNamespace,
+    LostVolume,
+    SettingChange,
+    lost_namespaces,
+    lost_volumes,
+    setting_changes,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +69,14 @@ class Changes:
     def releases_namespaces(self) -> bool:
         """Whether head leaves the namespaces alone that base makes and guards."""
         return any(
-            each.place == "tenancy: namespaces" and each.after == Namespaces.EXISTING.value
+            each.path == ("tenancy", "namespaces") and each.after == Namespaces.EXISTING.value
             for each in self.settings
         )
 
     @property
     def channel(self) -> SettingChange | None:
         """The release channel of GKE that head moves the cluster to."""
-        found = (each for each in self.settings if each.place == "cluster: release channel")
+        found = (each for each in self.settings if each.path == ("cluster", "release channel"))
         return next((each for each in found if each.after not in (None, ReleaseChannel.NONE)), None)
 
     def borrowing(self) -> Iterator[tuple[QuotaChange, int, int]]:

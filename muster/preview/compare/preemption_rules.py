@@ -1,6 +1,6 @@
 """Who may preempt whom: what every scheduler's rules have in common.
 
-Kueue's rules are in kueue_rules.py, those of KAI in kai_rules.py. "May" does not depend on the running work:
+Kueue's rules are in preemption.py, those of KAI in kai.py. "May" does not depend on the running work:
 whether a preemption happens depends on which team has work.
 """
 

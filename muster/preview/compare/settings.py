@@ -1,18 +1,36 @@
-"""Compares every setting of a stack that is no quota, limit or pool, as flat `place -> text`.
+"""Compares every setting of a stack that is no quota, limit or pool, as flat `path -> text`.
 
-Responsible for the place under which a setting is listed. The settings are read from the model's dataclasses,
+The settings are read from the model's dataclasses,
 so a field that the model gains is compared without a change here.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from muster.model.definitions import Spec
 from muster.model.queues import Department, Team
 from muster.model.stack import Stack
-from muster.preview.compare.differing import differing
+from muster.model.tenancy import Namespaces
+
+# Compares two mappings, key by key.
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def differing(
+    before: Mapping[Key, Value], after: Mapping[Key, Value]
+) -> Iterator[tuple[Key, Value | None, Value | None]]:
+    """Key, old and new value of everything that differs: first what `after` has, then what only `before` has.
+    None is a missing key.
+    """
+    for name in [*after, *(name for name in before if name not in after)]:
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield name, old, new
+
 
 # These have tables of their own.
 _ELSEWHERE: Final = ("pools", "departments")
@@ -20,12 +38,32 @@ _ALLOWANCE: Final = ("allowance", "name", "departments", "teams")
 
 
 @dataclass(frozen=True, slots=True)
-class SettingChange:
-    """A setting that is no quota. None where it is not set."""
+class Owner:
+    """The team or department that a setting belongs to."""
 
-    place: str
+    kind: str
+    name: str
+
+
+Path = tuple[Owner | None, *tuple[str, ...]]
+"""None for the stack's own settings, and the words for the fields down to the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that is no quota. None where it is not set. `path`: words for the fields below the owner."""
+
+    owner: Owner | None
+    path: tuple[str, ...]
     before: str | None
     after: str | None
+
+    @property
+    def place(self) -> str:
+        """`team vision: kueue stop policy`."""
+        owner = () if self.owner is None else (f"{self.owner.kind} {self.owner.name}",)
+        first, *below = (*owner, *self.path)
+        return f"{first}: {' '.join(below)}" if below else first
 
 
 def setting_changes(base: Stack | None, head: Stack | None) -> tuple[SettingChange, ...]:
@@ -35,22 +73,19 @@ def setting_changes(base: Stack | None, head: Stack | None) -> tuple[SettingChan
     if base is None or head is None:
         return ()
     same = unchanged_teams(base, head)
-    old, new = flatten_settings(base, unless=same), flatten_settings(head, unless=same)
-    kept = {owner_of(place) for place in old} & {owner_of(place) for place in new}
-    kept |= {f"team {team.name}" for side in (base, head) for _, team in side.teams() if team.queue}
+    old, new = _flatten(base, unless=same), _flatten(head, unless=same)
+    kept = {owner for owner, *_ in old} & {owner for owner, *_ in new}
+    kept |= {Owner("team", team.name) for side in (base, head) for _, team in side.teams() if team.queue}
     return tuple(
-        SettingChange(place, before, after)
-        for place, before, after in differing(old, new)
-        if owner_of(place) is None or owner_of(place) in kept
+        SettingChange(path[0], path[1:], before, after)
+        for path, before, after in differing(old, new)
+        if path[0] is None or path[0] in kept
     )
 
 
-def flatten_settings(stack: Stack, *, unless: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Place -> value. A team's place begins with `team NAME`, a department's with `department NAME`.
-
-    The teams named in `unless` are left out.
-    """
-    found = dict(_fields("", stack, without=_ELSEWHERE))
+def _flatten(stack: Stack, *, unless: frozenset[str]) -> dict[Path, str]:
+    """Without the teams named in `unless`."""
+    found = dict(_fields((None,), stack, without=_ELSEWHERE))
     for above, department in stack.walk():
         found |= _department(above, department)
     for chain, team in stack.teams():
@@ -74,51 +109,39 @@ def _is_unchanged(old: tuple[str, Team], new: tuple[str, Team]) -> bool:
     return all(getattr(old[1], name) == getattr(new[1], name) for name in names)
 
 
-def owner_of(place: str) -> str | None:
-    """The team or department that a place belongs to; None for the stack's own settings."""
-    head = place.partition(": ")[0]
-    return head if head.startswith(("team ", "department ")) else None
+def _department(above: tuple[Department, ...], department: Department) -> dict[Path, str]:
+    owner = Owner("department", department.name)
+    found = dict(_fields((owner,), department, without=_ALLOWANCE))
+    found.pop((owner, "kueue", "exists"), None)
+    cohort = found.pop((owner, "kueue", "name"), None) if department.kueue.exists else "none"
+    if cohort is not None:
+        found[owner, "kueue", "cohort"] = cohort
+    return found | _place(owner, department, within=above[-1].name if above else "the top")
 
 
-def _department(above: tuple[Department, ...], department: Department) -> dict[str, str]:
-    place = f"department {department.name}"
-    found = dict(_fields(place, department, without=_ALLOWANCE))
-    found.pop(f"{place}: kueue exists", None)
-    if not department.kueue.exists:
-        found[f"{place}: kueue cohort"] = "none"
-    elif (name := found.pop(f"{place}: kueue name", None)) is not None:
-        found[f"{place}: kueue cohort"] = name
-    return found | {f"{place}: within": above[-1].name if above else "the top"} | _weight(place, department)
+def _team(department: Department, team: Team) -> dict[Path, str]:
+    owner = Owner("team", team.name)
+    return dict(_fields((owner,), team, without=_ALLOWANCE)) | _place(owner, team, within=department.name)
 
 
-def _team(department: Department, team: Team) -> dict[str, str]:
-    place = f"team {team.name}"
-    found = dict(_fields(place, team, without=_ALLOWANCE))
-    return found | {f"{place}: within": department.name} | _weight(place, team)
-
-
-def _weight(place: str, holder: Department | Team) -> dict[str, str]:
+def _place(owner: Owner, holder: Department | Team, *, within: str) -> dict[Path, str]:
     weight = holder.allowance.weight
-    return {} if weight is None else {f"{place}: weight": str(weight)}
+    found: dict[Path, str] = {(owner, "within"): within}
+    return found if weight is None else found | {(owner, "weight"): str(weight)}
 
 
-def _fields(place: str, value: object, *, without: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+def _fields(path: Path, value: object, *, without: tuple[str, ...] = ()) -> Iterator[tuple[Path, str]]:
     if is_dataclass(value):
         for field in fields(value):
             if field.name not in without:
                 item = getattr(value, field.name)
                 is_inline = isinstance(item, Spec) and field.metadata["is_inline"]
-                yield from _fields(place if is_inline else _join_place(place, field.name), item)
+                yield from _fields(path if is_inline else (*path, field.name.replace("_", " ")), item)
     elif isinstance(value, Mapping):
         for key, item in sorted(value.items()):
-            yield from _fields(_join_place(place, str(key)), item)
+            yield from _fields((*path, str(key).replace("_", " ")), item)
     elif value not in (None, (), [], "", frozenset()):
-        yield place, _format_value(value)
-
-
-def _join_place(place: str, key: str) -> str:
-    key = key.replace("_", " ")
-    return key if not place else f"{place} {key}" if ": " in place else f"{place}: {key}"
+        yield path, _format_value(value)
 
 
 def _format_value(value: object) -> str:
@@ -128,5 +151,67 @@ def _format_value(value: object) -> str:
         # In a stable order: two runs write the same report.
         return ", ".join(sorted(_format_value(item) for item in value))
     if is_dataclass(value) or isinstance(value, Mapping):
-        return " ".join(text for _, text in _fields("", value))
+        return " ".join(text for _, text in _fields((None,), value))
     return str(value) if not isinstance(value, timedelta) else f"{int(value.total_seconds())} s"
+
+
+# Compares where teams that stay have their data: namespaces and volumes that a change deletes.
+
+
+@dataclass(frozen=True, slots=True)
+class LostNamespace:
+    """A namespace that Muster made for a team, and deletes."""
+
+    team: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostVolume:
+    """A volume that is deleted in the namespace `before`. `after` is where an empty one of its name is made,
+    None where none is.
+    """
+
+    team: str
+    name: str
+    before: str
+    after: str | None
+
+
+def lost_namespaces(base: Stack | None, head: Stack | None) -> tuple[LostNamespace, ...]:
+    """Those that their team no longer has. One that another team gets is deleted all the same."""
+    return tuple(
+        LostNamespace(old.name, name)
+        for old, new in _staying(base, head)
+        for name in old.namespaces
+        if name not in new.namespaces
+    )
+
+
+def lost_volumes(base: Stack | None, head: Stack | None) -> tuple[LostVolume, ...]:
+    """Those that are in another namespace, or in none. In a namespace that Muster hands over they stay."""
+    is_handed_over = head is not None and head.tenancy.namespaces is Namespaces.EXISTING
+    found: list[LostVolume] = []
+    for old, new in _staying(base, head):
+        places = _places(new)
+        found += [
+            LostVolume(old.name, name, before, places.get(name))
+            for name, before in _places(old).items()
+            if places.get(name) != before and not (is_handed_over and before in new.namespaces)
+        ]
+    return tuple(found)
+
+
+def _places(team: Team) -> dict[str, str]:
+    """Volume -> its namespace."""
+    return {each.name: each.namespace or team.namespace for each in team.access.volumes}
+
+
+def _staying(base: Stack | None, head: Stack | None) -> Iterator[tuple[Team, Team]]:
+    """Teams that both sides have, in namespaces that Muster makes."""
+    if base is None or head is None or base.tenancy.namespaces is not Namespaces.MANAGED:
+        return
+    after = {team.name: team for _, team in head.teams()}
+    for _, team in base.teams():
+        if team.name in after:
+            yield team, after[team.name]

@@ -22,7 +22,7 @@ from muster.model.stack import Stack
 from muster.preview.proposal.goals import Goal, Sample
 from muster.preview.proposal.knobs import Knob, Values, to_space
 from muster.preview.proposal.search import Score, StoppedError
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.both import queues_of
 from muster.replay.assumptions import Assumptions
 from muster.replay.figures import Played, run_gpus, wait_of
 from muster.replay.player import Playback, PlayerError, PlayerPool, Players, play

@@ -5,17 +5,35 @@ from functools import partial
 from pathlib import Path
 
 from muster.live.errors import PreviewError
+from muster.model.kueue.tree import to_tree
 from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.replay.kai_side import KaiDecider
-from muster.preview.replay.queues import queues_of
+from muster.preview.whatif import trees
+from muster.render import kueue
 from muster.replay.assumptions import AS_RECORDED, Assumptions
 from muster.replay.figures import Figures, to_figures
 from muster.replay.kai_player import ensure_kai_player
 from muster.replay.player import Playback, PlayerPool, ensure_player
+from muster.replay.queues import Queues
 from muster.replay.recording import Recording
 from muster.replay.side import Decider, KueueDecider, Subject
+
+# The queues that a stack renders, for the player.
+
+
+def queues_of(stack: Stack) -> Queues:
+    """Of a stack with Kueue."""
+    return Queues(
+        objects=[manifest for batch in trees.manifest_batches(stack) for _, manifest in batch],
+        config=kueue.deciding_config(stack),
+        tree=to_tree(stack),
+        teams=stack.teams_by_namespace(),
+        priorities={each.name: each.value for each in stack.priorities},
+        pools=stack.pools,
+    )
+
 
 # The scheduler that plays a stack's jobs, and its program.
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from muster.model.quantities import many
 from muster.model.stack import Scheduler
 from muster.preview.compare.replay import format_seconds
-from muster.preview.replay.alternatives import Alternatives, Prediction
+from muster.preview.replay.submitted import Alternatives, Prediction
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Group, Nodes, Outlook
 

@@ -20,10 +20,18 @@ from muster.model.pools import Pool
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.whatif.kai.nodes import all_nodes, flavors_of, to_manifest
-from muster.preview.whatif.kai.queues import is_bounded, protections, refuse_roots, to_queues
-from muster.preview.whatif.kai.schedulers import to_shards
-from muster.preview.whatif.kai.work import group_manifest, pod_manifest
+from muster.preview.whatif.kai_world import (
+    all_nodes,
+    flavors_of,
+    group_manifest,
+    is_bounded,
+    pod_manifest,
+    protections,
+    refuse_roots,
+    to_manifest,
+    to_queues,
+    to_shards,
+)
 from muster.render import kai
 from muster.render.manifest import manifest
 from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions, Times

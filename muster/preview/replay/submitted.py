@@ -3,7 +3,7 @@
 Responsible for which alternatives there are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,7 @@ from muster.errors import MusterError
 from muster.model import names
 from muster.model.quantities import many
 from muster.model.stack import Stack
+from muster.replay.forecast import Forecast
 from muster.replay.recording import Job, PodSet
 
 _ID: Final = "submitted"
@@ -125,3 +126,62 @@ def _pod_set(demand: Demand) -> PodSet:
 
 def _whole(amount: Fraction) -> int:
     return -int(-amount // 1)
+
+
+# Which changes of a job would let it start sooner, in the same futures.
+#
+# Responsible for choosing them.
+
+Predict = Callable[[Job, int], Forecast]
+"""The forecast of a job that takes the place of the one that is asked about, in the first so many futures."""
+
+# A change that is no better in most of the first futures is not played in the others.
+_FIRST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sooner:
+    """`futures` is in how many it starts sooner than the job as it is."""
+
+    change: str
+    forecast: Forecast
+    futures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """`tried` are the changes that were played, `sooner` those that start sooner in most futures, the soonest
+    first.
+    """
+
+    tried: tuple[str, ...]
+    sooner: tuple[Sooner, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """`alternatives` is None for a job that waits already: its size and pool are fixed."""
+
+    forecast: Forecast
+    alternatives: Alternatives | None = None
+
+
+def find_sooner(own: Forecast, alternatives: Sequence[Alternative], predict: Predict) -> Alternatives:
+    """Nothing is tried for a job that starts at once."""
+    if own.latest == 0:
+        return Alternatives((), ())
+    found = sorted(
+        _sooner(own, alternatives, predict), key=lambda each: (each.forecast.median, each.forecast.latest)
+    )
+    return Alternatives(tuple(each.change for each in alternatives), tuple(found))
+
+
+def _sooner(own: Forecast, alternatives: Sequence[Alternative], predict: Predict) -> Iterator[Sooner]:
+    for each in alternatives:
+        for runs in (min(_FIRST, own.runs), own.runs):
+            found = predict(each.job, runs)
+            futures = sum(start < before for start, before in zip(found.starts, own.starts, strict=False))
+            if 2 * futures <= runs:
+                break
+        else:
+            yield Sooner(each.change, found, futures)

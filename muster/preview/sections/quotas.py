@@ -1,15 +1,18 @@
-"""Quota, borrowing and preemption: which teams gain and lose, and which may preempt which."""
+"""What changes for teams: quota, borrowing and preemption, KAI's queues, and the work that runs now."""
 
 from collections.abc import Iterator
 from typing import Final
 
+from muster.model.kai.shard import NON_PREEMPTIBLE
 from muster.preview import figures
+from muster.preview.banner import new_evictions
 from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import QuotaOveruse, StackDiff
+from muster.preview.compare.kai import KaiDiff, QueueChange, format_figure
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange
-from muster.preview.document import Items, Mark, Section, Table, Text, UntrustedText, join_names
-from muster.preview.events import new_evictions
+from muster.preview.document import Items, Mark, Section, Table, Text, UntrustedText, join_names, row
+from muster.preview.figures import format_amount, format_change, format_unit
 from muster.preview.tree_diagram import to_bars, to_diagram
 
 # A larger diagram is not readable, and GitHub does not draw a graph with more than 500 edges.
@@ -20,7 +23,7 @@ def teams(diff: StackDiff) -> Iterator[Section]:
     """The quotas that the stack file names: GPUs, and then CPUs of pools without GPUs, each in a table of its
     own, so that a column has one unit. The largest loss comes first, as in the banner.
 
-    KAI has other rules for borrowing and lending, so those columns are left out; see sections/kai.py.
+    KAI has other rules for borrowing and lending, so those columns are left out; see `kai_queues`.
     """
     found = [] if diff.changes is None else [each for each in _of_teams(diff.changes) if not each.is_derived]
     for title, weight, rows in (
@@ -153,15 +156,15 @@ def mark_of(changes: Changes, change: QuotaChange) -> Mark:
 
 def _team(changes: Changes, change: QuotaChange) -> tuple[Text, ...]:
     before, after = (None if side is None else side.own for side in (change.before, change.after))
-    return (
-        (UntrustedText(change.name),),
+    return row(
+        UntrustedText(change.name),
         _above(changes, change),
         _of(change),
-        (figures.format_resources(change.pool, before, after),),
-        (figures.format_signed(change.pool, change.difference),),
-        (figures.format_limits(change, "borrow"),),
-        (figures.format_limits(change, "lend"),),
-        (figures.format_reach(change),),
+        figures.format_resources(change.pool, before, after),
+        figures.format_signed(change.pool, change.difference),
+        figures.format_limits(change, "borrow"),
+        figures.format_limits(change, "lend"),
+        figures.format_reach(change),
     )
 
 
@@ -178,55 +181,183 @@ def _of(change: QuotaChange) -> Text:
 
 
 def _reached(change: QuotaChange) -> tuple[Text, ...]:
-    return ((UntrustedText(change.name),), _of(change), (figures.format_reach(change),))
+    return row(UntrustedText(change.name), _of(change), figures.format_reach(change))
 
 
 def _department(change: QuotaChange) -> tuple[Text, ...]:
     own = [None if side is None else side.own for side in (change.before, change.after)]
     sums = [None if side is None else side.sums for side in (change.before, change.after)]
-    return (
-        (UntrustedText(" / ".join(change.path)),),
+    return row(
+        UntrustedText(" / ".join(change.path)),
         _of(change),
-        (figures.format_resources(change.pool, own[0], own[1]),),
-        (figures.format_resources(change.pool, sums[0], sums[1]),),
-        (figures.format_reach(change),),
+        figures.format_resources(change.pool, *own),
+        figures.format_resources(change.pool, *sums),
+        figures.format_reach(change),
     )
 
 
-def _preemption(row: PreemptionChange) -> tuple[Text, ...]:
-    word = "new" if row.is_new else "no longer"
-    if row.right is None:
-        return (
-            (word,),
-            join_names(row.preemptors, most=20),
-            ("its own work of lower rank",),
-            ("all",),
-            ("priority",),
-        )
-    victims: Text = join_names(row.victims, most=20)
-    if row.preemptors == row.victims:
-        victims = ("each other",)
-    return (
-        (word,),
-        join_names(row.preemptors, most=20),
-        victims,
-        join_names(row.pools, most=20),
-        (str(row.right),),
-    )
+def _preemption(change: PreemptionChange) -> tuple[Text, ...]:
+    word, who = "new" if change.is_new else "no longer", join_names(change.preemptors, most=20)
+    if change.right is None:
+        return row(word, who, "its own work of lower rank", "all", "priority")
+    each_other = change.preemptors == change.victims
+    whom = "each other" if each_other else join_names(change.victims, most=20)
+    return row(word, who, whom, join_names(change.pools, most=20), str(change.right))
 
 
 def _borrowing(change: QuotaChange, before: int, after: int) -> tuple[Text, ...]:
     sides = (
         f"up to {figures.format_amount(change.pool, most)}" if most else "nothing" for most in (before, after)
     )
-    first, second = sides
-    return (
-        (UntrustedText(change.name),),
-        _of(change),
-        (first,),
-        (second,),
-    )
+    return row(UntrustedText(change.name), _of(change), *sides)
 
 
 def _value(text: str | None) -> Text:
     return ("–",) if text is None else (UntrustedText(text),)
+
+
+# KAI's queues: quota, limit, over-quota weight, and which work is never evicted.
+
+_KAI: Final = ("Queue", "Of", "Resource", "Quota", "Limit", "Over-quota weight")
+_KAI_OVER: Final = ("Queue", "Resource", "Holds now", "New quota")
+_RESOURCES: Final = {"gpu": "GPU", "cpu": "CPU", "memory": "memory"}
+_RULE: Final = (
+    f"Work of priority {NON_PREEMPTIBLE} and more stays within its queue's quota and is never evicted. "
+    "Work below may exceed the quota, and is reclaimed when a queue within its own quota needs the "
+    "resources. Free resources are divided by queue priority first, then by over-quota weight."
+)
+
+
+def kai_queues(diff: StackDiff) -> Iterator[Section]:
+    if diff.kai is None:
+        return
+    changed = [*_queue_priorities(diff.kai), *_protected_work(diff.kai)]
+    if diff.kai.queues:
+        of_gpus = _kai_table([each for each in diff.kai.queues if each.resource == "gpu"])
+        # A column has one unit.
+        of_others = tuple(
+            _kai_table(found)
+            for resource in ("cpu", "memory")
+            if (found := [each for each in diff.kai.queues if each.resource == resource])
+        )
+        if of_gpus.rows:
+            yield Section("KAI queues", 82, (of_gpus, Items(((_RULE,),))))
+        if of_others:
+            yield Section("KAI queues: CPU and memory", 52, of_others)
+    if changed:
+        title = "Priorities and eviction with KAI"
+        yield Section(title, 76, (Items(tuple(changed)),))
+    yield from _over_kai_quota(diff)
+
+
+def _kai_table(found: list[QueueChange]) -> Table:
+    return Table(_KAI, tuple(_kai_row(each) for each in found), _KAI[3:])
+
+
+def _kai_row(change: QueueChange) -> tuple[Text, ...]:
+    sides = (change.before, change.after)
+    quota, limit = (
+        format_change(
+            *("–" if side is None else format_figure(change.resource, getattr(side, key)) for side in sides)
+        )
+        for key in ("quota", "limit")
+    )
+    weight = format_change(*("–" if side is None else str(side.weight) for side in sides))
+    return row(
+        UntrustedText(change.queue),
+        UntrustedText(" / ".join(change.path)),
+        _RESOURCES[change.resource],
+        quota,
+        limit,
+        weight,
+    )
+
+
+def _queue_priorities(kai: KaiDiff) -> Iterator[Text]:
+    for each in kai.priorities:
+        yield (
+            "Queue ",
+            UntrustedText(each.name),
+            f": priority {format_change(str(each.before), str(each.after))}.",
+        )
+
+
+def _protected_work(kai: KaiDiff) -> Iterator[Text]:
+    for each in kai.evictions:
+        now = "stays within the quota and is never evicted now" if each.is_protected else "may be evicted now"
+        yield ("Work of priority ", UntrustedText(each.priority.name), f" ({each.priority.value}) {now}.")
+
+
+def _over_kai_quota(diff: StackDiff) -> Iterator[Section]:
+    if diff.kai is not None and diff.kai.over_quota and diff.taken is not None:
+        rows = tuple(
+            row(
+                UntrustedText(each.queue),
+                _RESOURCES[each.resource],
+                str(each.used),
+                format_figure(each.resource, each.quota),
+            )
+            for each in diff.kai.over_quota
+        )
+        table = Table(_KAI_OVER, rows, _KAI_OVER[2:])
+        when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
+        yield Section("Who holds more than the new quota now", 93, (table, Items(((when,),))))
+
+
+# The running and pending work of the teams that change, with Kueue.
+
+_OVERUSE: Final = (
+    "Change",
+    "Team",
+    "Pool",
+    "Uses now",
+    "Quota before",
+    "Quota after",
+    "Over by",
+    "Could hold at most",
+)
+_QUEUED: Final = ("Team", "Workloads that hold quota", "Workloads that wait")
+_MEANING: Final = (
+    "A smaller quota ends no work. What exceeds it counts as borrowed, and its owners can reclaim it by "
+    "preemption."
+)
+
+
+def running_work(diff: StackDiff) -> Iterator[Section]:
+    if diff.taken is None:
+        return
+    when = f"As of {diff.taken:%Y-%m-%d %H:%M %Z}."
+    if diff.overuse:
+        # A column has one unit.
+        tables = (
+            _overuse([each for each in diff.overuse if each.pool.is_gpu is is_gpu])
+            for is_gpu in (True, False)
+        )
+        shown = tuple(each for each in tables if each.rows)
+        yield Section("Who uses more than the new quota now", 93, (*shown, Items(((when,), (_MEANING,)))))
+    if diff.queued:
+        table = Table(
+            _QUEUED,
+            tuple(
+                ((UntrustedText(each.team),), (str(each.holding),), (str(each.pending),))
+                for each in diff.queued
+            ),
+            _QUEUED[1:],
+        )
+        yield Section("Work of the teams that change", 45, (table, Items(((when,),))))
+
+
+def _overuse(found: list[QuotaOveruse]) -> Table:
+    marks = tuple(Mark.RISK if each.is_new or each.is_gone else Mark.SAME for each in found)
+    return Table(_OVERUSE, tuple(map(_overuse_row, found)), _OVERUSE[3:], marks)
+
+
+def _overuse_row(each: QuotaOveruse) -> tuple[Text, ...]:
+    word = "gone" if each.is_gone else "new" if each.is_new else "already"
+    figures = (each.used, each.before, each.after, each.used - each.after, each.most)
+    return row(
+        word,
+        UntrustedText(each.team),
+        (UntrustedText(each.pool.name), f" {format_unit(each.pool)}"),
+        *(format_amount(each.pool, figure) for figure in figures),
+    )

@@ -7,7 +7,7 @@ from muster.model.quantities import many
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.replay import ReplayDiff, format_seconds
-from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText
+from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText, row
 from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
 
 _WAITS: Final = ("Jobs", "Median wait", "95th percentile", "Never start")
@@ -116,12 +116,12 @@ def _preemptions(replay: ReplayDiff) -> Table:
     base, after = replay.base.preemptions, replay.head.preemptions
     every = sorted({*base, *after}, key=lambda each: (-max(base.get(each, 0), after.get(each, 0)), each))
     rows: list[tuple[Text, ...]] = [
-        (
-            (UntrustedText(each.by),),
-            (UntrustedText(each.of),),
-            (UntrustedText(each.priority),),
-            (UntrustedText(each.reason),),
-            (figures.format_change(str(base.get(each, 0)), str(after.get(each, 0))),),
+        row(
+            UntrustedText(each.by),
+            UntrustedText(each.of),
+            UntrustedText(each.priority),
+            UntrustedText(each.reason),
+            figures.format_change(str(base.get(each, 0)), str(after.get(each, 0))),
         )
         for each in every[:_MOST_ROWS]
     ]
@@ -135,11 +135,11 @@ def _worst(replay: ReplayDiff) -> Table:
     head = ("Job", "Team", "GPUs", "Waited in base", "Waited in head")
     sides = [{each.job: each for each in side.worst} for side in (replay.base, replay.head)]
     rows: tuple[tuple[Text, ...], ...] = tuple(
-        (
-            (UntrustedText(each.job),),
-            (UntrustedText(each.team),),
-            (str(each.gpus),),
-            *((_fate(side.get(each.job)),) for side in sides),
+        row(
+            UntrustedText(each.job),
+            UntrustedText(each.team),
+            str(each.gpus),
+            *(_fate(side.get(each.job)) for side in sides),
         )
         for each in {**sides[1], **sides[0]}.values()
     )

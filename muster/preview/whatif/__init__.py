@@ -6,13 +6,13 @@ where it can, otherwise on a temporary control plane.
     trees.py          which objects of a stack are created there, how Kueue is configured, and which trees of
                       cohorts are equal in base and head
     player.py         one side in the player, in logical time
-    stored.py         a snapshot's Workload as the API server stores it
     job_simulator.py  acts for the jobs: releases quota after an eviction, and finishes after their duration
     probe.py          detects whether Kueue is done, or only has no CPU time
     simulate.py       one side on a control plane, from an empty etcd to its outcome
     both.py           base and head
     report.py         base and head compared, as a report
-    kai/              the same for a stack that KAI schedules
+    kai.py            the same for a stack that KAI schedules
+    kai_world.py      what its player gets: queues, schedulers, nodes and work
 
 The user's cluster is never written to, and only the snapshot is read from it.
 """

@@ -18,6 +18,7 @@ from muster.preview.document import (
     Text,
     UntrustedText,
     join_names,
+    row,
 )
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 
@@ -248,10 +249,8 @@ def _waiting(comparison: Comparison) -> Iterable[Section]:
         return
     ordered = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = tuple(
-        (
-            (str(len(found)),),
-            join_names(tuple(sorted({each.namespace for each in found}))),
-            (UntrustedText(why),),
+        row(
+            str(len(found)), join_names(tuple(sorted({each.namespace for each in found}))), UntrustedText(why)
         )
         for why, found in ordered[:_MAX_LISTED]
     )

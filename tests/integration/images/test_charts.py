@@ -12,10 +12,16 @@ import yaml
 
 from muster.artifacts.catalogue import ChartEntry, catalogue
 from muster.artifacts.chart_cache import FOLDER, cached_chart
-from muster.artifacts.oci.helm import CHART_LAYER
-from muster.artifacts.oci.registry import MANIFEST, Registry, RegistryError, Repository, digest_of
+from muster.artifacts.oci.registry import (
+    CHART_LAYER,
+    MANIFEST,
+    Registry,
+    RegistryError,
+    Repository,
+    digest_of,
+)
 from muster.artifacts.oci.web import Web
-from muster.artifacts.publish.charts import fetch
+from muster.artifacts.publish.stackfile import fetch
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import OCI, Chart
 

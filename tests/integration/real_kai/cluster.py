@@ -18,7 +18,7 @@ import yaml
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.process import Process, free_port
-from muster.preview.whatif.kai.schedulers import to_config
+from muster.preview.whatif.kai_world import to_config
 from muster.replay.kai_player import PROGRAM
 from tests import built
 from tests.integration.real_kai.programs import KAI_CRDS, SWITCH

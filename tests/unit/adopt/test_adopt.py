@@ -17,8 +17,7 @@ from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
 from muster.model.stack import Stack
-from muster.preview.compare.diff import diff_stack
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, diff_stack
 from muster.render.manifest import MANAGED_BY_LABEL
 from tests.integration.adopt.shapes import PRIORITIES, RAY_GUIDE, SHAPES, TREE
 from tests.unit.adopt.clusters import CLUSTER, EXAMPLE, Object, cluster_of, example

@@ -16,7 +16,7 @@ from muster.model.quantities import Gpus
 from muster.model.queues import Amount, Department, Team
 from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide
 from muster.preview.inputs import SharedInputs, compare_sides
 from muster.preview.report import to_report
 from muster.render import queues

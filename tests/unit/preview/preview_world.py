@@ -6,8 +6,7 @@ from pathlib import Path
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.stack import Stack
-from muster.preview.compare.diff import StackDiff, diff_stack
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.document import Report
 from muster.preview.plan import Plan, parse_plan
 from muster.preview.report import to_stack_report

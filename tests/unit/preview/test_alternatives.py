@@ -7,9 +7,15 @@ import yaml
 
 from muster.model import names
 from muster.model.queues import Allowance
-from muster.preview.replay.alternatives import Alternatives, Prediction, find_sooner
 from muster.preview.replay.forecast_text import format_forecast, to_json
-from muster.preview.replay.submitted import Alternative, Submitted, load_submitted
+from muster.preview.replay.submitted import (
+    Alternative,
+    Alternatives,
+    Prediction,
+    Submitted,
+    find_sooner,
+    load_submitted,
+)
 from muster.replay.figures import NEVER
 from muster.replay.forecast import Forecast, Nodes
 from muster.replay.recording import Job

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.cli import main
-from muster.preview.forge.notes import format_marker
+from muster.preview.forge import format_marker
 from tests.unit.preview import forge_world
 from tests.unit.preview.forge_world import PROJECT, REPOSITORY, TOKEN, Comments
 from tests.unit.preview.http_world import Asked, Reply, Server, serving

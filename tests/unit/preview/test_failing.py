@@ -9,8 +9,7 @@ from muster.live.snapshot import Queue, Snapshot, Usage
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.preview.compare.diff import StackDiff, diff_stack
-from muster.preview.compare.side import LoadedSide
+from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
 from muster.preview.failing import FailOn, HeadError, failures, require_valid_heads
 from muster.preview.report import to_stack_report
 from tests.unit.model.model_stacks import gpus, stack, team, two_teams

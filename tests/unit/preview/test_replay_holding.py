@@ -6,7 +6,7 @@ from muster.live.fields import items, texts
 from muster.model import names
 from muster.model.queues import Allowance
 from muster.model.stack import Scheduler
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.both import queues_of
 from muster.replay.assumptions import Assumptions
 from muster.replay.moment import Moment, at_moment
 from muster.replay.player import Entry

@@ -8,12 +8,11 @@ from muster.model import names
 from muster.model.queues import Allowance, Amount
 from muster.model.stack import Scheduler, Stack
 from muster.preview.banner import plain
-from muster.preview.compare.diff import diff_stack
+from muster.preview.compare.diff import LoadedSide, diff_stack
 from muster.preview.compare.replay import ReplayDiff
-from muster.preview.compare.side import LoadedSide
 from muster.preview.document import Items, Table
 from muster.preview.explain import explain
-from muster.preview.replay.queues import queues_of
+from muster.preview.replay.both import queues_of
 from muster.preview.sections.replay import lead
 from muster.replay.figures import Curve, Figures, Waits
 from muster.replay.recording import Header, Job, PodSet, Recording, Run

@@ -28,9 +28,8 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import queues_at_limit
 from muster.preview.markdown import format_comment
 from muster.preview.whatif import kai
-from muster.preview.whatif.kai.nodes import all_nodes
-from muster.preview.whatif.kai.schedulers import to_config
-from muster.preview.whatif.kai.simulate import to_outcome, to_world
+from muster.preview.whatif.kai import to_outcome, to_world
+from muster.preview.whatif.kai_world import all_nodes, to_config
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import WorkloadState
 from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, KaiWorld

@@ -12,9 +12,9 @@ from muster.model import names
 from muster.model.node_labels import INSTANCE_TYPE_LABEL
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
-from muster.replay.nodes import NODES, KubernetesNode, Status, WithNodes
 from muster.replay.reader import load_recording
 from muster.replay.recording import Header, Ids, Job, Node, Recording, Usable
+from muster.replay.watch import NODES, KubernetesNode, Status, WithNodes
 from muster.replay.workloads import Workloads
 from muster.replay.writer import Writer, write_recording
 

@@ -11,8 +11,8 @@ from muster.controller.kube.resource import Object
 from muster.model import names
 from muster.replay.pod_groups import EVICTIONS, POD_GROUPS, PODS, PRIORITIES, PodGroups
 from muster.replay.recording import End, Header, Ids, Job, Recording
-from muster.replay.source import Kind
 from muster.replay.stored import fold
+from muster.replay.watch import Kind
 
 _START: Final = datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp()
 SECRET: Final = "hunter2"

@@ -12,9 +12,8 @@ from muster.cli import main
 from muster.live.snapshot.workloads import Expression, Term, Toleration
 from muster.model.stack import Scheduler
 from muster.paths import stack_file
-from muster.replay.errors import RecordingError
 from muster.replay.reader import load_recording, older_parts
-from muster.replay.recording import End, Gap, Header, Ids, Job, PodSet, Recording, Run
+from muster.replay.recording import End, Gap, Header, Ids, Job, PodSet, Recording, RecordingError, Run
 from muster.replay.stored import Mark
 from muster.replay.writer import Writer, write_recording
 from tests.length import examples

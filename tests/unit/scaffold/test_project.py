@@ -23,7 +23,7 @@ from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.scaffold.checkout import PART, part_text
 from muster.scaffold.project import FILES, Project, Target, examples, files, schema_text, stack_text
-from muster.scaffold.write import write_project
+from muster.scaffold.update import write_project
 
 ROOT = Path(__file__).resolve().parents[3]
 

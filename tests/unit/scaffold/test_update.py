@@ -11,9 +11,7 @@ from muster.errors import MusterError
 from muster.scaffold import project as templates
 from muster.scaffold import update
 from muster.scaffold.project import Project, Target
-from muster.scaffold.record import FILE, read_record
-from muster.scaffold.update import compare
-from muster.scaffold.write import write_project
+from muster.scaffold.update import FILE, compare, read_record, write_project
 
 OLD = Project(target=Target.EKS, stacks=("dev", "prod"), version="1.0.0")
 

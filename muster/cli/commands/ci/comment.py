@@ -14,8 +14,7 @@ from muster.errors import ExitCode
 from muster.live.errors import PreviewError
 from muster.live.fields import sanitize_line
 from muster.live.web import WebError
-from muster.preview.forge import notes, target
-from muster.preview.forge.notes import CommentResult, Forge, upsert
+from muster.preview.forge import CommentResult, Forge, detect_target, upsert, write_summary
 
 _EXAMPLES = """
 muster diff gke-dev | muster ci comment
@@ -55,9 +54,9 @@ def cli(report: str, *, name: str, as_json: bool) -> ExitCode:
     A token is read from the environment alone and never printed.
     """
     body = _body(report)
-    found = target.detect_target(os.environ)
+    found = detect_target(os.environ)
     if found.forge is None:
-        where = notes.write_summary(body, os.environ)
+        where = write_summary(body, os.environ)
         _print({"action": "summary", "where": where, "why": found.why}, as_json=as_json)
         return ExitCode.DONE
     return _comment(found.forge, body, name=name, as_json=as_json)
@@ -67,7 +66,7 @@ def _comment(forge: Forge, body: str, *, name: str, as_json: bool) -> ExitCode:
     try:
         written: CommentResult = upsert(forge, body, name=name)
     except WebError as error:
-        where = notes.write_summary(body, os.environ)
+        where = write_summary(body, os.environ)
         _print({"action": "summary", "where": where, "why": sanitize_line(str(error))}, as_json=as_json)
         return ExitCode.DONE if error.status in _NO_RIGHTS else ExitCode.OUTSIDE
     _print({"action": written.action, "url": written.url}, as_json=as_json)

@@ -7,7 +7,7 @@ import click
 from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.publish import charts
+from muster.artifacts.publish import stackfile
 from muster.cli.command import command
 from muster.cli.options import DIRECTORY, STACK, existing_stack
 
@@ -29,7 +29,7 @@ def cli(*, folder: Path, mirror: str | None, stack: str | None) -> None:
     """
     known = catalogue() if stack is None else upstream.chosen(config.load(existing_stack(stack)))
     entries = list(known.charts.values())
-    for name, digest in charts.fetch(entries, folder, mirror=mirror):
+    for name, digest in stackfile.fetch(entries, folder, mirror=mirror):
         click.echo(f"{name}: {digest}")
     click.echo(
         f"set `muster:charts: {{path: {folder}}}`; `muster image pin STACK` writes the digests beside it"

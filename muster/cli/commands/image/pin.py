@@ -6,7 +6,7 @@ import click
 
 from muster import config
 from muster.artifacts.oci.web import Web
-from muster.artifacts.publish import charts
+from muster.artifacts.publish import stackfile
 from muster.artifacts.publish.stackfile import pins, write_charts, write_pins
 from muster.cli.command import command
 from muster.cli.options import existing_stack, stack_argument
@@ -25,7 +25,7 @@ def cli(stack: str) -> None:
     images = _printed(pins(loaded, web=web))
     if images:
         write_pins(file, images)
-    found = _printed(charts.digests(loaded, web=web))
+    found = _printed(stackfile.digests(loaded, web=web))
     if found:
         write_charts(file, found)
     if images or found:

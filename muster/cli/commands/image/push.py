@@ -2,8 +2,8 @@
 
 import click
 
+from muster.artifacts.publish.build import make_repository
 from muster.artifacts.publish.stackfile import write_image
-from muster.artifacts.publish.target import make_repository
 from muster.cli.command import command
 from muster.cli.commands.image.repository import has_player
 from muster.cli.commands.image.repository import repository as repository_for

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from muster import config
 from muster.artifacts.oci.registry import Repository
-from muster.artifacts.publish.target import repository_of
+from muster.artifacts.publish.build import repository_of
 from muster.cli.options import existing_stack
 from muster.config.errors import ConfigError
 

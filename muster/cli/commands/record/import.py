@@ -16,8 +16,7 @@ from muster.cli.output import note
 from muster.errors import MusterError
 from muster.model.quantities import many
 from muster.replay.csv_jobs import COLUMNS, COMMAND, CsvOptions, parse_csv, parse_sacct
-from muster.replay.errors import RecordingError
-from muster.replay.recording import Recording
+from muster.replay.recording import Recording, RecordingError
 from muster.replay.writer import write_recording
 from muster.whole_file import read_at_most
 

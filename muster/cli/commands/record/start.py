@@ -96,7 +96,7 @@ def cli(
 def connection(client: Client) -> Connection:
     """How the watch reaches the server that `client` reaches."""
     from muster.controller.kube.connection import Connection
-    from muster.replay.errors import RecordingError
+    from muster.replay.recording import RecordingError
 
     access, authorization = client.access, client.credentials.headers().get("Authorization", "")
     if access.proxy or (authorization and not authorization.startswith(_BEARER)):

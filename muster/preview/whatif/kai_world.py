@@ -1,0 +1,327 @@
+"""A side of a what-if with KAI as its player reads it: nodes, queues, schedulers, pod groups and pods."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from muster.live.fields import mapping, text, texts
+from muster.live.snapshot import GroupPod, Node, PodGroup, SubGroup, Taint
+from muster.live.snapshot import kai as podgroups
+from muster.model import names
+from muster.model.gangpolicy import KaiPolicy, OverQuota
+from muster.model.kai.shard import Sharding
+from muster.model.kai.tree import sharding
+from muster.model.pools import Pool
+from muster.model.quantities import parse_duration
+from muster.model.stack import Stack
+from muster.render import kai
+from muster.render.manifest import Manifest
+from muster.replay import stored
+from muster.replay.kai_player import Shard
+from muster.replay.player import UnplayableError
+
+# The nodes on which KAI places pods: those of the snapshot, and those that the stack's pools may still add.
+#
+# Whether a cloud has capacity cannot be known, so every pool counts as it is at its largest, and no node is
+# held for one gang any more. A node that does not exist yet is like one of its pool, or where there is none,
+# like the machine that the stack names.
+
+_HOST: Final = "kubernetes.io/hostname"
+_PODS: Final = 110
+
+
+def all_nodes(stack: Stack, existing: Sequence[Node]) -> list[Node]:
+    """Existing nodes, with those that the pools may add behind them."""
+    existing = [_released(each) for each in existing]
+    by_pool: defaultdict[str, list[Node]] = defaultdict(list)
+    for each in existing:
+        by_pool[each.labels.get(names.POOL_LABEL, "")].append(each)
+    return [*existing, *(node for pool in stack.pools for node in _added(pool, by_pool[pool.name]))]
+
+
+def flavors_of(stack: Stack, nodes: Sequence[Node]) -> dict[str, str]:
+    """Node -> the flavor of its pool."""
+    flavors = {pool.name: pool.flavor for pool in stack.pools}
+    pools = {each.name: each.labels.get(names.POOL_LABEL, "") for each in nodes}
+    return {name: flavors.get(pool, pool) for name, pool in pools.items()}
+
+
+def _released(node: Node) -> Node:
+    """Without the taint by which placeholders hold it for a gang behind the gate."""
+    return replace(node, taints=tuple(each for each in node.taints if each.key != names.HELD_TAINT_KEY))
+
+
+def _added(pool: Pool, siblings: Sequence[Node]) -> Iterator[Node]:
+    """Like the sibling with the most room."""
+    model = max(siblings, key=lambda each: sorted(each.room.items()), default=_machine_node(pool))
+    for number in range(len(siblings), pool.max_nodes):
+        name = f"{pool.name}-what-if-{number}"
+        labels = {**model.labels, _HOST: name}
+        yield replace(model, name=name, labels=labels, is_cordoned=False, is_ready=True)
+
+
+def _machine_node(pool: Pool) -> Node:
+    room = {
+        "cpu": int(pool.machine.allocatable_cpu),
+        "memory": int(pool.machine.allocatable_memory),
+        "pods": _PODS,
+    }
+    taints: tuple[Taint, ...] = ()
+    if pool.is_gpu:
+        room[pool.device] = pool.slots_per_node
+        taints = (Taint(pool.device, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT),)
+    labels = {names.POOL_LABEL: pool.name, **pool.labels, **pool.device_labels}
+    return Node(name=pool.name, room=room, labels=labels, taints=taints)
+
+
+def to_manifest(node: Node) -> dict[str, Any]:
+    amounts = stored.quantities(node.room)
+    ready = {"type": "Ready", "status": "True" if node.is_ready else "False"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "uid": stored.uid("", node.name), "labels": dict(node.labels)},
+        "spec": {
+            "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints],
+            "unschedulable": node.is_cordoned,
+        },
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+    }
+
+
+# The queues of a stack as KAI's player gets them, and the times by which KAI protects work in them.
+
+_UNBOUND: Final = -1
+
+
+def to_queues(stack: Stack) -> list[Manifest]:
+    return [_within_policy(stack, each) for each in kai.queues(stack)]
+
+
+def is_bounded(stack: Stack) -> bool:
+    """Whether Muster's gate keeps gangs within their queue's quota of GPUs."""
+    policy = stack.gang_admission.policy.kai or KaiPolicy()
+    return stack.is_gated and policy.over_quota is not OverQuota.ALLOW
+
+
+def protections(stack: Stack, queues: Sequence[Manifest]) -> list[int]:
+    """Seconds of its run after which work is no longer protected, ascending."""
+    return sorted({*_protections(queues), *_protections(kai.shards(stack))})
+
+
+def refuse_roots(queues: Sequence[Manifest], used: Iterable[str]) -> None:
+    """KAI 0.12's scheduler starts no work in a queue without a parent."""
+    roots = {each["metadata"]["name"] for each in queues if not text(each, "spec", "parentQueue")}
+    found = next((each for each in used if each in roots), None)
+    if found is not None:
+        raise UnplayableError(f"queue {found} has no parent and holds work, which KAI 0.12 would never start")
+
+
+def _within_policy(stack: Stack, queue: Manifest) -> Manifest:
+    """The gate is not played, so the quota by which it bounds gangs is the limit."""
+    if not is_bounded(stack):
+        return queue
+    resources = queue["spec"]["resources"]
+    gpu = resources["gpu"]
+    if gpu["quota"] == _UNBOUND or _UNBOUND < gpu["limit"] <= gpu["quota"]:
+        return queue
+    bounded = {**resources, "gpu": {**gpu, "limit": gpu["quota"]}}
+    return {**queue, "spec": {**queue["spec"], "resources": bounded}}
+
+
+def _protections(manifests: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+    for each in manifests:
+        for holder in (mapping(each, "spec"), mapping(each, "spec", "minRuntime")):
+            for key in ("preemptMinRuntime", "reclaimMinRuntime"):
+                if written := text(holder, key):
+                    yield int(parse_duration(written).total_seconds()) + 1
+
+
+# The configuration of each of KAI's schedulers, as KAI's operator derives it from a SchedulingShard.
+#
+# Follows KAI 0.12.0 (pkg/operator/operands/scheduler/resources_for_shard.go), except that actions and plugins
+# can be switched off and get arguments, as 0.13 does.
+
+_SPREAD: Final = "spread"
+_PLUGINS: Final = (
+    "predicates",
+    "proportion",
+    "priority",
+    "nodeavailability",
+    "resourcetype",
+    "podaffinity",
+    "elastic",
+    "kubeflow",
+    "ray",
+    "subgrouporder",
+    "taskorder",
+    "nominatednode",
+    "dynamicresources",
+    "minruntime",
+    "topology",
+)
+
+
+def to_shards(stack: Stack) -> list[Shard]:
+    """Every scheduler of the stack. UnplayableError where KAI 0.12 has no such setting."""
+    key = names.POOL_LABEL if sharding(stack) is Sharding.PER_POOL else ""
+    return [_to_shard(each, label_key=key) for each in kai.shards(stack)]
+
+
+def _to_shard(manifest: Mapping[str, Any], *, label_key: str) -> Shard:
+    spec = manifest["spec"]
+    flags = {
+        "nodepool-label-key": label_key,
+        "partition-label-value": text(spec, "partitionLabelValue"),
+        **texts(spec, "args"),
+    }
+    return Shard(args=[f"--{name}={value}" for name, value in flags.items()], config=to_config(spec))
+
+
+def to_config(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The scheduler's configuration file for a shard of this spec."""
+    for kind in ("actions", "plugins"):
+        for name, settings in mapping(spec, kind).items():
+            if "priority" in mapping(settings):
+                raise UnplayableError(f"KAI 0.12 has no priority of {kind}, which {name} has")
+    plugins = [
+        each for each in _plugins(spec) if mapping(spec, "plugins", each["name"]).get("enabled") is not False
+    ]
+    actions = [each for each in _actions(spec) if mapping(spec, "actions", each).get("enabled") is not False]
+    return {
+        "actions": ", ".join(actions),
+        "tiers": [{"plugins": [_with_arguments(each, spec) for each in plugins]}],
+        **{key: spec[key] for key in ("queueDepthPerAction", "usageDBConfig") if key in spec},
+    }
+
+
+def _actions(spec: Mapping[str, Any]) -> Iterator[str]:
+    yield "allocate"
+    if _SPREAD not in _placement(spec).values():
+        yield "consolidation"
+    yield from ("reclaim", "preempt", "stalegangeviction")
+
+
+def _plugins(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    placement = _placement(spec)
+    arguments = {"proportion": {"kValue": f"{spec['kValue']:g}"}} if "kValue" in spec else {}
+    for name in _PLUGINS:
+        yield {"name": name, **({"arguments": arguments[name]} if name in arguments else {})}
+    yield {"name": f"gpu{placement['gpu'].removeprefix('bin')}"}
+    yield {"name": "nodeplacement", "arguments": placement}
+    if placement["gpu"] != _SPREAD:
+        yield {"name": "gpusharingorder"}
+    protection = texts(spec, "minRuntime")
+    if protection:
+        defaults = {f"default{key[0].upper()}{key[1:]}": value for key, value in protection.items()}
+        yield {"name": "minruntime", "arguments": defaults}
+
+
+def _placement(spec: Mapping[str, Any]) -> dict[str, str]:
+    return {"gpu": "binpack", "cpu": "binpack", **texts(spec, "placementStrategy")}
+
+
+def _with_arguments(plugin: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    own = texts(spec, "plugins", plugin["name"], "arguments")
+    return {**plugin, "arguments": own} if own else plugin
+
+
+# Pod groups and pods of a snapshot, as the API server has them.
+#
+# Muster's gate counts as removed: whether a cloud has the nodes that it waits for cannot be known.
+# Gates of others stay.
+
+_IMAGE: Final = "none"  # no pod is ever created from it
+
+
+def group_manifest(group: PodGroup) -> dict[str, Any]:
+    notes = {
+        key: stored.format_time(at)
+        for key, at in (
+            (podgroups.STARTED_ANNOTATION, group.started),
+            (podgroups.STALE_ANNOTATION, group.stale),
+        )
+        if at is not None
+    }
+    spec = {
+        "minMember": group.min_member,
+        "queue": group.queue,
+        "priorityClassName": group.priority_class,
+        "preemptibility": group.preemptibility,
+        "topologyConstraint": dict(group.topology),
+        "subGroups": [_sub_group(each) for each in group.sub_groups],
+    }
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {**_metadata(group, group.name), "annotations": notes, "labels": _labels(group)},
+        "spec": {key: value for key, value in spec.items() if value},
+    }
+
+
+def pod_manifest(group: PodGroup, pod: GroupPod) -> dict[str, Any]:
+    labels = _labels(group)
+    if pod.sub_group:
+        labels[podgroups.SUB_GROUP_LABEL] = pod.sub_group
+    if pod.gpu_groups:
+        first, *more = pod.gpu_groups
+        labels |= {
+            podgroups.GPU_GROUP_LABEL: first,
+            **{f"{podgroups.GPU_GROUP_LABEL}/{each}": each for each in more},
+        }
+    metadata = _metadata(group, pod.name) | {
+        "annotations": {podgroups.GROUP_ANNOTATION: group.name, **pod.sharing},
+        "labels": labels,
+    }
+    if pod.is_ending:
+        metadata["deletionTimestamp"] = metadata["creationTimestamp"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": _pod_spec(pod),
+        "status": {"phase": "Running" if pod.node else "Pending"},
+    }
+
+
+def _pod_spec(pod: GroupPod) -> dict[str, Any]:
+    container = {"name": "work", "image": _IMAGE, "resources": {"requests": stored.quantities(pod.requests)}}
+    spec: dict[str, Any] = {
+        "schedulerName": names.KAI_SCHEDULER,
+        "containers": [container],
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [stored.toleration(each) for each in pod.tolerations],
+        "schedulingGates": [{"name": each} for each in pod.gates if each != names.GANG_GATE],
+    }
+    if pod.node:
+        spec["nodeName"] = pod.node
+    if pod.terms:
+        required = {"nodeSelectorTerms": [stored.term(each) for each in pod.terms]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return spec
+
+
+def _metadata(group: PodGroup, name: str) -> dict[str, Any]:
+    created: datetime = group.created
+    return {
+        "namespace": group.namespace,
+        "name": name,
+        "uid": stored.uid(group.namespace, name),
+        "creationTimestamp": stored.format_time(created),
+    }
+
+
+def _labels(group: PodGroup) -> dict[str, str]:
+    return {names.POOL_LABEL: group.partition} if group.partition else {}
+
+
+def _sub_group(found: SubGroup) -> Mapping[str, Any]:
+    described = {
+        "name": found.name,
+        "minMember": found.min_member,
+        "parent": found.parent,
+        "topologyConstraint": dict(found.topology),
+    }
+    return {key: value for key, value in described.items() if value}
