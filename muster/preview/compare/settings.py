@@ -61,8 +61,8 @@ class SettingChange:
     @property
     def place(self) -> str:
         """`team vision: kueue stop policy`."""
-        owner = () if self.owner is None else (f"{self.owner.kind} {self.owner.name}",)
-        first, *below = (*owner, *self.path)
+        owner = [] if self.owner is None else [f"{self.owner.kind} {self.owner.name}"]
+        first, *below = [*owner, *self.path]
         return f"{first}: {' '.join(below)}" if below else first
 
 
