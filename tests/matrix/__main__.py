@@ -19,10 +19,12 @@ from tests.matrix.results import Result, record
 ROOT: Final = Path(__file__).resolve().parents[2]
 _TENANCY: Final = "tests/integration/tenancy"
 _GANGS: Final = "tests/integration/kueue_api"
+# Folders two at a time: what a folder shares, it starts once.
+_BESIDE: Final = ("-n", "2", "--dist=loadscope")
 SUITES: Final = {
     "tenancy": (_TENANCY,),
     "gangs": (_GANGS,),
-    "integration": ("tests/integration", f"--ignore={_TENANCY}", f"--ignore={_GANGS}"),
+    "integration": ("tests/integration", *_BESIDE, f"--ignore={_TENANCY}", f"--ignore={_GANGS}"),
 }
 # Of Kubernetes itself, what these suites start.
 _PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
