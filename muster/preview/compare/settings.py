@@ -61,8 +61,9 @@ class SettingChange:
     @property
     def place(self) -> str:
         """`team vision: kueue stop policy`."""
-        owner = [] if self.owner is None else [f"{self.owner.kind} {self.owner.name}"]
-        first, *below = [*owner, *self.path]
+        if self.owner is not None:
+            return f"{self.owner.kind} {self.owner.name}: {' '.join(self.path)}"
+        first, *below = self.path
         return f"{first}: {' '.join(below)}" if below else first
 
 
