@@ -132,8 +132,16 @@ class Ground:
         return f"{root}/namespaces/{team}/{plural}{f'/{name}' if name else ''}"
 
     def existing(self, *kinds: str) -> list[tuple[str, Object]]:
-        """Objects of these kinds, with the kind of each."""
-        return [(kind, item) for kind in kinds for item in self.world.items(self.path(kind))]
+        """Objects of these kinds, with the kind of each. Without the accounts that the tenants and their pods
+        need: by an owner that is deleted they would go as well, and nobody would ask any more.
+        """
+        found = [(kind, item) for kind in kinds for item in self.world.items(self.path(kind))]
+        kept = {*self.tenants, "default"}
+        return [
+            (kind, item)
+            for kind, item in found
+            if kind != "ServiceAccount" or item["metadata"]["name"] not in kept
+        ]
 
     def ask(
         self, tenant: str, step: str, path: str, body: Object | None = None, *, kind: str = "application/json"
