@@ -69,6 +69,7 @@ IS_NOTICED: Final = bool(HOLES) and not _HAS_BACKSTOP
 _TRUSTED: Final = "trusted"
 # The policies know by these accounts whose Jobs are counted already, and who stops what runs.
 _JOBSET: Final = f"system:serviceaccount:{BY_KIND['JobSet'].controller}:jobset"
+_KUBERAY: Final = f"system:serviceaccount:{names.RAY_NAMESPACE}:kuberay"
 _KUEUE: Final = f"system:serviceaccount:{names.KUEUE_NAMESPACE}:kueue"
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -131,8 +132,16 @@ class Ground:
         return f"{root}/namespaces/{team}/{plural}{f'/{name}' if name else ''}"
 
     def existing(self, *kinds: str) -> list[tuple[str, Object]]:
-        """Objects of these kinds, with the kind of each."""
-        return [(kind, item) for kind in kinds for item in self.world.items(self.path(kind))]
+        """Objects of these kinds, with the kind of each. Without the accounts that the tenants and their pods
+        need: by an owner that is deleted they would go as well, and nobody would ask any more.
+        """
+        found = [(kind, item) for kind in kinds for item in self.world.items(self.path(kind))]
+        kept = {*self.tenants, "default"}
+        return [
+            (kind, item)
+            for kind, item in found
+            if kind != "ServiceAccount" or item["metadata"]["name"] not in kept
+        ]
 
     def ask(
         self, tenant: str, step: str, path: str, body: Object | None = None, *, kind: str = "application/json"
@@ -264,7 +273,7 @@ def ground_of(folder: Path) -> Iterator[Ground]:
             held.enter_context(envtest.controllers(world.plane, world.programs, made)),
             held.enter_context(controller(world.plane, "jobset", programs, user=_JOBSET)),
             held.enter_context(controller(world.plane, "lws", programs, webhooks=webhooks)),
-            held.enter_context(world.kuberay()),
+            held.enter_context(world.kuberay(user=_KUBERAY)),
             # Its pools are always there: no check of ours is, that the start could wait for.
             held.enter_context(
                 world.manager(*(["--delete-without-quota=120"] if _HAS_BACKSTOP else []), wait=False)
@@ -284,7 +293,7 @@ def _begin(world: World, stack: Stack) -> None:
     for teams in queues.by_department(stack).values():
         for team in teams.values():
             objects += [item for item in team if "kueue" not in item["apiVersion"]]
-    objects += [*_with_every_right(), every_right(_JOBSET)]
+    objects += [*_with_every_right(), every_right(_JOBSET), every_right(_KUBERAY)]
     for body in json.loads(json.dumps(objects)):
         apply(world.plane, body)
 

@@ -141,12 +141,17 @@ class World:
             self.delete(path_of(configuration))
 
     @contextmanager
-    def kuberay(self) -> Iterator[Process]:
-        """The real KubeRay: it makes the pods of Ray clusters, which nobody here runs."""
+    def kuberay(self, *, user: str | None = None) -> Iterator[Process]:
+        """The real KubeRay: it makes the pods of Ray clusters, which nobody here runs. `user`: whom it acts
+        as, the administrator by default.
+        """
         health = free_port()
         argv = [self.programs.program("kuberay"), "--metrics-addr=0", "--enable-leader-election=false"]
         argv += [f"--health-probe-bind-address=127.0.0.1:{health}"]
-        environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig())}
+        kubeconfig = (
+            self.plane.kubeconfig(name="kuberay", acting_as=user) if user else self.plane.kubeconfig()
+        )
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         log = self.plane.folder / "kuberay.log"
         process = Process("kuberay", argv, log=log, environment=environment)
         process.start()
