@@ -27,6 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.controller.gangs.actions import CreateRequest, CreateSet, Delete, EmitEvent
+from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.retry import parse_history
 from muster.controller.kai.actions import DeleteUnbound, PatchAnnotations, Ungate
@@ -227,7 +228,9 @@ class _Kai(_Forked, kai_world.World):
         return self.known(name, self.clusters[name], CLUSTER_UID, super()._plain)
 
     def check_standing(self, pod: Any, notes: Mapping[str, str]) -> None:
-        if not self.is_late:
+        """Of the first gate that goes, which judges the nodes of all: what has begun to pass is completed."""
+        passed = (each.metadata.annotations.get(ATTEMPT) for each in self.pods.values() if not is_gated(each))
+        if not self.is_late and notes[ATTEMPT] not in passed:
             super().check_standing(pod, notes)
 
 

@@ -66,6 +66,7 @@ from muster.controller.kai.labels import (
     SIZE,
     STATUS,
     handed_over_at,
+    is_bound,
     is_gated,
     is_released,
     preempts_since,
@@ -170,28 +171,36 @@ def _delete_unneeded(cluster_snapshot: ClusterSnapshot, *, kept: set[str]) -> tu
 
 def _delete_unbound(cluster_snapshot: ClusterSnapshot, kept: set[str]) -> Iterator[Action]:
     """Pods that have passed in a whole batch, have no node, and whose capacity is lost: they would wait for
-    ever, because what they are to consume is gone.
+    ever, because what they are to consume is gone. While KAI has bound none of their batch, all of it goes:
+    KAI binds a gang whole, so the rest would hold its nodes for nothing until the lost ones are bought again.
     """
     present = {
         item.metadata.name: item for item in cluster_snapshot.requests if not item.metadata.deletion_timestamp
     }
+    recalled = set[str]()
     for name in cluster_snapshot.released:
         stranded = [
             pod
             for pod in cluster_snapshot.stranded(name)
-            if pod.metadata.annotations.get(ATTEMPT) not in kept
+            if pod.metadata.annotations.get(ATTEMPT) not in kept and pod.metadata.uid not in recalled
         ]
         request = present.get(name)
         what = _lost(request, stranded, now=cluster_snapshot.now) if stranded else ""
         if not what:
             continue
+        attempts = {pod.metadata.annotations.get(ATTEMPT) for pod in stranded}
+        batch = [pod for pod in cluster_snapshot.pods if pod.metadata.annotations.get(ATTEMPT) in attempts]
+        # Those that tell of it go last: what a crash leaves, the next reconcile finds again.
+        rest = [pod for pod in batch if is_released(pod) and pod not in stranded]
+        back = stranded if any(map(is_bound, batch)) else [*rest, *stranded]
+        recalled |= {pod.metadata.uid for pod in back}
         # What a set has asked for is there for as long as its pods.
         asked = "" if isinstance(request, PlaceholderSet) else name
-        yield from (DeleteUnbound(pod=pod, request=asked) for pod in stranded)
+        yield from (DeleteUnbound(pod=pod, request=asked) for pod in back)
         yield EmitEvent(
             kind="Warning",
             reason="GangRecalled",
-            message=f"{what}. Behind the gate again: {many(len(stranded), 'pod')} without a node.",
+            message=f"{what}. Behind the gate again: {many(len(back), 'pod')} without a node.",
         )
 
 

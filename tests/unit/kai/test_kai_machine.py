@@ -469,6 +469,24 @@ def test_released_pods_whose_booking_ends_before_kai_places_them_go_back_behind_
     assert here.running("a") == 1
 
 
+def test_a_gang_that_kai_has_not_bound_goes_back_whole_when_one_of_its_leases_is_revoked() -> None:
+    """KAI binds a gang whole: its head would hold a node until the worker's is bought again."""
+    here = world()
+    here.schedules = False
+    here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
+    run(here, 5)
+    assert here.gated("a") == 0 and len(here.requests) == 2
+    before = {pod.metadata.uid for pod in here.of("a")}
+    revoked = max(here.requests)
+    here.answer(revoked, "CapacityRevoked", "Revoked")
+    run(here, 1)
+    assert {pod.metadata.uid for pod in here.of("a")} & before == set()
+    assert here.requests == {}, "the other lease is given back, too"
+    here.schedules = True
+    run(here, 12)
+    assert here.running("a") == 2
+
+
 def test_pods_that_run_on_a_lease_that_is_revoked_are_left_to_kai() -> None:
     here = world()
     here.submit("a", {"headgroup": HEAD})
