@@ -4,10 +4,9 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError
 from muster.live.dataclass_json import MisfitError, from_json, to_json
 from muster.live.errors import PreviewError
@@ -18,6 +17,10 @@ from muster.live.snapshot.workloads import Node, PodGroup, Workload
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.whole_file import read_at_most
+
+if TYPE_CHECKING:
+    # It reads kubeconfigs, for which the recorder's image has no YAML.
+    from muster.kubernetes.client import Client
 
 # The queues of one cluster, and their work, at one point in time.
 
@@ -97,7 +100,7 @@ _KAI: Final = f"/apis/{names.KAI_QUEUE_API_VERSION}"
 _FORBIDDEN: Final = 403
 
 
-def fetch_snapshot(api: Client, *, now: datetime | None = None) -> Snapshot:
+def fetch_snapshot(api: "Client", *, now: datetime | None = None) -> Snapshot:
     """The queues of the cluster and their work. MusterError when it has no queues or does not respond."""
     taken = (now or datetime.now(UTC)).replace(microsecond=0)
     queues = api.find_all(f"{_KUEUE}/clusterqueues", kueue.to_queue)
@@ -114,7 +117,7 @@ def fetch_snapshot(api: Client, *, now: datetime | None = None) -> Snapshot:
     )
 
 
-def _fetch_kai(api: Client, taken: datetime) -> Snapshot:
+def _fetch_kai(api: "Client", taken: datetime) -> Snapshot:
     queues = api.find_all(f"{_KAI}/queues", kai.to_queue)
     if queues is None:
         raise MusterError(
@@ -132,7 +135,7 @@ def _fetch_kai(api: Client, taken: datetime) -> Snapshot:
     )
 
 
-def _fetch_work(api: Client) -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
+def _fetch_work(api: "Client") -> tuple[tuple[PodGroup, ...] | None, tuple[Node, ...] | None]:
     """The pod groups with their pods, and the nodes. None without the right to list one of the kinds."""
     try:
         groups = api.list_all(f"/apis/{names.KAI_POD_GROUP_API_VERSION}/podgroups", kai.to_group)

@@ -96,7 +96,10 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
     "kuberay": "/manager",
 }
 # What of the package `muster` is in the controller's image: the controller, and the recorder of replays.
-CONTROLLER_PARTS: Final = ("__init__.py", "LICENSE", "errors.py", "controller", "live", "model", "replay")
+CONTROLLER_PARTS: Final = (
+    *("__init__.py", "LICENSE", "errors.py", "whole_file.py"),
+    *("controller", "kubernetes", "live", "model", "replay"),
+)
 RECORDER: Final = "recorder"
 PLAYER: Final = "kueue-player"
 # muster/render/recorder.py names it, too.

@@ -248,16 +248,16 @@ class GkeCluster:
     With `private_endpoint`, `authorized_networks` are private addresses.
 
     `dns_endpoint`: for those whom IAM gives `container.clusters.connect`; `pulumi up` comes in by it. For CI
-    without fixed addresses. Source:
-    https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint, read
-    2026-11-27
+    without fixed addresses.
+    Source: https://cloud.google.com/kubernetes-engine/docs/concepts/network-isolation#dns-based_endpoint,
+    read 2026-11-27
 
     `protect` holds until it is `false` and `pulumi up` has run. `addons`: those of GkeAddon that are not
     listed are off.
 
     `image_streaming` is for images in Artifact Registry, and needs the API
-    containerfilesystem.googleapis.com. Source:
-    https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read 2026-11-27
+    containerfilesystem.googleapis.com.
+    Source: https://cloud.google.com/kubernetes-engine/docs/how-to/image-streaming, read 2026-11-27
     """
 
     name: str = declared("The name of the cluster in Google Cloud.", example="ml-prod")
