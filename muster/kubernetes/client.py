@@ -211,7 +211,7 @@ class Client:
         if kept is not None and method in _REPEATABLE:
             try:
                 return self._ask(kept, method, path, data, sent | self.credentials.headers())
-            except (ConnectionError, HTTPException):
+            except (ConnectionError, ssl.SSLError, HTTPException):
                 pass  # the server has closed it meanwhile, or is another one
         self._drop()
         sent |= self.credentials.headers()  # which may bring the certificate of the connection

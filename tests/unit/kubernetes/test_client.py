@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import pytest
 
@@ -19,7 +21,7 @@ _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @contextmanager
-def connections(handle: Callable[[int, socket.socket], None]) -> Iterator[str]:
+def connections(handle: Callable[[int, socket.socket], object]) -> Iterator[str]:
     """A server whose `handle` gets each connection with its number; its address."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -41,6 +43,21 @@ def connections(handle: Callable[[int, socket.socket], None]) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(_PATIENCE)
+
+
+class _Ended(HTTPConnection):
+    """Kept, and closed by its server, which a call notices only when it writes."""
+
+    def request(self, *_: object, **__: object) -> None:
+        raise ssl.SSLEOFError("EOF occurred in violation of protocol")
+
+
+def test_a_kept_tls_connection_that_its_server_has_closed_is_made_anew() -> None:
+    with connections(lambda _, taken: taken.recv(65536) and taken.sendall(_OK)) as server:
+        client = Client(Access(server=f"http://{server}"))
+        client._kept.connection = _Ended(server)
+        assert client.call("PATCH", "/api", {}) == {}
+        client._drop()
 
 
 def test_reads_share_one_connection_and_outlive_its_end() -> None:
