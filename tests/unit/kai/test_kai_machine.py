@@ -475,7 +475,8 @@ def test_a_gang_that_kai_has_not_bound_goes_back_whole_when_one_of_its_leases_is
     here.schedules = False
     here.submit("a", {"headgroup": HEAD, "workers": Group("h100", 1)})
     run(here, 5)
-    assert here.gated("a") == 0 and len(here.requests) == 2
+    assert here.gated("a") == 0
+    assert len(here.requests) == 2
     before = {pod.metadata.uid for pod in here.of("a")}
     revoked = max(here.requests)
     here.answer(revoked, "CapacityRevoked", "Revoked")

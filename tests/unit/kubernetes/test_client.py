@@ -21,7 +21,7 @@ _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @contextmanager
-def connections(handle: Callable[[int, socket.socket], object]) -> Iterator[str]:
+def connections(handle: Callable[[int, socket.socket], None]) -> Iterator[str]:
     """A server whose `handle` gets each connection with its number; its address."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -53,7 +53,11 @@ class _Ended(HTTPConnection):
 
 
 def test_a_kept_tls_connection_that_its_server_has_closed_is_made_anew() -> None:
-    with connections(lambda _, taken: taken.recv(65536) and taken.sendall(_OK)) as server:
+    def once(_: int, taken: socket.socket) -> None:
+        if taken.recv(65536):
+            taken.sendall(_OK)
+
+    with connections(once) as server:
         client = Client(Access(server=f"http://{server}"))
         client._kept.connection = _Ended(server)
         assert client.call("PATCH", "/api", {}) == {}
