@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from muster import http_retries
 from muster.kubernetes.credentials import Credentials
 from muster.kubernetes.errors import ApiError, UnreachableError, printable_line
 from muster.kubernetes.kubeconfig import Access, KubeconfigError, load_access
@@ -38,12 +39,6 @@ APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 _SECONDS: Final = 30.0
-_TRIES: Final = 4
-# A longer delay is reported as an error instead of waited for, because CI minutes cost money.
-_LONGEST_DELAY: Final = 90.0
-# Of a call whose answer was lost, the second has the same effect.
-_REPEATABLE: Final = ("GET", "PUT", "PATCH")
-_BUSY: Final = (429, 502, 503, 504)
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _PART: Final = 1 << 16
 # The server sends a bookmark a minute on a watch without changes.
@@ -51,11 +46,10 @@ _SILENT_WATCH: Final = 180.0
 _PAGE: Final = 500
 _MAX_STARTS: Final = 3
 _EXPIRED: Final = 410
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def connect(
-    path: Path, *, context: str = "", tries: int = _TRIES, progress: "Progress | None" = None
+    path: Path, *, context: str = "", tries: int = http_retries.TRIES, progress: "Progress | None" = None
 ) -> "Client":
     """A client for the cluster of one context, by default the current one. May run its credential plugin."""
     access = load_access(path, context)
@@ -68,6 +62,11 @@ def connect(
     client.credentials.headers()
     client.credentials.tls()
     return client
+
+
+def api_root(api_version: str) -> str:
+    """Where the kinds of a version are served, of the core group or any other."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def inside(namespace: str) -> str:
@@ -180,26 +179,21 @@ class Client:
             yield event["type"], event["object"]
 
     def _tried(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> Answer:
-        for attempt in range(1, self._tries + 1):
-            try:
+        def ask() -> Answer:
+            answer = self.exchange(method, path, body, headers)
+            if answer.status == 401 and self.access.plugin:
+                self.credentials.forget()
+                self._drop()
                 answer = self.exchange(method, path, body, headers)
-                if answer.status == 401 and self.access.plugin:
-                    self.credentials.forget()
-                    self._drop()
-                    answer = self.exchange(method, path, body, headers)
-            except OSError as error:
-                if attempt == self._tries or method not in _REPEATABLE:
-                    raise self._unreachable(method, path, error) from error
-                self._wait(2.0**attempt)
-                continue
-            if answer.status < 300:
-                return answer
-            delay = _retry_delay(answer, attempt)
-            is_done_perhaps = method not in _REPEATABLE and answer.status in (502, 504)
-            if attempt == self._tries or delay is None or is_done_perhaps:
-                raise ApiError(answer.status, answer.body, request=self._request(method, path))
-            self._wait(delay)
-        raise AssertionError("the last attempt returns or raises")
+            return answer
+
+        try:
+            answer = http_retries.call(ask, method, tries=self._tries, wait=self._wait, delay=_retry_delay)
+        except OSError as error:
+            raise self._unreachable(method, path, error) from error
+        if answer.status >= 300:
+            raise ApiError(answer.status, answer.body, request=self._request(method, path))
+        return answer
 
     def exchange(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -208,7 +202,7 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         sent = self._headers | {"Content-Type": JSON} | dict(headers or {})
         kept: HTTPConnection | None = getattr(self._kept, "connection", None)
-        if kept is not None and method in _REPEATABLE:
+        if kept is not None and method in http_retries.REPEATABLE:
             try:
                 return self._ask(kept, method, path, data, sent | self.credentials.headers())
             except (ConnectionError, ssl.SSLError, HTTPException):
@@ -261,7 +255,7 @@ class Client:
         """[USER:PASSWORD@]HOST[:PORT] of the kubeconfig's proxy, or else of the environment's."""
         host = urlsplit(self.access.server).hostname or ""
         proxy = self.access.proxy
-        if not proxy and host not in _LOOPBACK and not proxy_bypass(host):
+        if not proxy and host not in http_retries.LOOPBACK and not proxy_bypass(host):
             proxy = getproxies().get("https")
         return urlsplit(proxy if "//" in proxy else f"//{proxy}").netloc if proxy else None
 
@@ -324,8 +318,8 @@ class _Connection(HTTPSConnection):
 
 def _retry_delay(answer: Answer, attempt: int) -> float | None:
     """Seconds to wait before the next attempt; None when another attempt would not help."""
-    if answer.status not in _BUSY:
+    if answer.status not in http_retries.BUSY:
         return None
     after = answer.headers.get("Retry-After", "")
     delay = float(after) if after.isdigit() else 2.0**attempt
-    return delay if delay <= _LONGEST_DELAY else None
+    return delay if delay <= http_retries.LONGEST_DELAY else None

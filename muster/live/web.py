@@ -19,20 +19,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Final
 
+from muster import http_retries
 from muster.errors import ExitCode
 from muster.live.errors import PreviewError
 from muster.live.fields import sanitize_line
 
 _TIMEOUT: Final = 30.0
-_TRIES: Final = 4
-# A longer delay is reported as an error instead of waited for, because CI minutes cost money.
-_MAX_WAIT: Final = 90.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
-_BUSY: Final = (429, 502, 503, 504)
-_REPEATABLE: Final = ("GET", "PUT", "PATCH")
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class WebError(PreviewError):
@@ -73,33 +69,22 @@ class Web:
 
     def call(self, method: str, path: str, body: object = None) -> Response:
         """The response of a successful call; WebError otherwise."""
-        for attempt in range(1, _TRIES + 1):
-            response = self._answer(method, path, body, is_last=attempt == _TRIES)
-            if response is None:
-                self.wait(min(2.0**attempt, _MAX_WAIT))
-                continue
-            if response.status < 300:
-                return response
-            delay = _retry_delay(response, attempt)
-            if (
-                delay is None
-                or attempt == _TRIES
-                or (method not in _REPEATABLE and response.status in (502, 504))
-            ):
-                raise self._refused(method, path, response)
-            self.wait(delay)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _answer(self, method: str, path: str, body: object, *, is_last: bool) -> Response | None:
-        """The response; None when there was none and the call may be repeated."""
+        data = None if body is None else json.dumps(body).encode()
         try:
-            return self._once(method, path, None if body is None else json.dumps(body).encode())
+            response = http_retries.call(
+                partial(self._once, method, path, data),
+                method,
+                tries=http_retries.TRIES,
+                wait=self.wait,
+                delay=_retry_delay,
+            )
         except (OSError, http.client.HTTPException) as error:
-            if is_last or method not in _REPEATABLE:
-                why = sanitize_line(str(getattr(error, "reason", "") or error) or type(error).__name__)
-                what = f"{method} {self._sanitized_url(path)}: no response: {why}."
-                raise WebError(what, fix="check the address, the network and its proxy.") from None
-            return None
+            why = sanitize_line(str(getattr(error, "reason", "") or error) or type(error).__name__)
+            what = f"{method} {self._sanitized_url(path)}: no response: {why}."
+            raise WebError(what, fix="check the address, the network and its proxy.") from None
+        if response.status >= 300:
+            raise self._refused(method, path, response)
+        return response
 
     def _once(self, method: str, path: str, data: bytes | None) -> Response:
         request = urllib.request.Request(  # noqa: S310 - the caller has checked the scheme of the base
@@ -117,7 +102,7 @@ class Web:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if urllib.parse.urlsplit(self.base).hostname in _LOOPBACK:
+        if urllib.parse.urlsplit(self.base).hostname in http_retries.LOOPBACK:
             handlers.append(urllib.request.ProxyHandler({}))
         return urllib.request.build_opener(*handlers)
 
@@ -165,11 +150,11 @@ def _retry_delay(response: Response, attempt: int) -> float | None:
     """Seconds to wait before the next attempt; None when another attempt would not help."""
     headers = response.headers
     is_exhausted = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
-    if response.status not in _BUSY and not (response.status == 403 and is_exhausted):
+    if response.status not in http_retries.BUSY and not (response.status == 403 and is_exhausted):
         return None
     requested = _requested_delay(headers)
     delay = 2.0**attempt if requested is None else max(requested, 0.0)
-    return delay if delay <= _MAX_WAIT else None
+    return delay if delay <= http_retries.LONGEST_DELAY else None
 
 
 def _requested_delay(headers: Mapping[str, str]) -> float | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
+from muster.http_retries import LOOPBACK
 from muster.live.errors import PreviewError
 from muster.live.fields import Json, number, text
 from muster.live.web import Response, Web, WebError
@@ -252,9 +253,6 @@ class GitHub:
         return Note(number(found, "id") or 0, text(found, "body"), text(found, "html_url"), is_ours)
 
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-
-
 class Kind(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -342,6 +340,6 @@ def _gitlab(environment: Mapping[str, str]) -> CommentTarget:
 
 def _check_api_url(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
         raise TargetError(f"{url}: a token is only sent over https://.", fix="use an https:// URL.")
     return url.rstrip("/")
