@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from muster.kubernetes.client import APPLY, JSON, MERGE, Client
+from muster.kubernetes.client import APPLY, JSON, MERGE, Client, api_root
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import Access
 from muster.provider.manifests import Ref
@@ -73,11 +73,6 @@ _KIND_PATIENCE = 20.0
 _WEBHOOK_PATIENCE = 180.0
 _UNREACHABLE_PATIENCE = 60.0
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-
-def _root(api_version: str) -> str:
-    """Of the core group or any other."""
-    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 class UnknownKindError(Exception):
@@ -169,7 +164,7 @@ class Cluster:
                     return False
                 raise
             versions = [str(each["groupVersion"]) for each in found.get("versions") or ()]
-        lists = [await self._call("GET", _root(version), deadline) for version in versions]
+        lists = [await self._call("GET", api_root(version), deadline) for version in versions]
         return any(each["name"] == plural for listed in lists for each in listed.get("resources") or ())
 
     async def apply(
@@ -215,12 +210,12 @@ class Cluster:
     async def _path(self, ref: Ref, deadline: Deadline, *, patience: float) -> str:
         plural, namespaced = await self._resource(ref, deadline, patience=patience)
         space = f"/namespaces/{ref.namespace or 'default'}" if namespaced else ""
-        return f"{_root(ref.api_version)}{space}/{plural}/{ref.name}"
+        return f"{api_root(ref.api_version)}{space}/{plural}/{ref.name}"
 
     async def _list_path(self, api_version: str, kind: str, deadline: Deadline) -> str:
         """Raises UnknownKindError where the kind is not served."""
         plural, _ = await self._resource(Ref(api_version, kind, "", ""), deadline, patience=0)
-        return f"{_root(api_version)}/{plural}"
+        return f"{api_root(api_version)}/{plural}"
 
     async def _resource(self, ref: Ref, deadline: Deadline, *, patience: float) -> tuple[str, bool]:
         """Raises UnknownKindError when the kind does not turn up within `patience` seconds."""
@@ -243,7 +238,7 @@ class Cluster:
 
     async def _discover(self, ref: Ref, deadline: Deadline) -> None:
         try:
-            listed = await self._call("GET", _root(ref.api_version), deadline)
+            listed = await self._call("GET", api_root(ref.api_version), deadline)
         except ApiError as error:
             if error.status == 404:
                 return

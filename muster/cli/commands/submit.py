@@ -22,7 +22,7 @@ from muster.cli.options import (
 from muster.cli.output import STDOUT, note, put
 from muster.config import load
 from muster.errors import ExitCode, MusterError
-from muster.kubernetes.client import Client, connect, inside
+from muster.kubernetes.client import Client, api_root, connect, inside
 from muster.kubernetes.errors import ApiError
 from muster.live.fields import Json, texts
 from muster.live.fields import text as text_at
@@ -170,5 +170,5 @@ def _queue_note(created: Json) -> str:
 
 def _path(body: dict[str, Any]) -> str:
     group, version, resource = manifests.resource_of(body)
-    api = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    return f"{api}{inside(body['metadata']['namespace'])}/{resource}"
+    root = api_root(f"{group}/{version}" if group else version)
+    return f"{root}{inside(body['metadata']['namespace'])}/{resource}"

@@ -22,7 +22,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from muster.kubernetes.client import APPLY, JSON, Client
+from muster.kubernetes.client import APPLY, JSON, Client, api_root, inside
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import Programs
@@ -50,9 +50,7 @@ def path_of(item: Mapping[str, Any]) -> str:
 
 def collection(api: str, kind: str, namespace: str | None = None) -> str:
     """The path of the objects of a kind, in a namespace or everywhere."""
-    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
-    space = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}{space}/{_PLURALS.get(kind, f'{kind.lower()}s')}"
+    return f"{api_root(api)}{inside(namespace or '')}/{_PLURALS.get(kind, f'{kind.lower()}s')}"
 
 
 _BOOT_SECONDS: Final = 90.0

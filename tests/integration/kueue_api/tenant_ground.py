@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.config import load
+from muster.kubernetes.client import api_root
 from muster.local import envtest
 from muster.local.envtest import path_of
 from muster.local.envtest.process import Process
@@ -128,12 +129,11 @@ class Ground:
 
     def path(self, kind: str, name: str = "", team: str = TEAM) -> str:
         version, plural = AT[kind]
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        return f"{root}/namespaces/{team}/{plural}{f'/{name}' if name else ''}"
+        return f"{api_root(version)}/namespaces/{team}/{plural}{f'/{name}' if name else ''}"
 
     def existing(self, *kinds: str) -> list[tuple[str, Object]]:
         """Objects of these kinds, with the kind of each. Without the accounts that the tenants and their pods
-        need: by an owner that is deleted they would go as well, and nobody would ask any more.
+        need: with a deleted owner they would go as well, and no request would have an account.
         """
         found = [(kind, item) for kind in kinds for item in self.world.items(self.path(kind))]
         kept = {*self.tenants, "default"}
@@ -163,7 +163,7 @@ class Ground:
     # The oracle
 
     def running(self, team: str = TEAM) -> int:
-        """Devices of pods on nodes that nobody has told to end."""
+        """Devices of pods that have a node and are not being deleted."""
         return sum(
             int(one["resources"].get("limits", {}).get(names.GPU_RESOURCE, 0))
             for pod in self.world.items(self.path("Pod", team=team))
