@@ -153,8 +153,8 @@ class _Forked(Paper[Any]):
         return msgspec.json.encode(held)
 
 
-def check_write(world: World, name: str, action: object) -> None:
-    """What no write may do, whatever follows it."""
+def check_write(world: World, name: str, action: object, *, check_ready: Callable[[str], None]) -> None:
+    """What no write may do, whatever follows it. `check_ready`: what has to hold when Ready is written."""
     held = world.workloads[name]
     has_quota = held.status.holds("QuotaReserved") and held.spec.active and not held.status.holds("Finished")
     entry = held.check_state(CHECK)
@@ -176,6 +176,8 @@ def check_write(world: World, name: str, action: object) -> None:
             scarcest = [request for request in gang if request.metadata.annotations["pool"] == "h100"]
             is_late = any(not request.status.holds("Provisioned") for request in scarcest)
             assert not is_late, f"{name} loses its place for the scarcest pool to a booking of another one"
+        case SetCheckState(state=State.READY):
+            check_ready(name)
         case SetCheckState(state=State.RETRY):
             assert not held.status.holds("Evicted"), "Retry on a Workload that is evicted"
 
@@ -193,9 +195,7 @@ class _Kueue(_Forked, World):
 
     def write(self, name: str, action: object) -> None:
         if not self.is_late:
-            check_write(self, name, action)
-            if isinstance(action, SetCheckState) and action.state is State.READY:
-                super().check_ready(name)
+            check_write(self, name, action, check_ready=super().check_ready)
         super().write(name, action)
 
 
@@ -212,9 +212,7 @@ class _PlacedKueue(_Forked, PlacedWorld):
 
     def write(self, name: str, action: object) -> None:
         if not self.is_late:
-            check_write(self, name, action)
-            if isinstance(action, SetCheckState) and action.state is State.READY:
-                PlacedWorld.check_ready(self, name)
+            check_write(self, name, action, check_ready=super().check_ready)
         super().write(name, action)
 
 
@@ -229,8 +227,7 @@ class _Kai(_Forked, kai_world.World):
 
     def check_standing(self, pod: Any, notes: Mapping[str, str]) -> None:
         """Of the first gate that goes, which judges the nodes of all: what has begun to pass is completed."""
-        passed = (each.metadata.annotations.get(ATTEMPT) for each in self.pods.values() if not is_gated(each))
-        if not self.is_late and notes[ATTEMPT] not in passed:
+        if not self.is_late and not self.has_begun_to_pass(notes[ATTEMPT]):
             super().check_standing(pod, notes)
 
 

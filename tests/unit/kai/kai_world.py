@@ -260,6 +260,10 @@ class World(Paper[Decision]):
                 super().write(name, action)
         self.most_requested = max(self.most_requested, self.requested())
 
+    def has_begun_to_pass(self, attempt: str) -> bool:
+        passed = (each.metadata.annotations.get(ATTEMPT) for each in self.pods.values() if not is_gated(each))
+        return attempt in passed
+
     def check_standing(self, pod: GatedPod, notes: Mapping[str, str]) -> None:
         """The oracle: no gate goes before everything that its attempt asked for is provisioned and stands."""
         flavor = self.policy.flavor(pod.spec.node_selector[POOL_LABEL])

@@ -15,7 +15,7 @@ from muster.controller.gangs.taints import NodeTaints
 from muster.controller.kai.actions import Decision
 from muster.controller.kai.held_nodes import HeldNodes
 from muster.controller.kai.indexes import OF_NODES, OF_PLACEHOLDERS, OF_PODS, OF_REQUESTS, OF_TEMPLATES
-from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID, is_gated, is_released
+from muster.controller.kai.labels import CLUSTER_NAME, CLUSTER_UID, is_released
 from muster.controller.kai.objects import GATED_POD, PRIORITY_CLASS, QUEUE, RAY_CLUSTER, GatedPod
 from muster.controller.kai.snapshot import ClusterSnapshot
 from muster.controller.kai.view import View
@@ -93,8 +93,8 @@ class PlacedWorld(PlacedPaper[Decision], World):
         assert not waiting, f"{pod.key} passes beside placeholders"
         if not placed:
             super().check_standing(pod, notes)
-        if any(_attempt(each) == attempt and not is_gated(each) for each in self.pods.values()):
-            return  # It has begun to pass.
+        if self.has_begun_to_pass(attempt):
+            return
         for request in self.requests.values():
             is_own = request.metadata.labels[ATTEMPT] == attempt
             assert not is_own or request.status.holds("Provisioned"), f"{pod.key} passes too early"
@@ -171,7 +171,3 @@ def view_of(here: PlacedWorld) -> View:
 
 def _made_for(item: Belonging) -> str:
     return item.metadata.labels[CLUSTER_UID]
-
-
-def _attempt(pod: GatedPod) -> str:
-    return pod.metadata.annotations.get(ATTEMPT, "")
