@@ -8,7 +8,7 @@ report.toml has the sentences, and what was found.
 
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from bench.gangs import results
 from bench.recorded_runs import FOLDER, Run, load
 from bench.virtual_days.report import Summary
 from bench.virtual_days.service_levels import Quantiles
+from muster.reference.markdown import table
 from muster.whole_file import write_whole
 
 _KINDS: Final = ("virtual-days", "search", "planted")
@@ -70,7 +71,7 @@ def _search(run: Run) -> str:
     broken = sum(len(each["violations"]) for each in run.results.values())
     return (
         f"## Results of the search\n\n{total:,} states were judged. Searches that broke a rule: {broken}.\n\n"
-        + _table(("Start", "States", "Steps", "Every story with departures"), rows)
+        + table(("Start", "States", "Steps", "Every story with departures"), rows)
     )
 
 
@@ -135,7 +136,7 @@ def _levels(runs: Mapping[str, Run]) -> str:
         "unused",
         "of these idle until the cloud takes them",
     )
-    return f"## Service levels, by release\n\n{_TEXT['levels']}\n" + _table(head, rows) + _measured_loss()
+    return f"## Service levels, by release\n\n{_TEXT['levels']}\n" + table(head, rows) + _measured_loss()
 
 
 def _measured_loss() -> str:
@@ -158,7 +159,7 @@ def _findings() -> str:
         (row["day"], row["by"], row["effect"], row["mend"] + (f" ({row['commit']})" if row["commit"] else ""))
         for row in _TEXT["finding"]
     ]
-    return "## What was found\n\n" + _table(("Day", "By", "Effect", "Mended"), rows)
+    return "## What was found\n\n" + table(("Day", "By", "Effect", "Mended"), rows)
 
 
 def _provenance(runs: Mapping[str, Mapping[str, Run]]) -> str:
@@ -168,7 +169,7 @@ def _provenance(runs: Mapping[str, Mapping[str, Run]]) -> str:
         for run in kinds.values()
     ]
     machines = sorted({str(run.machine) for kinds in runs.values() for run in kinds.values()})
-    return f"## Each figure's run\n\nOn {'; '.join(machines)}.\n\n" + _table(
+    return f"## Each figure's run\n\nOn {'; '.join(machines)}.\n\n" + table(
         ("Release", "Command", "Commit", "Day", "Load"), rows
     )
 
@@ -189,11 +190,6 @@ def _share(part: float, whole: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = (f"| {' | '.join(line)} |\n" for line in (head, *rows))
-    return next(lines) + f"|{'---|' * len(head)}\n" + "".join(lines)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def submit(world: World) -> str:
 
 
 def _is_started(workload: dict[str, Any]) -> bool:
-    """Admitted, and its Job resumed, whose pods nobody starts here."""
+    """Admitted, and Kueue has resumed its Job. Its pods are never ready: no kubelet runs here."""
     conditions = workload.get("status", {}).get("conditions") or []
     states = {each["type"]: each["status"] for each in conditions}
     return {"Admitted": "True", "PodsReady": "False"}.items() <= states.items()

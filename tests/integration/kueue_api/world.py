@@ -142,8 +142,8 @@ class World:
 
     @contextmanager
     def kuberay(self, *, user: str | None = None) -> Iterator[Process]:
-        """The real KubeRay: it makes the pods of Ray clusters, which nobody here runs. `user`: whom it acts
-        as, the administrator by default.
+        """The real KubeRay: it makes the pods of Ray clusters, which no kubelet runs here. `user`: whom it
+        acts as, the administrator by default.
         """
         health = free_port()
         argv = [self.programs.program("kuberay"), "--metrics-addr=0", "--enable-leader-election=false"]
