@@ -73,6 +73,10 @@ class Plane:
         """One entry of the cloud's script of faults."""
         self.server.call("PATCH", _FAULTS, {"data": {name: json.dumps(script)}}, content_type=MERGE)
 
+    def has_met(self, fault: str) -> bool:
+        """Anything has met the fault, which has a count."""
+        return bool(json.loads(self.server.call("GET", _FAULTS)["data"][fault]).get("hits"))
+
     def mend(self) -> None:
         """The cloud does what it is asked again."""
         self.server.call("PATCH", _FAULTS, {"data": None}, content_type=MERGE)

@@ -12,30 +12,30 @@ from tests.faults.stage import Stage
 
 def test_silence_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
     """Never so much as Accepted: our own clock ends it, or the quota would be held for ever."""
-    stage.plane.fault("silent", pool="l4", kind="silence", count=1)
-    _gives_up_and_runs(stage, queueTimeout="3s")
+    _gives_up_and_runs(stage, {"pool": "l4", "kind": "silence"}, queueTimeout="3s")
 
 
 def test_what_is_accepted_and_never_comes_ends_at_the_deadline_and_the_gang_tries_again(stage: Stage) -> None:
     """In the cloud's queue for ever, while the other half is promised already."""
-    stage.plane.fault("never", pool="l4", kind="stock-out", mode="wait", count=1)
-    _gives_up_and_runs(stage, provisionTimeout="4s")
+    _gives_up_and_runs(stage, {"pool": "l4", "kind": "stock-out", "mode": "wait"}, provisionTimeout="4s")
 
 
 def test_fewer_nodes_than_promised_are_never_ready_and_everything_is_released(stage: Stage) -> None:
     """Provisioned, says the cloud, and one node is missing: the oracle knows whether anybody believed it."""
-    stage.plane.fault("partial", pool="h100", kind="partial", missing=1, count=1)
-    _gives_up_and_runs(stage, provisionTimeout="4s")
+    _gives_up_and_runs(stage, {"pool": "h100", "kind": "partial", "missing": 1}, provisionTimeout="4s")
 
 
-def _gives_up_and_runs(stage: Stage, **clock: str) -> None:
-    """A whole story whose first attempt ends by a policy with this clock."""
+def _gives_up_and_runs(stage: Stage, fault: dict[str, object], **clock: str) -> None:
+    """A whole story whose first attempt meets the fault, and ends by a policy with this clock."""
     ((name, limit),) = clock.items()
     said = f"{name} of {limit} has passed"
-    stage.plane.policy(**clock)
+    stage.plane.fault("once", count=1, **fault)
     try:
         with stage.manager().kept():
             gang = stage.submit()
+            # A slow cloud would see the first attempt only after its clock, and the fault would meet the second.
+            stage.eventually("the cloud breaks its word", lambda: stage.plane.has_met("once"))
+            stage.plane.policy(**clock)
             stage.eventually(
                 "it gives up", lambda: any(said in failure for failure in stage.released_for(gang))
             )
