@@ -154,7 +154,7 @@ lock: ## Resolve requirements/*.in anew: with hashes, and the constraints of `mu
 	  --custom-compile-command "make lock" "$$@"; }; data=muster/artifacts/data/requirements; \
 	lock --generate-hashes requirements/dev.in -o requirements/dev.txt; \
 	lock --generate-hashes --constraint requirements/dev.txt requirements/up.in -o requirements/up.txt; \
-	for name in controller ray go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
+	for name in controller ray ray-2.60 go; do lock --generate-hashes requirements/$$name.in -o $$data/$$name.txt; done; \
 	lock --no-annotate --constraint requirements/dev.txt requirements/{base,check,program,gke,eks,local}.in -o $$data/constraints.txt
 
 .PHONY: docs

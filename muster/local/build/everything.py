@@ -41,9 +41,7 @@ _STEPS: Final = {
 _NEEDED_BYTES: Final = 20 * 1024**3
 # On PATH together: the engine looks its plugins up there.
 _ON_PATH: Final = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", "kubectl")
-_PYTHON_IMAGES: Final = ("python", "ray", "gang-admission")
-# Image -> file of the Python packages in it.
-PACKAGES: Final[Mapping[str, str]] = {"ray": "ray.txt", "gang-admission": "controller.txt"}
+_PYTHON_IMAGES: Final = ("python", "ray", "gang-admission", RECORDER)
 PROGRAMS_VARIABLE: Final = "MUSTER_PROGRAMS"
 SYSTEM_STORE: Final = "system"
 RAY_STORE: Final = "ray"
@@ -274,8 +272,8 @@ class Run:
         with self.board.task("python base"):
             self.images.base()
         with self.board.task("python packages"):
-            for name, requirements in PACKAGES.items():
-                self.images.packages(name, requirements)
+            for name in self.versions.requirements:
+                self.images.packages(name)
         with self.board.task("python images"):
             made = (self.images.python(), self.images.ray(), self.images.gang_admission())
         return {image.name: image for image in made}
@@ -324,6 +322,8 @@ class Run:
         programs = [each for each in self.versions.programs.values() if _is_meant(each, meant)]
         for program in programs:
             self.board.add(program.name, program.seconds)
+        if name in _PYTHON_IMAGES:
+            self.board.add(f"image {name}", _STEPS["python images"])
         with shown(self.board), self._ending_children():
             paths = self.programs(programs)
             made += [("program", str(path)) for path in paths.values()]
@@ -335,20 +335,23 @@ class Run:
             if image := self._python_image(name, paths):
                 made.append(("image", image.reference))
         if not made:
-            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES, RECORDER])
+            known = sorted([*self.versions.programs, *self.versions.assets, *_PYTHON_IMAGES])
             raise LocalClusterError(
                 f"--only {name}", "names nothing", fix=f"choose one of {', '.join(known)}"
             )
         return made
 
     def _python_image(self, name: str, programs: Mapping[str, Path]) -> Image | None:
-        if name == "python":
-            return self.images.python()
-        if name == "ray":
-            return self.images.ray()
-        if name == RECORDER:
-            return self.images.recorder(programs[PLAYER])
-        return self.images.gang_admission() if name == "gang-admission" else None
+        makers = {
+            "python": self.images.python,
+            "ray": self.images.ray,
+            "gang-admission": self.images.gang_admission,
+            RECORDER: lambda: self.images.recorder(programs[PLAYER]),
+        }
+        if name not in makers:
+            return None
+        with self.board.task(f"image {name}"):
+            return makers[name]()
 
     @contextmanager
     def _ending_children(self) -> Iterator[None]:

@@ -199,20 +199,20 @@ class ImageBuilder:
         base = ensure_foreign_base(
             self._cache, self._children, base=self._versions.python_base, machine=machine
         )
-        return base, self.packages("gang-admission", "controller.txt", machine=machine)
+        return base, self.packages("gang-admission", machine=machine)
 
-    def packages(self, name: str, requirements: str, *, machine: str | None = None) -> Entry:
+    def packages(self, name: str, *, machine: str | None = None) -> Entry:
         return ensure_packages(
             self._cache,
             self._children,
             name=name,
-            requirements=REQUIREMENTS / requirements,
+            requirements=REQUIREMENTS / self._versions.requirements[name],
             python=self._versions.python_base.python,
             machine=machine,
         )
 
     def ray(self) -> Image:
-        python, packages = self.python(), self.packages("ray", "ray.txt")
+        python, packages = self.python(), self.packages("ray")
         containerfile = _CONTAINERFILES / "ray.Containerfile"
         return self._ensure(
             _Plan(
@@ -233,7 +233,7 @@ class ImageBuilder:
             raise LocalClusterError(
                 "muster/controller/Containerfile", "is missing", fix="restore the file from version control"
             )
-        python, packages = self.python(), self.packages("gang-admission", "controller.txt")
+        python, packages = self.python(), self.packages("gang-admission")
         code = {f"muster/{part}": PACKAGE / part for part in CONTROLLER_PARTS}
         sources = {place: data for part, source in code.items() for place, data in _sources(part, source)}
         key = key_of(

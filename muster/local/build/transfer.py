@@ -14,7 +14,7 @@ from muster.local.build import bundle
 from muster.local.build.base_image import base_entry
 from muster.local.build.bundle import Part
 from muster.local.build.cache import Cache, Entry, key_of, seal
-from muster.local.build.everything import PACKAGES, Programs, Run
+from muster.local.build.everything import Programs, Run
 from muster.local.build.go import architecture, imported_entry
 from muster.local.build.python_packages import packages_entry
 from muster.local.build.store import Artifacts, asset_entry
@@ -67,7 +67,7 @@ def _packages(cache: Cache, versions: Versions) -> list[Entry]:
             python=versions.python_base.python,
             machine=platform.machine(),
         )
-        for name, file in PACKAGES.items()
+        for name, file in versions.requirements.items()
     ]
 
 

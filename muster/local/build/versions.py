@@ -22,6 +22,8 @@ from muster.paths import VERSIONS_FILE
 
 KUBERNETES_VARIABLE: Final = "MUSTER_KUBERNETES"
 """A minor version of [kubernetes] in versions.toml; unset for the one that Muster is developed with."""
+RAY_VARIABLE: Final = "MUSTER_RAY"
+"""A minor version of [rays] in versions.toml; unset for the one in the image of the stories."""
 _PROGRAMS: Final = Path(__file__).parent / "programs"
 _KUBERNETES: Final = "kubernetes"
 
@@ -153,10 +155,13 @@ class PythonBase:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The whole file. `go` is the lowest Go release that the go.mod files ask for, such as "1.26"."""
+    """The whole file. `go` is the lowest Go release that the go.mod files ask for, such as "1.26". `requirements`
+    names the file of Python packages of each image that has some.
+    """
 
     go: str
     ray: str
+    requirements: Mapping[str, str]
     python_base: PythonBase
     programs: Mapping[str, Program]
     assets: Mapping[str, Asset]
@@ -165,7 +170,7 @@ class Versions:
 
 def load(path: Path = VERSIONS_FILE, *, kubernetes: str | None = None) -> Versions:
     """Read the file; a missing key or a reference to nothing is a LocalClusterError naming it. `kubernetes`
-    is a minor version, by default that of MUSTER_KUBERNETES.
+    is a minor version, by default that of MUSTER_KUBERNETES. The one of Ray is that of MUSTER_RAY.
     """
     variant = os.environ.get(KUBERNETES_VARIABLE, "") if kubernetes is None else kubernetes
     try:
@@ -184,20 +189,24 @@ def load(path: Path = VERSIONS_FILE, *, kubernetes: str | None = None) -> Versio
 
 def _with_kubernetes(raw: Mapping[str, Any], variant: str) -> dict[str, Any]:
     """The file with the programs of another minor version of Kubernetes."""
-    others = raw[_KUBERNETES]
-    if variant not in others:
-        raise LocalClusterError(
-            f"{KUBERNETES_VARIABLE}={variant}",
-            "is no minor version that versions.toml can build",
-            fix=f"use {', '.join(sorted(others))}, or unset it",
-            exit_code=ExitCode.UNUSABLE,
-        )
-    other = {**others[variant], "variant": variant}
+    other = {**_variant(raw[_KUBERNETES], variant, KUBERNETES_VARIABLE), "variant": variant}
     programs = {
         name: {**entry, **other} if entry.get("stamps") == _KUBERNETES else entry
         for name, entry in raw["programs"].items()
     }
     return {**raw, "programs": programs, "stamps": {**raw["stamps"], _KUBERNETES: _stamps(other["version"])}}
+
+
+def _variant(others: Mapping[str, Any], variant: str, variable: str) -> Mapping[str, Any]:
+    if variant not in others:
+        raise LocalClusterError(
+            f"{variable}={variant}",
+            "is no minor version that versions.toml can build",
+            fix=f"use {', '.join(sorted(others))}, or unset it",
+            exit_code=ExitCode.UNUSABLE,
+        )
+    found: Mapping[str, Any] = others[variant]
+    return found
 
 
 def _stamps(version: str) -> dict[str, str]:
@@ -216,9 +225,12 @@ def _versions(raw: Mapping[str, Any]) -> Versions:
     programs = {
         name: _program(name, entry, raw=raw, source=_PROGRAMS) for name, entry in raw["programs"].items()
     }
+    minor = os.environ.get(RAY_VARIABLE, "")
+    ray = _variant(raw["rays"], minor, RAY_VARIABLE) if minor else raw["ray"]
     return Versions(
         go=raw["go"]["version"],
-        ray=raw["ray"]["version"],
+        ray=ray["version"],
+        requirements={"ray": f"ray-{minor}.txt" if minor else "ray.txt", "gang-admission": "controller.txt"},
         python_base=_base(raw["python-base"]),
         programs=programs,
         assets={name: _asset(name, entry, programs=programs) for name, entry in raw["assets"].items()},

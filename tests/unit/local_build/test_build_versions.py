@@ -55,8 +55,18 @@ def test_go_from_the_package_index_is_new_enough() -> None:
 
 
 def test_ray_is_the_version_that_the_requirements_pin() -> None:
-    pins = (REQUIREMENTS / "ray.txt").read_text()
+    pins = (REQUIREMENTS / VERSIONS.requirements["ray"]).read_text()
     assert f"\nray=={VERSIONS.ray} " in pins
+
+
+def test_another_release_of_ray_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_RAY", "2.60")
+    other = load()
+    assert other.ray == "2.60.0"
+    assert f"\nray=={other.ray} " in (REQUIREMENTS / other.requirements["ray"]).read_text()
+    monkeypatch.setenv("MUSTER_RAY", "2.10")
+    with pytest.raises(LocalClusterError, match=r"MUSTER_RAY=2\.10: .* use 2\.60"):
+        load()
 
 
 def test_the_kubernetes_programs_are_stamped_with_their_version() -> None:
