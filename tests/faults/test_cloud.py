@@ -33,7 +33,7 @@ def _gives_up_and_runs(stage: Stage, fault: dict[str, object], **clock: str) -> 
     try:
         with stage.manager().kept():
             gang = stage.submit()
-            # A slow cloud would see the first attempt only after its clock, and the fault would meet the second.
+            # A slow cloud would see the first attempt after its clock had ended it: the fault met the second.
             stage.eventually("the cloud breaks its word", lambda: stage.plane.has_met("once"))
             stage.plane.policy(**clock)
             stage.eventually(

@@ -49,6 +49,7 @@ def test_an_evicted_service_stops_and_comes_back_through_the_gate(world: World) 
         eventually("its pods are gone", lambda: not world.items(f"/api/v1/namespaces/{TEAM}/pods"))
         eventually("its quota is free", lambda: not world.holds(_NAME, "QuotaReserved"))
         eventually("its request is given back", lambda: not world.asked(_NAME))
+        world.remove_nodes()
         _stop(world, "None")
         again = _started(world)
         assert again != first

@@ -193,6 +193,10 @@ class World:
                 self.delete(f"{at}/{item['metadata']['name']}")
         for at in (WORKLOADS, REQUESTS, TEMPLATES, PODS):
             self.wait_until_empty(at)
+        self.remove_nodes()
+
+    def remove_nodes(self) -> None:
+        """Those of every request, as the autoscaler removes idle ones: no gang can take them any more."""
         self.delete(f"/api/v1/nodes?labelSelector={names.GKE_LEASE_LABEL}")
 
     def wait_until_empty(self, path: str) -> None:
