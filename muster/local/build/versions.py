@@ -155,11 +155,8 @@ class PythonBase:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The whole file. `go` is the lowest Go release that the go.mod files ask for, such as "1.26". `requirements`
-    names the file of Python packages of each image that has some.
-    """
+    """The whole file. `requirements` names the file of Python packages of each image that has some."""
 
-    go: str
     ray: str
     requirements: Mapping[str, str]
     python_base: PythonBase
@@ -228,7 +225,6 @@ def _versions(raw: Mapping[str, Any]) -> Versions:
     minor = os.environ.get(RAY_VARIABLE, "")
     ray = _variant(raw["rays"], minor, RAY_VARIABLE) if minor else raw["ray"]
     return Versions(
-        go=raw["go"]["version"],
         ray=ray["version"],
         requirements={"ray": f"ray-{minor}.txt" if minor else "ray.txt", "gang-admission": "controller.txt"},
         python_base=_base(raw["python-base"]),

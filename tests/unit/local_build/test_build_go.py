@@ -46,7 +46,7 @@ Make = Callable[..., GoBuilder]
 def program(tmp_path: Path) -> Program:
     directory = tmp_path / "source"
     directory.mkdir()
-    (directory / "go.mod").write_text("module x\n")
+    (directory / "go.mod").write_text("module x\n\ngo 1.26.0\n")
     (directory / "go.sum").write_text("")
     return Program(
         name="prog",
@@ -74,7 +74,7 @@ def make(tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> M
         board = Board()
         board.add(program.name, 1)
         toolchain = Toolchain(go=go, version="go1.26.1", arch="amd64")
-        return GoBuilder(Cache(tmp_path / "cache"), Children(), toolchain=lambda: toolchain, board=board)
+        return GoBuilder(Cache(tmp_path / "cache"), Children(), toolchain=lambda _: toolchain, board=board)
 
     return builder
 

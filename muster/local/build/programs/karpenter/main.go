@@ -39,6 +39,6 @@ func main() {
 	decorated := overlay.Decorate(bare, op.GetClient(), op.InstanceTypeStore)
 	cluster := state.NewCluster(op.Clock, op.GetClient(), decorated)
 	op.WithControllers(ctx, controllers.NewControllers(
-		ctx, op.Manager, op.Clock, op.GetClient(), op.EventRecorder, decorated, bare, cluster, op.InstanceTypeStore,
+		ctx, op.Manager, op.Clock, op.GetClient(), op.EventRecorder, decorated, bare, cluster, op.InstanceTypeStore, op.PredictionStore,
 	)...).Start(ctx)
 }
