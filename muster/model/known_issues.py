@@ -21,7 +21,6 @@ from muster.model.ray import RayAuth
 from muster.model.regions import LazyTable
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.model.tenancy import Egress, Namespaces, TenancyMode
-from muster.model.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,6 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         or (own is not None and own.autoscaler is Autoscaler.KARPENTER),
         "kueue": not is_kai,
         "local": stack.artifacts is ArtifactSource.LOCAL,
-        "lws": Work.LWS in stack.work,
         "namespaces-existing": stack.tenancy.namespaces is Namespaces.EXISTING,
         "neuron": names.NEURON_RESOURCE in resources,
         "next-flavor": policy.on_stock_out is OnStockOut.NEXT_FLAVOR,
@@ -97,6 +95,7 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         "rack": any(name.startswith("nvidia-gb") for name in accelerators),
         "ray-preferred": stack.ray.auth is not RayAuth.REQUIRED,
         "recording-volume": stack.recording.enabled and not stack.recording.ephemeral,
+        "serving": any(kind.serves for kind in stack.work_kinds),
         "split": mode is GangMode.MUSTER and len([pool for pool in stack.gang_pools if pool.is_gpu]) > 1,
         "tenancy-open": stack.tenancy.mode is not TenancyMode.ENFORCE,
         "topologies": bool(stack.kueue.topologies),

@@ -20,8 +20,8 @@ _ADMITTED: Final = (
     f"owner.?controller.orValue(false) && "
     "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
     "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/')) || "
-    # Of a LeaderWorkerSet, for which Kueue has put its gate there (pkg/controller/jobs/pod of 0.19.2). Where
-    # its webhook is down there is none, and the pod is refused until it is up.
+    # Its own or that of a LeaderWorkerSet, where Kueue has put its gate there (pkg/controller/jobs/pod of
+    # 0.19.2). While its webhook is down there is none, and the pod is refused.
     "(owner.kind == 'StatefulSet' && owner.apiVersion.startsWith('apps/') && "
     f"object.metadata.?annotations[?'{_PARENT}'].hasValue() && "
     f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{_GATE}'))))"
