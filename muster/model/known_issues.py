@@ -21,6 +21,7 @@ from muster.model.ray import RayAuth
 from muster.model.regions import LazyTable
 from muster.model.stack import ArtifactSource, GangMode, Scheduler, Stack
 from muster.model.tenancy import Egress, Namespaces, TenancyMode
+from muster.model.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         "amd": names.AMD_RESOURCE in resources,
         "auto-mode": eks is not None and eks.autoscaler is NodeProvisioner.AUTO_MODE,
         "builtin": mode is GangMode.BUILTIN,
+        "deployments": Work.DEPLOYMENT in stack.work,
         "egress-all": stack.tenancy.egress is Egress.ALL,
         "eks": eks is not None,
         "fsx": eks is not None and StorageDriver.FSX_LUSTRE in eks.storage.drivers,

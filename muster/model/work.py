@@ -22,9 +22,7 @@ SUSPEND: Final = "spec.suspend"
 
 
 class Work(StrEnum):
-    """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob.
-    Of JobSets and what follows them the cluster brings the controller along.
-    """
+    """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob."""
 
     RAY = "ray"
     JOB = "job"
@@ -33,6 +31,7 @@ class Work(StrEnum):
     MPIJOB = "mpijob"
     LWS = "lws"
     STATEFULSET = "statefulset"
+    DEPLOYMENT = "deployment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +144,9 @@ class WorkKind:
     `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
     `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
     `cleaning`: where it says which pods end with it. `is_part`: another kind may make it. `serves`: its
-    pods are a StatefulSet's, which restarts them, and wait behind Kueue's gate. `elective`: every cluster has
-    the kind, and it is work only where a stack serves it. `prefix`: of the labels and annotations by which
-    its controller finds its pods, of which an author writes the `free` ones.
+    pods are a StatefulSet's or a ReplicaSet's, are always restarted, and wait behind Kueue's gate.
+    `elective`: every cluster has the kind, and it is work only where a stack serves it. `prefix`: of the
+    labels and annotations by which its controller finds its pods, of which an author writes the `free` ones.
     """
 
     family: Work
@@ -189,6 +188,11 @@ class WorkKind:
     def is_one_gang(self) -> bool:
         """Whether it serves as one gang: Kueue counts its pods once, and never more or less of them."""
         return self.serves and not any(pods.gangs for pods in self.pods)
+
+    @property
+    def is_pod_by_pod(self) -> bool:
+        """Whether Kueue counts each of its pods by itself, whatever the others ask for."""
+        return self.serves and not any(pods.counts for pods in self.pods)
 
     @property
     def api(self) -> str:
@@ -406,6 +410,22 @@ WORK: Final = (
         pods=(Pods(template=Path("spec.template"), counts=("spec.replicas",), name="main"),),
         managers=(),
         barred=(_volumes("spec.volumeClaimTemplates"),),
+        serves=True,
+        elective=True,
+    ),
+    # Kueue makes a Workload for each pod.
+    WorkKind(
+        family=Work.DEPLOYMENT,
+        kind="Deployment",
+        group="apps",
+        version="v1",
+        resource="deployments",
+        framework="deployment",
+        word="deployments",
+        objects=100,
+        kibibytes=64,
+        pods=(Pods(template=Path("spec.template"), gangs="spec.replicas", name="main"),),
+        managers=(),
         serves=True,
         elective=True,
     ),

@@ -14,7 +14,7 @@ from muster.model.work import SERVED, Work
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu
-from tests.integration.kueue_api.world import PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
+from tests.integration.kueue_api.world import MERGE, PODS, REQUESTS, STACK, TEAM, WORKLOADS, World, is_outside
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -102,6 +102,19 @@ def test_a_pod_that_is_lost_comes_back_into_its_quota(world: World) -> None:
         assert world.plane.call("GET", f"{PODS}/serve-1")["metadata"]["uid"] != lost
         (after,) = world.items(WORKLOADS)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_a_set_that_is_evicted_waits_whole(world: World) -> None:
+    with world.manager():
+        apply(world.plane, _set("serve"))
+        world.provision(_asked(world))
+        eventually("all start", lambda: _pods(world, gated=False) == ALL)
+        (workload,) = world.items(WORKLOADS)
+        stopped = {"spec": {"active": False}}
+        path = f"{WORKLOADS}/{workload['metadata']['name']}"
+        world.plane.call("PATCH", path, stopped, content_type=MERGE)
+        eventually("all wait again", lambda: _pods(world, gated=True) == ALL)
+        assert _pods(world, gated=False) == set()
 
 
 def test_without_all_of_its_nodes_no_pod_starts(world: World) -> None:

@@ -41,7 +41,7 @@ def test_more_pods_than_the_namespace_holds_are_refused() -> None:
 def test_the_notebook_of_the_documentation_is_admitted() -> None:
     """One pod needs no order."""
     text = (Path(__file__).parents[3] / "docs/submit.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```yaml\n(apiVersion: apps.*?)```", text, re.S)
+    (example,) = re.findall(r"```yaml\n(apiVersion: apps/v1\nkind: StatefulSet.*?)```", text, re.S)
     found = judged(yaml.safe_load(example), work=SERVED)
     assert found.answer.is_admitted, refusals(found)
     assert {each.name: each.pods for each in found.demands} == {"main": 1}

@@ -26,6 +26,7 @@ _STEPS: Final = (
     f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
 )
 _GROUPED: Final = [each.resource for each in GROUPED]
+_ALONE: Final = [each.resource for each in WORK if each.is_pod_by_pod]
 # A Job has no more pods at a time than completions. Those of an Indexed Job may be raised to its parallelism.
 _PARALLELISM: Final = "{of}.spec.?parallelism.orValue(1)"
 _AT_ONCE: Final = (
@@ -139,11 +140,12 @@ def _replicas() -> Rule:
 
 def _resources() -> Rule:
     """What a pod of the cluster asks for: pods that KubeRay makes again would be larger. Those of an elastic
-    one are judged in elastic.py, and a running Job's template is left by the API server as it is.
+    one are judged in elastic.py, a running Job's template is left by the API server as it is, and pods
+    that are counted one by one are counted as they are.
     """
     return Rule(
         holds="!variables.ran || variables.elastic || "
-        f"request.resource.resource in {['jobs', *_GROUPED]} || variables.resized.size() == 0",
+        f"request.resource.resource in {['jobs', *_GROUPED, *_ALONE]} || variables.resized.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
         f"resources of its pods; do not change them in ' + variables.resized[0] + '. {_FIX}'",
     )

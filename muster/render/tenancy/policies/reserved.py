@@ -24,7 +24,7 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 _OF_KUEUE: Final = tuple(
     _KUEUE + name
     for name in (
-        *("queue-name", "priority-class", "prebuilt-workload-name", "max-exec-time-seconds"),
+        *("queue-name", "priority-class", "max-exec-time-seconds"),
         *("elastic-job", "job-min-parallelism", "job-completions-equal-parallelism"),
         *("podset-required-topology", "podset-preferred-topology", "podset-unconstrained-topology"),
         *("podset-slice-required-topology", "podset-slice-required-topology-constraints"),
@@ -32,9 +32,13 @@ _OF_KUEUE: Final = tuple(
         *("admission-gated-by", "safe-to-forcefully-delete", "retriable-in-group"),
     )
 )
-# Pods that name a group are let start with it. Of what serves, Kueue names the groups itself.
-_OF_GROUPS: Final = tuple(
-    _KUEUE + name for name in ("pod-group-name", "pod-group-total-count", "pod-group-fast-admission")
+# By which a pod is let start with a group or a Workload. Of what serves, Kueue writes them itself.
+_OF_PODS_ALONE: Final = tuple(
+    _KUEUE + name
+    for name in (
+        *("pod-group-name", "pod-group-total-count", "pod-group-fast-admission"),
+        "prebuilt-workload-name",
+    )
 )
 _SERVING: Final = tuple(each for each in WORK if each.serves)
 # What Kueue's webhooks write into the pods of what serves before a policy sees it, whatever its author wrote
@@ -42,15 +46,21 @@ _SERVING: Final = tuple(each for each in WORK if each.serves)
 _NOTES: Final = (
     *((each, "pod-suspending-parent", each.framework) for each in _SERVING),
     (BY_KIND["LeaderWorkerSet"], "pod-group-serving", "true"),
+    (BY_KIND["Deployment"], "managed", "true"),
 )
 _WRITTEN: Final = " || ".join(
     f"(request.resource.resource == '{kind.resource}' && key == '{_KUEUE}{note}' && "
     f"each.keys[key] == '{value}')"
     for kind, note, value in _NOTES
 )
-_GROUPING: Final = (
-    f"(key in {quoted(_OF_GROUPS)} && !(request.resource.resource in "
-    f"{quoted([each.resource for each in _SERVING])}))"
+_NOT_READ: Final = (
+    f"(key in {quoted(_OF_PODS_ALONE)} && !(request.resource.resource in "
+    f"{quoted(['replicasets', *(each.resource for each in _SERVING)])}))"
+)
+# Of a ReplicaSet nothing is judged that it does not copy from its Deployment.
+_COPIED: Final = (
+    f"(request.resource.resource == 'replicasets' && key in "
+    f"{quoted([f'{_KUEUE}queue-name', f'{_KUEUE}priority-class'])})"
 )
 # Ray's autoscaler resizes pods in place where a cluster has it, and no queue counts that.
 _RESIZE: Final = "ray.io/ippr"
@@ -87,7 +97,7 @@ _OF_PODS: Final = "".join(
 )
 _WORK: Final = f"request.resource.group in {quoted(tuple(by_group(WORK)))}"
 _KEPT_BY_KUEUE: Final = (
-    f"key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)} || {_GROUPING} || {_WRITTEN})"
+    f"key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)} && !{_COPIED} || {_NOT_READ} || {_WRITTEN})"
 )
 _RESERVED: Final = (
     f"{_OF_PODS}(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "

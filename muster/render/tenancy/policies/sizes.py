@@ -21,7 +21,7 @@ _COUNTS: Final = {
     f"{pods.template.groups or 'spec'}"
     for each in COUNTED
     for pods in each.pods
-    if pods.counts
+    if pods.factors
 }
 # What an author writes of these kinds. Of managedFields there is as much as of them.
 _FIELDS: Final = ("spec", "data", "binaryData")

@@ -111,9 +111,9 @@ def _named_priorities(stack: Stack, when: str) -> str:
     own = [names.PRIORITY_LABEL] if stack.scheduler is Scheduler.KUEUE else [names.KAI_PRIORITY_LABEL]
     own.append(names.RAY_PRIORITY_LABEL)
     found = [f"[variables.labels{when}[?'{label}'].orValue('')]" for label in own]
+    # KAI reads it of pods, and so does Kueue of those that it counts one by one.
+    found.append(f"variables.templateLabels{when}.map(each, each[?'{own[0]}'].orValue(''))")
     if stack.scheduler is Scheduler.KAI:
-        label = names.KAI_PRIORITY_LABEL
-        found.append(f"variables.templateLabels{when}.map(each, each[?'{label}'].orValue(''))")
         found.append(f"variables.templates{when}.map(each, each.?spec.?priorityClassName.orValue(''))")
     return f"({' + '.join(found)}).filter(name, name != '')"
 
