@@ -113,7 +113,7 @@ class Stack:
     )
     ray: Ray = declared("What Ray clusters have to be.", Ray())
     work: tuple[Work, ...] = declared(
-        "Kinds of work that teams may submit. The cluster brings the controllers of all but ray and job.",
+        "Kinds of work that teams may submit. A cluster brings the controllers of jobset, lws and Kubeflow.",
         SERVED,
         noun="kind of work",
     )
