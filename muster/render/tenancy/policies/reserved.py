@@ -57,7 +57,7 @@ _NOT_READ: Final = (
     f"(key in {quoted(_OF_PODS_ALONE)} && !(request.resource.resource in "
     f"{quoted(['replicasets', *(each.resource for each in _SERVING)])}))"
 )
-# Of a ReplicaSet nothing is judged that it does not copy from its Deployment.
+# A ReplicaSet has these of its Deployment, in which they are judged.
 _COPIED: Final = (
     f"(request.resource.resource == 'replicasets' && key in "
     f"{quoted([f'{_KUEUE}queue-name', f'{_KUEUE}priority-class'])})"
