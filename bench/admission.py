@@ -111,8 +111,8 @@ class Bench:
         meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         self._apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
         configurations = [
-            _configuration("Validating", gang_admission.validating(), port),
-            _configuration("Mutating", gang_admission.mutating(), port),
+            _configuration("Validating", gang_admission.validating(self.stack), port),
+            _configuration("Mutating", gang_admission.mutating(self.stack), port),
         ]
         for each in configurations:
             self._apply(each)

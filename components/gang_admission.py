@@ -22,7 +22,8 @@ from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
 from muster.model.names import FIELD_MANAGER
 from muster.model.programs import address, repository_id
-from muster.model.work import FOR_MEMBERS, QUEUED, RAY, WorkKind
+from muster.model.stack import Stack
+from muster.model.work import RAY, WorkKind
 from muster.render import gang, observability, queuetree
 from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM
@@ -129,9 +130,10 @@ def _ecr(name: str, cluster: EksCluster, opts: pulumi.ResourceOptions) -> pulumi
 _TIMEOUT_SECONDS: Final = 5
 
 
-def validating() -> list[Manifest]:
+def validating(stack: Stack) -> list[Manifest]:
     """The webhooks of our ValidatingWebhookConfiguration; the controller adds its own caBundle to each."""
-    return [*(_webhook(each) for each in FOR_MEMBERS), *(_changed(each) for each in FOR_MEMBERS)]
+    work = [each for each in stack.judged_work if each.is_for_members]
+    return [*(_webhook(each) for each in work), *(_changed(each) for each in work)]
 
 
 def _changed(work: WorkKind) -> Manifest:
@@ -144,13 +146,13 @@ def _changed(work: WorkKind) -> Manifest:
     return webhook | {"name": f"{work.kind.lower()}-changed.{names.GROUP}"}
 
 
-def mutating() -> list[Manifest]:
+def mutating(stack: Stack) -> list[Manifest]:
     """The webhooks of our MutatingWebhookConfiguration. Without an answer the object goes on as it is, and
     the policies refuse what then lacks a queue or a gate.
     """
     found = []
     for work, webhook in (
-        *((each, _webhook(each)) for each in QUEUED),
+        *((each, _webhook(each)) for each in stack.judged_work if each.is_queued),
         # Whose pod templates can change after they were created.
         *((each, _changed(each)) for each in RAY),
     ):
@@ -367,8 +369,8 @@ class GangAdmission(Component):
         return [
             self._object(_configuration(kind, webhooks), after=[serving], replaced_with=_LISTED)
             for kind, webhooks in (
-                ("ValidatingWebhookConfiguration", validating()),
-                ("MutatingWebhookConfiguration", mutating()),
+                ("ValidatingWebhookConfiguration", validating(self._context.stack)),
+                ("MutatingWebhookConfiguration", mutating(self._context.stack)),
             )
         ]
 

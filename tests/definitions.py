@@ -21,6 +21,7 @@ from tests.unit.model.go_modules import source_of
 
 Json = dict[str, Any]
 _KUBERNETES: Final = {
+    "apis__apps__v1_openapi.json": {each: f"apps.v1.{each}" for each in ("Deployment", "StatefulSet")},
     "apis__batch__v1_openapi.json": {"Job": "batch.v1.Job", "CronJob": "batch.v1.CronJob"},
     "api__v1_openapi.json": {each: f"core.v1.{each}" for each in ("ConfigMap", "Secret", "Service")},
 }
@@ -98,7 +99,8 @@ def definitions() -> str:
     folder = source_of(f"{kubernetes.module}@{kubernetes.version}", "api/openapi-spec/v3")
     for file_name, listed in _KUBERNETES.items():
         parts.known = json.loads((folder / file_name).read_text())["components"]["schemas"]
-        group = "batch/v1" if "batch" in file_name else "v1"
+        path = file_name.removesuffix("_openapi.json").replace("__", "/")
+        group = path.removeprefix("apis/").removeprefix("api/")
         for kind, name in listed.items():
             kinds[f"{group} {kind}"] = parts.short(_written(parts.known[f"io.k8s.api.{name}"]))
     parts.words = _WORDS_OF_SPECS

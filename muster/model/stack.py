@@ -20,7 +20,7 @@ from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
 from muster.model.queues import Department, Team
 from muster.model.ray import Ray
 from muster.model.tenancy import Tenancy, TenancyMode
-from muster.model.work import FOR_MEMBERS, SERVED, Work, WorkKind
+from muster.model.work import FOR_MEMBERS, SERVED, WORK, Work, WorkKind
 
 
 class Scheduler(StrEnum):
@@ -113,7 +113,7 @@ class Stack:
     )
     ray: Ray = declared("What Ray clusters have to be.", Ray())
     work: tuple[Work, ...] = declared(
-        "Kinds of work that teams may submit. The cluster brings the controllers of all but ray and job.",
+        "Kinds of work that teams may submit. A cluster brings the controllers of jobset, lws and Kubeflow.",
         SERVED,
         noun="kind of work",
     )
@@ -206,6 +206,11 @@ class Stack:
     def work_kinds(self) -> tuple[WorkKind, ...]:
         """What members of teams may create."""
         return tuple(kind for kind in FOR_MEMBERS if kind.family in self.work)
+
+    @property
+    def judged_work(self) -> tuple[WorkKind, ...]:
+        """What is work whoever writes it: kinds that are not served too, so that none passes its queue."""
+        return tuple(kind for kind in WORK if not kind.elective or kind.family in self.work)
 
     @property
     def makes_compute_domains(self) -> bool:

@@ -22,9 +22,7 @@ SUSPEND: Final = "spec.suspend"
 
 
 class Work(StrEnum):
-    """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob.
-    Of all others the cluster brings the controller along.
-    """
+    """A family of kinds that a stack serves. ray: RayJob, RayCluster and RayService. job: Job and CronJob."""
 
     RAY = "ray"
     JOB = "job"
@@ -32,6 +30,8 @@ class Work(StrEnum):
     PYTORCHJOB = "pytorchjob"
     MPIJOB = "mpijob"
     LWS = "lws"
+    STATEFULSET = "statefulset"
+    DEPLOYMENT = "deployment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,9 @@ class WorkKind:
     `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
     `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
     `cleaning`: where it says which pods end with it. `is_part`: another kind may make it. `serves`: its
-    pods are a StatefulSet's, which restarts them, and wait behind Kueue's gate. `prefix`: of the labels and
-    annotations by which its controller finds its pods, of which an author writes the `free` ones.
+    pods are a StatefulSet's or a ReplicaSet's, are always restarted, and wait behind Kueue's gate.
+    `elective`: every cluster has the kind, and it is work only where a stack serves it. `prefix`: of the
+    labels and annotations by which its controller finds its pods, of which an author writes the `free` ones.
     """
 
     family: Work
@@ -167,6 +168,7 @@ class WorkKind:
     barred: tuple[Barred, ...] = ()
     is_part: bool = False
     serves: bool = False
+    elective: bool = False
     prefix: str = ""
     free: tuple[str, ...] = ()
 
@@ -181,6 +183,16 @@ class WorkKind:
     @property
     def is_for_members(self) -> bool:
         return bool(self.word)
+
+    @property
+    def is_one_gang(self) -> bool:
+        """Whether it serves as one gang: Kueue counts its pods once, and never more or less of them."""
+        return self.serves and not any(pods.gangs for pods in self.pods)
+
+    @property
+    def is_pod_by_pod(self) -> bool:
+        """Whether Kueue counts each of its pods by itself, whatever the others ask for."""
+        return self.serves and not any(pods.counts for pods in self.pods)
 
     @property
     def api(self) -> str:
@@ -385,6 +397,38 @@ WORK: Final = (
         prefix="leaderworkerset.sigs.k8s.io/",
         free=("exclusive-topology", "subgroup-exclusive-topology", "experimental-recreate-group-after-start"),
     ),
+    WorkKind(
+        family=Work.STATEFULSET,
+        kind="StatefulSet",
+        group="apps",
+        version="v1",
+        resource="statefulsets",
+        framework="statefulset",
+        word="statefulSets",
+        objects=100,
+        kibibytes=64,
+        pods=(Pods(template=Path("spec.template"), counts=("spec.replicas",), name="main"),),
+        managers=(),
+        barred=(_volumes("spec.volumeClaimTemplates"),),
+        serves=True,
+        elective=True,
+    ),
+    # Kueue makes a Workload for each pod.
+    WorkKind(
+        family=Work.DEPLOYMENT,
+        kind="Deployment",
+        group="apps",
+        version="v1",
+        resource="deployments",
+        framework="deployment",
+        word="deployments",
+        objects=100,
+        kibibytes=64,
+        pods=(Pods(template=Path("spec.template"), gangs="spec.replicas", name="main"),),
+        managers=(),
+        serves=True,
+        elective=True,
+    ),
 )
 SERVED: Final = (Work.RAY, Work.JOB)
 """What a stack serves that names nothing else."""
@@ -394,6 +438,8 @@ QUEUED: Final = tuple(each for each in WORK if each.is_queued)
 RAY: Final = tuple(each for each in QUEUED if each.is_ray)
 GROUPED: Final = tuple(each for each in WORK if any(pods.template.groups for pods in each.pods))
 BROUGHT: Final = tuple(each for each in WORK if each.controller)
+COUNTED: Final = tuple(each for each in WORK if each.family not in SERVED)
+"""Whose pods are where their rows say, and nowhere else."""
 PARTS: Final = tuple(each for each in WORK if each.is_part)
 BY_KIND: Final = {each.kind: each for each in WORK}
 

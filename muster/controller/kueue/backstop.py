@@ -298,8 +298,10 @@ class Backstop:
             for raw in page.items or ():
                 workload = decoding.decode(_WORKLOADS, raw)
                 owners = workload.metadata.owner_references
-                # Those of pods behind Kueue's gate have the pods among their owners.
-                is_ours = not owners or any(each.kind in _QUEUED for each in owners)
+                # Those of pods behind Kueue's gate have them among their owners, or one as the controller.
+                is_ours = not owners or any(
+                    each.kind in _QUEUED or (each.kind == "Pod" and each.controller) for each in owners
+                )
                 is_foreign |= has_quota(workload) and not is_ours
                 for uid in _uids_of(workload.metadata) & uids:
                     found[uid].append(workload)

@@ -37,7 +37,7 @@ from muster.model.names import (
 )
 from muster.model.pods import Amounts
 from muster.model.quantities import read_count
-from muster.model.work import BROUGHT, BY_KIND, Place, Pods, value_at
+from muster.model.work import BY_KIND, COUNTED, Place, Pods, value_at
 
 _NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
@@ -147,7 +147,7 @@ def _counted(kind: str) -> type[Counted]:
 
 KINDS: Final[tuple[type[Object], ...]] = (
     *(RayJob, RayCluster, RayService, Job, CronJob),
-    *(_counted(each.kind) for each in BROUGHT),
+    *(_counted(each.kind) for each in COUNTED),
 )
 
 

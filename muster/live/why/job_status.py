@@ -27,7 +27,15 @@ from muster.live.fields import (
     texts,
 )
 from muster.live.snapshot import State, Workload, kai, kueue
-from muster.live.why.pods import HIDDEN, PodIndex, PodStatus, fetch_pods, pod_status, with_logs
+from muster.live.why.pods import (
+    HIDDEN,
+    PodIndex,
+    PodStatus,
+    deployment_of,
+    fetch_pods,
+    pod_status,
+    with_logs,
+)
 from muster.model import names, waiting
 from muster.model.quantities import many
 from muster.model.work import QUEUED
@@ -176,30 +184,49 @@ def fetch_status(api: Client, namespace: str, name: str) -> JobStatus | None:
     listed = _fetch_workloads(api, namespace)
     if listed is None:
         return _fetch_kai_status(api, namespace, name)
-    found = [each for each in listed if _is_of(each, name)]
+    found = _workloads_of(api, namespace, name, listed)
     if not found:
         return _fetch_unqueued(api, namespace, name)
     return _fetch_job_status(api, current(found))
 
 
 def current(workloads: Sequence[Json]) -> Json:
-    """The Workload that is shown of a job. Of groups that are admitted one by one it is the first that waits;
-    else the newest, because an elastic job leaves older slices behind.
+    """The Workload that is shown of a job. Of groups or pods admitted one by one it is the first that
+    waits; else the newest, because an elastic job leaves older slices behind.
     """
     waiting = [
-        (int(index), each)
+        (int(index or 0), _created(each), each)
         for each in workloads
-        if (index := texts(each, "metadata", "annotations").get(_GROUP_INDEX, "")).isdecimal()
-        and not is_true(each, "Admitted")
+        if ((index := _group_index(each)) or _is_of_a_pod(each)) and not is_true(each, "Admitted")
     ]
     if waiting:
-        return min(waiting, key=lambda each: each[0])[1]
+        return min(waiting, key=lambda each: each[:2])[2]
     return max(workloads, key=_created)
+
+
+def _group_index(workload: Json) -> str:
+    index = texts(workload, "metadata", "annotations").get(_GROUP_INDEX, "")
+    return index if index.isdecimal() else ""
+
+
+def _is_of_a_pod(workload: Json) -> bool:
+    return [text(each, "kind") for each in items(workload, "metadata", "ownerReferences")] == ["Pod"]
+
+
+def _workloads_of(api: Client, namespace: str, name: str, listed: Sequence[Json]) -> list[Json]:
+    """Those of the job of this name. Of a Deployment each pod has its own."""
+    found = [each for each in listed if _is_of(each, name)]
+    of_pods = [each for each in listed if _is_of_a_pod(each)]
+    if found or not of_pods:
+        return found
+    pods = api.find_all(f"/api/v1{inside(namespace)}/pods", mapping, absent=HIDDEN) or ()
+    own = {_name(each) for each in pods if deployment_of(each) == name}
+    return [each for each in of_pods if text(items(each, "metadata", "ownerReferences")[0], "name") in own]
 
 
 def fetch_job_pods(api: Client, namespace: str, name: str) -> list[Json] | None:
     """The pods of a job, queued or not; None where there is no job of this name."""
-    found = [each for each in _fetch_workloads(api, namespace) or () if _is_of(each, name)]
+    found = _workloads_of(api, namespace, name, _fetch_workloads(api, namespace) or ())
     owners = [owner for each in found for owner in items(each, "metadata", "ownerReferences")]
     owners = owners or [mapping(job, "metadata") for _, job in _fetch_jobs(api, namespace, name)]
     if not owners:

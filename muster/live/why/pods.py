@@ -94,6 +94,17 @@ class PodIndex:
         return [found[name] for name in sorted(found)]
 
 
+def deployment_of(pod: Json) -> str:
+    """The name of the Deployment whose ReplicaSet made the pod; empty where none did."""
+    template = texts(pod, "metadata", "labels").get("pod-template-hash", "")
+    sets = (
+        text(each, "name")
+        for each in items(pod, "metadata", "ownerReferences")
+        if text(each, "kind") == "ReplicaSet"
+    )
+    return next((name.removesuffix(f"-{template}") for name in sets if template), "")
+
+
 def _owner_uids(found: Json) -> list[str]:
     return [text(each, "uid") for each in items(found, "metadata", "ownerReferences")]
 

@@ -33,7 +33,8 @@ def configurations(chart: Path, config: Mapping[str, Any], *, url: str, authorit
     and those that its configuration manages.
     """
     frameworks = config["integrations"]["frameworks"]
-    served = {"kueue.x-k8s.io", *(_group(name) for name in frameworks)}
+    groups = {each.framework: each.group for each in WORK}
+    served = {"kueue.x-k8s.io", *(groups.get(name, "") for name in frameworks)}
     if any(each.serves for each in WORK if each.framework in frameworks):
         served.add("")  # Their pods wait behind a gate, which the webhook of pods puts there.
     selector = config.get("managedJobsNamespaceSelector") or {}
@@ -58,11 +59,6 @@ def _ours(hook: Manifest, url: str, authority: str) -> Manifest:
 
 def _groups(hook: Manifest) -> set[str]:
     return {group for rule in hook["rules"] for group in rule["apiGroups"]}
-
-
-def _group(framework: str) -> str:
-    """`batch/job` is of group batch, `ray.io/rayjob` of ray.io, `pod` of the core group."""
-    return framework.rpartition("/")[0]
 
 
 def _read(path: Path, *, selector: Mapping[str, Any], frameworks: Iterable[str]) -> list[Manifest]:

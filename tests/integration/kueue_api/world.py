@@ -117,7 +117,7 @@ class World:
         service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
         meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         apply(self.plane, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
-        found = gang_admission.validating()
+        found = gang_admission.validating(self.ours)
         for hook in found:
             hook["clientConfig"]["service"]["port"] = port
         configuration = {

@@ -18,6 +18,7 @@ from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import Ray
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import Work
 from muster.render import queues, tenancy
 from tests import built
 from tests.integration.tenancy import crds, works
@@ -103,6 +104,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
         server.define([*kinds, *crds.gateways(), crds.compute_domains()])
         yield world_of(server, described())
+
+
+@pytest.fixture(scope="package")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The same stack with every kind of work, on a server of its own."""
+    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
+    kuberay = built.kuberay()
+    with envtest.control_plane(tmp_path_factory.mktemp("served"), programs) as server:
+        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
+        server.define([*kinds, *crds.gateways(), crds.compute_domains(), *crds.groups_of_pods()])
+        yield world_of(server, replace(described(), work=tuple(Work)))
 
 
 @pytest.fixture(scope="package")

@@ -85,8 +85,8 @@ own: Ray 2.54.1, a program that waits in place of Fluent Bit, and a Python with 
 """
 # After a run: the date, and which of them reached it.
 _RESULT: Final = (
-    "On 2026-11-23, on 2 cores, all of them did: each RayCluster was ready, `sample-scalable-job` ran, and "
-    "Ray\n"
+    "On 2026-11-23, on 2 cores, all that were listed then did: each RayCluster was ready, "
+    "`sample-scalable-job` ran, and Ray\n"
     "took the job of `ray-job.modin`. What becomes of that one without the internet is not judged."
 )
 TEAM: Final = "team-a"

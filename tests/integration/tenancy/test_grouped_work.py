@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from muster.local import envtest
-from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
-from muster.model.work import BROUGHT, BY_KIND, GROUPED, Work, WorkKind
-from tests import built
-from tests.integration.tenancy import crds, works
+from muster.model.work import BROUGHT, BY_KIND, GROUPED, WorkKind
+from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.conftest import World, described, world_of
+from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import annotated
 
 KINDS: Final = pytest.mark.parametrize("kind", BROUGHT, ids=lambda each: each.kind)
 SUSPENDED: Final = pytest.mark.parametrize("kind", GROUPED, ids=lambda each: each.kind)
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    programs = built.programs(("etcd", "kube-apiserver"), (CRDS, PROVISIONING_CRD))
-    kuberay = built.kuberay()
-    with envtest.control_plane(tmp_path_factory.mktemp("grouped"), programs) as server:
-        kinds = [*programs.kinds(CRDS), *programs.kinds(PROVISIONING_CRD), *crds.kuberay(kuberay)]
-        server.define([*kinds, *crds.gateways(), crds.compute_domains(), *crds.groups_of_pods()])
-        yield world_of(server, replace(described(), work=tuple(Work)))
 
 
 def work(kind: WorkKind, name: str, *, replicas: int = 2, suspend: bool = True, **pod: Any) -> Object:

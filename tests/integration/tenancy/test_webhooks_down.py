@@ -30,8 +30,8 @@ def down(world: World) -> Iterator[World]:
     configurations = [
         manifest("admissionregistration.k8s.io/v1", kind, "test-webhooks", webhooks=webhooks)
         for kind, webhooks in (
-            ("ValidatingWebhookConfiguration", gang_admission.validating()),
-            ("MutatingWebhookConfiguration", gang_admission.mutating()),
+            ("ValidatingWebhookConfiguration", gang_admission.validating(described())),
+            ("MutatingWebhookConfiguration", gang_admission.mutating(described())),
         )
     ]
     # Ours let pass what they do not answer: that they are asked is seen by one that does not.

@@ -479,6 +479,25 @@ def test_what_its_controller_makes_again_gets_no_new_minute() -> None:
     assert {*plane.deleted} - first == {"again"}
 
 
+def test_pods_that_are_counted_one_by_one_keep_no_others() -> None:
+    """As Kueue counts those of a Deployment."""
+    plane = Plane(0)
+    work = plane.begin("deployment", "team-a")
+    owner = OwnerReference(kind="Pod", name="counted", uid="uid-counted", controller=True)
+    meta = ObjectMeta(name="of-it", namespace="team-a", uid="uid-of-it", owner_references=(owner,))
+    plane.write("Workload", Workload(metadata=meta, status=_status("QuotaReserved")))
+    plane.write("Pod", _pod("counted", "team-a", tuple(work.chain)))
+
+    async def looks() -> None:
+        for _ in range(int((PATIENCE + max(GRACES)) / PERIOD) + 2):
+            plane.hear(all_of_it=True)
+            await plane.backstop.look()
+            plane.now += PERIOD
+
+    asyncio.run(looks())
+    assert {*plane.deleted} == work.pods
+
+
 def test_a_new_leader_counts_anew() -> None:
     plane = Plane(0)
     plane.begin("bare", "team-a")

@@ -168,7 +168,10 @@ def test_what_members_may_not_create_is_named(job: Path, capsys: pytest.CaptureF
     job.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
     code, found = checked(capsys, job, "--stack", LOCAL, "--team", "team-a")
     assert code == 1
-    message = "members of a team may not create deployments; write a RayService; they may create: rayjobs"
+    message = (
+        "members of a team may not create deployments; ask the platform team for "
+        "`muster:work: [ray, job, deployment]`, or write a RayService; they may create: rayjobs"
+    )
     assert message in str(found["refused"])
 
 

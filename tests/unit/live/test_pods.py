@@ -9,7 +9,7 @@ from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.live.fields import text
 from muster.live.why.format import format_status
-from muster.live.why.job_status import fetch_status, fetch_waiting, parse_status
+from muster.live.why.job_status import fetch_job_pods, fetch_status, fetch_waiting, parse_status
 from muster.live.why.pods import PodIndex, PodStatus, pod_status, with_logs
 from muster.model.work import PARTS, QUEUED
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -222,3 +222,45 @@ def test_with_kai_a_job_is_its_pod_group_and_what_the_controller_wrote(
     assert (message in text) is not status.is_finished
     assert status.result == ("Failed" if status.is_finished else "")
     assert (waiting.name, waiting.outside) == ("train", message)
+
+
+def test_a_deployment_shows_the_first_of_its_pods_that_waits() -> None:
+    """Kueue counts each of them by itself, and names none of their Deployments."""
+
+    def counted(name: str, minute: int, *, admitted: bool) -> dict[str, Any]:
+        owner = {"kind": "Pod", "name": name, "uid": f"uid-{name}"}
+        created = f"2026-11-21T10:0{minute}:00Z"
+        meta = {"namespace": "team-a", "name": f"pod-{name}", "creationTimestamp": created}
+        conditions = [condition("Admitted", "True" if admitted else "False")]
+        spec = {"queueName": "default", "podSets": [{"name": "main", "count": 1, "template": {"spec": {}}}]}
+        meta |= {"uid": f"uid-pod-{name}", "ownerReferences": [owner]}  # type: ignore[dict-item]
+        return {"metadata": meta, "spec": spec, "status": {"conditions": conditions}}
+
+    def made(name: str, of: str) -> dict[str, Any]:
+        found = pod(name)
+        found["metadata"]["labels"] = {"pod-template-hash": "5b9d"}
+        found["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": f"{of}-5b9d", "uid": of}]
+        return found
+
+    lists = {
+        "workloads": [
+            counted("runs", 1, admitted=True),
+            counted("next", 2, admitted=False),
+            counted("last", 3, admitted=False),
+            counted("other", 0, admitted=False),
+        ],
+        "pods": [made(name, "serve") for name in ("runs", "next", "last")] + [made("other", "serve-2")],
+    }
+
+    def answer(asked: Asked) -> Reply:
+        listed = lists.get(asked.path.partition("?")[0].rpartition("/")[2])
+        return Reply(status=404, body={}) if listed is None else Reply(body={"items": listed})
+
+    with serving(answer) as server:
+        api = Client(Access(server=server.url))
+        status = fetch_status(api, "team-a", "serve")
+        pods = fetch_job_pods(api, "team-a", "serve")
+        assert fetch_status(api, "team-a", "serves") is None
+    assert status is not None
+    assert status.name == "pod-next"
+    assert [text(each, "metadata", "name") for each in pods or ()] == ["last", "next", "runs"]

@@ -43,7 +43,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        never = (reviews.reviews(stack), pod_valid.pod_valid(), fabrics.topologies(stack))
+        never = (reviews.reviews(stack), pod_valid.pod_valid(stack), fabrics.topologies(stack))
         found += [(policy, TenancyMode.ENFORCE) for policy in never]
         found.append((node_labels.node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
@@ -67,7 +67,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             ),
             *(templates.templates(stack), ending.ending(stack)),
             *(
-                (growth.growth(), finished.finished(stack), ray_valid.ray_valid())
+                (growth.growth(stack), finished.finished(stack), ray_valid.ray_valid())
                 if stack.scheduler is Scheduler.KUEUE
                 else ()
             ),
@@ -80,7 +80,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
                 reserved.reserved(stack),
                 sizes.sizes(stack),
             ),
-            *(protected.protected(), protected.namespaces()),
+            *(protected.protected(stack), protected.namespaces()),
         )
         found += [(policy, stack.tenancy.mode) for policy in ours]
     return found

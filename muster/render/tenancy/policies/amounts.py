@@ -49,7 +49,7 @@ def too_many(when: str, of: str, most: int) -> str:
         f"{groups}.map(group, {replicas} * {hosts}).sum() >= {most}"
     )
     of_others = list[str]()
-    for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.counts):
+    for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.factors):
         groups = pod_templates.groups_at(pods.template, when) if pods.template.groups else f"[{{'of': {of}}}]"
         counts = [f"{pod_templates.optional('group.of', each)}.orValue(1)" for each in pods.factors]
         of_others.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")

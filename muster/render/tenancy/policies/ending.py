@@ -9,7 +9,7 @@ refused.
 from typing import Final
 
 from muster.model.stack import Stack
-from muster.model.work import QUEUED, WORK
+from muster.model.work import QUEUED
 from muster.render.tenancy.policies.policy import TRUSTED, Kinds, Policy, Rule, kinds_of, quoted
 
 # Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
@@ -32,7 +32,7 @@ def ending(stack: Stack) -> Policy:
             " nodes with it."
         ),
         kinds=(
-            *kinds_of(WORK, operations=_ALL_WRITES),
+            *kinds_of(stack.judged_work, operations=_ALL_WRITES),
             Kinds(group="", resources=("pods",), operations=_ALL_WRITES),
             # A finalizer on one of them keeps the namespace of a team that is removed.
             Kinds(group="", resources=("configmaps", "secrets")),

@@ -14,7 +14,7 @@ from muster.model import names
 from muster.model.pools import Pool, missing_for
 from muster.model.stack import Scheduler, Stack
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Policy, Rule, kinds_of, quoted
 
 # What of a pod reaches beyond its team: one rule for pods and for pod templates.
 # Anti-affinity that names all namespaces keeps every team's pods from its nodes. A volume that is named by
@@ -110,7 +110,7 @@ def topologies(stack: Stack) -> Policy:
     return Policy(
         name="muster-topologies",
         purpose="Work that asks for a topology which no pool has would wait forever.",
-        kinds=pod_templates.KINDS,
+        kinds=kinds_of(stack.judged_work),
         unless=(("the-system", SYSTEM),),
         words=(*words, ("allowed", f"{{{table}}}"), ("wrong", wrong)),
         rules=(
@@ -136,10 +136,6 @@ def _levels_of_kai(stack: Stack) -> Sequence[str]:
 
 
 NAME: Final = "muster-fabric"
-_KINDS: Final = tuple(
-    Kinds(group=kinds.group, resources=kinds.resources, operations=("CREATE",))
-    for kinds in pod_templates.KINDS
-)
 _LIMITED: Final = "{container}.?resources.?limits[?'{name}'].or({container}.?resources.?requests[?'{name}'])"
 # A quantity is a number or a string; that of a GPU is whole. The API server converts no string to a string.
 _GPUS: Final = (
@@ -171,7 +167,7 @@ def fabrics(stack: Stack) -> Policy | None:
             "Without their fast network the nodes of a job talk to each other more slowly than they "
             "could. A warning: the job runs."
         ),
-        kinds=_KINDS,
+        kinds=kinds_of(stack.judged_work, operations=("CREATE",)),
         unless=(("made-for-work", MADE_FOR_WORK), ("made-by-the-system", SYSTEM)),
         words=(
             pod_templates.JOB_PATH,

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.model import names
-from muster.model.work import GROUPED, QUEUED
+from muster.model.stack import Stack
+from muster.model.work import GROUPED, WORK
 from muster.render.tenancy.policies import elastic, pod_templates
 from muster.render.tenancy.policies.policy import Policy, Rule, kinds_of, owned_by_ray
 from muster.render.tenancy.policies.work import UNLESS
@@ -25,6 +26,7 @@ _STEPS: Final = (
     f"(object.kind == 'RayCluster' ? '; one with the annotation {names.ELASTIC_JOB} grows in steps' : '')"
 )
 _GROUPED: Final = [each.resource for each in GROUPED]
+_ALONE: Final = [each.resource for each in WORK if each.is_pod_by_pod]
 # A Job has no more pods at a time than completions. Those of an Indexed Job may be raised to its parallelism.
 _PARALLELISM: Final = "{of}.spec.?parallelism.orValue(1)"
 _AT_ONCE: Final = (
@@ -33,14 +35,14 @@ _AT_ONCE: Final = (
 )
 
 
-def growth() -> Policy:
+def growth(stack: Stack) -> Policy:
     return Policy(
         name="muster-growth",
         purpose=(
             "Kueue counts a job when it admits it. What runs must not become larger than that before it"
             " is counted again."
         ),
-        kinds=kinds_of(QUEUED, operations=("UPDATE",)),
+        kinds=kinds_of((each for each in stack.judged_work if each.is_queued), operations=("UPDATE",)),
         # A cluster that was made for another Ray object is not changed by a tenant at all (owners.py).
         unless=(*UNLESS, ("made-for-another", owned_by_ray("oldObject"))),
         words=(
@@ -53,7 +55,15 @@ def growth() -> Policy:
             ("grown", _grown()),
             *elastic.words(),
         ),
-        rules=(*elastic.rules(), _parallelism(), *_groups(), _replicas(), _resources(), elastic.becomes()),
+        rules=(
+            *elastic.rules(),
+            _parallelism(),
+            *_groups(),
+            _whole(),
+            _replicas(),
+            _resources(),
+            elastic.becomes(),
+        ),
     )
 
 
@@ -90,6 +100,20 @@ def _groups() -> Iterator[Rule]:
         )
 
 
+def _whole() -> Rule:
+    """Kueue (0.19.2, pkg/controller/jobs/statefulset) lets one go to none and come back with another number,
+    of which its Workload knows nothing, and gives its quota back while its pods end one after the other.
+    """
+    kinds = [each.resource for each in WORK if each.is_one_gang]
+    now, before = (f"{of}.spec.?replicas.orValue(1)" for of in ("object", "oldObject"))
+    return Rule(
+        holds=f"!(request.resource.resource in {kinds}) || {now} == {before}",
+        message="object.kind + ' ' + object.metadata.name + ' is one gang of the ' + "
+        f"string({before}) + ' pods that its queue counted; leave spec.replicas as it is, or delete it. "
+        f"{_FIX}'",
+    )
+
+
 def _grown() -> str:
     """The worker groups that would have more pods than before, and whose new ones would not wait behind
     a gate. A group more is refused in ray.py.
@@ -116,11 +140,12 @@ def _replicas() -> Rule:
 
 def _resources() -> Rule:
     """What a pod of the cluster asks for: pods that KubeRay makes again would be larger. Those of an elastic
-    one are judged in elastic.py, and a running Job's template is left by the API server as it is.
+    one are judged in elastic.py, a running Job's template is left by the API server as it is, and pods
+    that are counted one by one are counted as they are.
     """
     return Rule(
         holds="!variables.ran || variables.elastic || "
-        f"request.resource.resource in {['jobs', *_GROUPED]} || variables.resized.size() == 0",
+        f"request.resource.resource in {['jobs', *_GROUPED, *_ALONE]} || variables.resized.size() == 0",
         message="object.kind + ' ' + object.metadata.name + ' is running, and its queue counted the "
         f"resources of its pods; do not change them in ' + variables.resized[0] + '. {_FIX}'",
     )

@@ -3,8 +3,9 @@
 from typing import Final
 
 from muster.model import names
+from muster.model.work import WORK
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, kinds_of, quoted
 
 # Of a RayJob, what KubeRay counts from the moment at which it makes the cluster (rayjob_controller.go).
 _DEADLINES: Final = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
@@ -20,7 +21,7 @@ def kai_sharing() -> Policy:
         name="muster-kai-sharing",
         purpose="Without KAI's GPU sharing no pod with a part of a GPU starts.",
         # Of a batch Job with any GPU the pods get no gate (work.py).
-        kinds=pod_templates.KINDS[:1],
+        kinds=kinds_of(each for each in WORK if each.is_ray),
         unless=(("the-system", SYSTEM),),
         words=words,
         rules=(

@@ -10,7 +10,7 @@ from muster.model import names
 from muster.model.node_labels import compared_labels, flavor_labels
 from muster.model.stack import Stack
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Policy, Rule, kinds_of, quoted
 
 # What programs of a cloud or a vendor label nodes with, by how it begins.
 _PREFIXES: Final = (
@@ -21,10 +21,6 @@ _PREFIXES: Final = (
     "k8s.amazonaws.com/",
     "nvidia.com/",
     "node.kubernetes.io/",
-)
-_KINDS: Final = tuple(
-    Kinds(group=kinds.group, resources=kinds.resources, operations=("CREATE",))
-    for kinds in pod_templates.KINDS
 )
 
 
@@ -45,7 +41,7 @@ def node_labels(stack: Stack) -> Policy:
             "Work that selects nodes by labels which no flavor has may get a pool without such nodes. A "
             "warning."
         ),
-        kinds=_KINDS,
+        kinds=kinds_of(stack.judged_work, operations=("CREATE",)),
         unless=(("made-for-work", MADE_FOR_WORK), ("made-by-the-system", SYSTEM)),
         words=(
             pod_templates.JOB_PATH,

@@ -6,15 +6,12 @@ A CronJob and a RayCronJob are read as the job that they make. Decides nothing.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from muster.model.stack import Stack
 from muster.model.work import GROUPED, SUSPEND, WORK, Path, WorkKind
 from muster.render.tenancy.policies.policy import Kinds, joined, kinds_of, no_faults
 
-KINDS: Final = kinds_of(WORK)
 # What makes pods outside of every queue. No member may write it, and the role `edit` may.
-UNQUEUED: Final = (
-    Kinds(group="apps", resources=("deployments", "statefulsets", "daemonsets", "replicasets")),
-    Kinds(group="", resources=("replicationcontrollers",)),
-)
+_UNQUEUED: Final = ("deployments", "statefulsets", "daemonsets", "replicasets")
 
 BEFORE: Final = ("before", "oldObject == null ? dyn({'metadata': {}, 'spec': {}}) : dyn(oldObject)")
 # For a CronJob a message names the field within its Job.
@@ -25,6 +22,17 @@ CLUSTER_PATH: Final = (
     "[?request.resource.resource].orValue('')"
 )
 _SCHEDULED: Final = "request.resource.resource == 'raycronjobs'"
+
+
+def makers_of_pods(stack: Stack) -> tuple[Kinds, ...]:
+    """Work, and what makes pods outside of every queue."""
+    work = stack.judged_work
+    queued = {each.resource for each in work}
+    return (
+        *kinds_of(work),
+        Kinds(group="apps", resources=tuple(each for each in _UNQUEUED if each not in queued)),
+        Kinds(group="", resources=("replicationcontrollers",)),
+    )
 
 
 def ray_spec(of: str) -> str:

@@ -11,9 +11,18 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from muster.model import names
+from muster.model.stack import Stack
 from muster.model.work import WORK
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.policy import SYSTEM, Policy, Rule, container_faults, fault, quoted
+from muster.render.tenancy.policies.policy import (
+    SYSTEM,
+    Policy,
+    Rule,
+    container_faults,
+    fault,
+    kinds_of,
+    quoted,
+)
 
 _NAME: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
@@ -35,14 +44,14 @@ _PART: Final = f"name.contains('/') && {_FIXED} && {_LIMIT} != double(int({_LIMI
 _NO_RESOURCE: Final = f"!(name in {quoted(_PLAIN)}) && !name.contains('/') && !name.startsWith('hugepages-')"
 
 
-def pod_valid() -> Policy:
+def pod_valid(stack: Stack) -> Policy:
     return Policy(
         name="muster-pod-valid",
         purpose=(
             "KubeRay's definitions take templates of which no pod can be made: nodes would be bought for "
             "pods that never start."
         ),
-        kinds=pod_templates.KINDS,
+        kinds=kinds_of(stack.judged_work),
         # What the system makes has the templates of an object that was checked.
         unless=(("the-system", SYSTEM),),
         words=_words(),

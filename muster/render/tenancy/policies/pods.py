@@ -1,13 +1,14 @@
 """Pods with GPUs have to belong to admitted work.
 
 Whether a pod in a team's namespace may request a GPU depends on its creator and its owner: the owner is the
-work that the queue admitted. The owner of a Deployment's pods is not known to any queue.
+work that the queue admitted, or Kueue's gate keeps the pod until its queue has admitted it.
 """
 
 from typing import Final
 
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
+from muster.model.work import Work
 from muster.render import gang
 from muster.render.tenancy.policies import fabrics, placement, pod_templates, templates
 from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
@@ -20,9 +21,9 @@ _ADMITTED: Final = (
     f"owner.?controller.orValue(false) && "
     "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
     "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/')) || "
-    # Of a LeaderWorkerSet, for which Kueue has put its gate there (pkg/controller/jobs/pod of 0.19.2). Where
-    # its webhook is down there is none, and the pod is refused until it is up.
-    "(owner.kind == 'StatefulSet' && owner.apiVersion.startsWith('apps/') && "
+    # Of what serves, where Kueue has put its gate there (pkg/controller/jobs/pod of 0.19.2). While its
+    # webhook is down there is none, and the pod is refused.
+    "(owner.kind in ['StatefulSet', 'ReplicaSet'] && owner.apiVersion.startsWith('apps/') && "
     f"object.metadata.?annotations[?'{_PARENT}'].hasValue() && "
     f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{_GATE}'))))"
 )
@@ -40,8 +41,8 @@ def pods(stack: Stack) -> Policy:
     return Policy(
         name="muster-pods",
         purpose=(
-            "A pod with GPUs belongs to work that a queue admitted. The pods of a Deployment or a bare "
-            "Pod belong to no queue."
+            "A pod with GPUs belongs to work that a queue admitted. A bare Pod belongs to no queue, and the "
+            "pods of a Deployment to one where the stack serves Deployments."
         ),
         kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
         words=(
@@ -66,10 +67,11 @@ def _faults(stack: Stack) -> str:
 
 def _owner(stack: Stack) -> Rule:
     kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
+    unqueued = "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment"
     return Rule(
         holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
         message=f"'GPUs are for work that a queue admitted; submit a {templates.kinds(stack)}, with a queue, "
-        "in place of a bare Pod or a Deployment'",
+        f"in place of {unqueued}'",
     )
 
 

@@ -58,7 +58,7 @@ def owners(stack: Stack) -> Policy:
         ),
         kinds=(
             # Kueue follows the owners of what a RayCronJob makes through it, to what it counts.
-            *kinds_of(WORK, operations=_ALL),
+            *kinds_of(stack.judged_work, operations=_ALL),
             Kinds(group="", resources=("secrets",), operations=_ALL),
             Kinds(group="", resources=("services", "serviceaccounts"), operations=_CHANGES),
         ),
@@ -126,6 +126,7 @@ def _name() -> Rule:
 
 _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 _REPORTED: Final = "controllers write the status; change or delete the object itself"
+_COUNTED: Final = "controllers write the status, and a queue counted its pods; create one of another size"
 _SELECTED: Final = "set spec.selector of the Service, and the cluster finds its pods"
 _INSTEAD: Final = {
     "workloads": "change or delete the job itself, and Kueue changes its Workload",
@@ -138,7 +139,7 @@ _INSTEAD: Final = {
     "endpoints": _SELECTED,
     "endpointslices": _SELECTED,
     "services": "controllers of the cluster write the status; change spec of the Service",
-    **{each.resource: _REPORTED for each in WORK},
+    **{each.resource: _COUNTED if each.is_one_gang else _REPORTED for each in WORK},
     "pods": "their controllers, the scheduler and the nodes write them; change the job, whose queue counts "
     "it anew, and remove annotation ray.io/ippr from a Ray cluster",
     "bindings": "the scheduler binds pods; submit a job with a queue",
@@ -146,7 +147,7 @@ _INSTEAD: Final = {
 _OTHERWISE: Final = "ask the platform team to change the stack"
 
 
-def protected() -> Policy:
+def protected(stack: Stack) -> Policy:
     return Policy(
         name="muster-protected",
         purpose=(
@@ -178,7 +179,11 @@ def protected() -> Policy:
             Kinds(group="discovery.k8s.io", resources=("endpointslices",), operations=_WRITES),
             # Kueue, KubeRay and the job controller believe what a status reports: a job that says it has
             # ended gives its quota back, and its pods go on.
-            *kinds_of(WORK, operations=_WRITES, part="/status"),
+            *kinds_of(stack.judged_work, operations=_WRITES, part="/status"),
+            # Kueue's webhook does not see it.
+            *kinds_of(
+                (each for each in stack.judged_work if each.is_one_gang), operations=_WRITES, part="/scale"
+            ),
             # A pod that binds itself passes the scheduler, and one that is resized outgrows its quota.
             Kinds(
                 group="",

@@ -24,22 +24,43 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 _OF_KUEUE: Final = tuple(
     _KUEUE + name
     for name in (
-        *("queue-name", "priority-class", "prebuilt-workload-name", "max-exec-time-seconds"),
+        *("queue-name", "priority-class", "max-exec-time-seconds"),
         *("elastic-job", "job-min-parallelism", "job-completions-equal-parallelism"),
         *("podset-required-topology", "podset-preferred-topology", "podset-unconstrained-topology"),
         *("podset-slice-required-topology", "podset-slice-required-topology-constraints"),
         *("podset-slice-size", "podset-group-name", "pod-index-offset", "pod-group-pod-index-label"),
         *("admission-gated-by", "safe-to-forcefully-delete", "retriable-in-group"),
-        *("pod-group-name", "pod-group-total-count", "pod-group-fast-admission"),
     )
 )
-_SET: Final = BY_KIND["LeaderWorkerSet"]
-_NOTES: Final = {f"{_KUEUE}pod-suspending-parent": _SET.framework, f"{_KUEUE}pod-group-serving": "true"}
-# What Kueue's webhook writes into the pods of every set before a policy sees it, whatever its author wrote
-# (0.19.2, pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go).
+# By which a pod is let start with a group or a Workload. Of what serves, Kueue writes them itself.
+_OF_PODS_ALONE: Final = tuple(
+    _KUEUE + name
+    for name in (
+        *("pod-group-name", "pod-group-total-count", "pod-group-fast-admission"),
+        "prebuilt-workload-name",
+    )
+)
+_SERVING: Final = tuple(each for each in WORK if each.serves)
+# What Kueue's webhooks write into the pods of what serves before a policy sees it, whatever its author wrote
+# (0.19.2, pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go and its like).
+_NOTES: Final = (
+    *((each, "pod-suspending-parent", each.framework) for each in _SERVING),
+    (BY_KIND["LeaderWorkerSet"], "pod-group-serving", "true"),
+    (BY_KIND["Deployment"], "managed", "true"),
+)
 _WRITTEN: Final = " || ".join(
-    f"(request.resource.resource == '{_SET.resource}' && key == '{note}' && each.keys[key] == '{value}')"
-    for note, value in _NOTES.items()
+    f"(request.resource.resource == '{kind.resource}' && key == '{_KUEUE}{note}' && "
+    f"each.keys[key] == '{value}')"
+    for kind, note, value in _NOTES
+)
+_NOT_READ: Final = (
+    f"(key in {quoted(_OF_PODS_ALONE)} && !(request.resource.resource in "
+    f"{quoted(['replicasets', *(each.resource for each in _SERVING)])}))"
+)
+# A ReplicaSet has these of its Deployment, in which they are judged.
+_COPIED: Final = (
+    f"(request.resource.resource == 'replicasets' && key in "
+    f"{quoted([f'{_KUEUE}queue-name', f'{_KUEUE}priority-class'])})"
 )
 # Ray's autoscaler resizes pods in place where a cluster has it, and no queue counts that.
 _RESIZE: Final = "ray.io/ippr"
@@ -74,8 +95,10 @@ _OF_PODS: Final = "".join(
     for each in BROUGHT
     if each.prefix
 )
-_WORK: Final = f"request.resource.group in {quoted(['apps', *by_group(WORK)])}"
-_KEPT_BY_KUEUE: Final = f"key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)} || {_WRITTEN})"
+_WORK: Final = f"request.resource.group in {quoted(tuple(by_group(WORK)))}"
+_KEPT_BY_KUEUE: Final = (
+    f"key.startsWith('{_KUEUE}') && !(key in {quoted(_OF_KUEUE)} && !{_COPIED} || {_NOT_READ} || {_WRITTEN})"
+)
 _RESERVED: Final = (
     f"{_OF_PODS}(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
     f"(({_KEPT_BY_KUEUE}) || key == '{_RESIZE}')) || "
@@ -95,8 +118,7 @@ def reserved(stack: Stack) -> Policy:
             "and KAI are not for tenants to write."
         ),
         kinds=(
-            *pod_templates.KINDS,
-            *pod_templates.UNQUEUED,
+            *pod_templates.makers_of_pods(stack),
             Kinds(group="", resources=("pods", "configmaps", "secrets", "services", "serviceaccounts")),
         ),
         unless=(*TRUSTED, ("made-for-work", MADE_FOR_WORK)),

@@ -11,7 +11,7 @@ from typing import Final
 from muster.model import names, ray_upgrades
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
-from muster.model.work import FOR_MEMBERS, RAY
+from muster.model.work import RAY
 from muster.render.tenancy.policies.pod_templates import BEFORE, CLUSTER_PATH, cluster_word
 from muster.render.tenancy.policies.policy import Policy, Rule, fault, kinds_of
 from muster.render.tenancy.policies.ray import never_counted
@@ -58,7 +58,7 @@ def reviews(stack: Stack) -> Policy:
             "Work that could never start, or never be stopped, would wait forever. In force in every "
             "tenancy mode."
         ),
-        kinds=kinds_of(RAY if is_enforced else FOR_MEMBERS),
+        kinds=kinds_of(RAY if is_enforced else (each for each in stack.judged_work if each.is_for_members)),
         unless=(*UNLESS, ("made-for-another", _IS_MADE)),
         words=(
             *words,

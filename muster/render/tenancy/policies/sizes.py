@@ -10,22 +10,18 @@ from typing import Final
 from muster.model.quantities import KIB
 from muster.model.stack import Stack
 from muster.model.tenancy import MOST_KIBIBYTES
-from muster.model.work import BROUGHT, WORK, by_group
+from muster.model.work import COUNTED, WORK, by_group
 from muster.render.tenancy.policies import amounts, pod_templates
-from muster.render.tenancy.policies.policy import METADATA, TRUSTED, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import METADATA, TRUSTED, Kinds, Policy, Rule, kinds_of, quoted
 from muster.render.tenancy.team import most_objects
 
-_KINDS: Final = (
-    *pod_templates.KINDS,
-    Kinds(group="", resources=("configmaps", "secrets")),
-)
 _RESOURCES: Final = {word.lower(): word for word in MOST_KIBIBYTES}
 _COUNTS: Final = {
     each.kind: f"{' and '.join(count.split('.')[-1] for count in pods.factors)} in "
     f"{pods.template.groups or 'spec'}"
-    for each in BROUGHT
+    for each in COUNTED
     for pods in each.pods
-    if pods.counts
+    if pods.factors
 }
 # What an author writes of these kinds. Of managedFields there is as much as of them.
 _FIELDS: Final = ("spec", "data", "binaryData")
@@ -43,7 +39,7 @@ def sizes(stack: Stack) -> Policy:
             "Every object is in etcd and in the memory of the API server and of each controller that "
             "watches it."
         ),
-        kinds=_KINDS,
+        kinds=(*kinds_of(stack.judged_work), Kinds(group="", resources=("configmaps", "secrets"))),
         # Controllers that distribute certificates write large ConfigMaps into every namespace.
         unless=TRUSTED,
         words=(

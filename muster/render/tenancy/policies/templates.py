@@ -59,7 +59,7 @@ def templates(stack: Stack) -> Policy:
             "A queue gives quota and nodes to work before any of its pods exists, so a pod that could "
             "not start is refused with its work."
         ),
-        kinds=(*pod_templates.KINDS, *pod_templates.UNQUEUED),
+        kinds=pod_templates.makers_of_pods(stack),
         # What the system makes has the templates of an object that was checked.
         unless=(("the-system", SYSTEM),),
         words=_words(stack),

@@ -11,7 +11,7 @@ from typing import Final
 from muster.model import names, ray_submission
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import FOR_MEMBERS, QUEUED, WORK
+from muster.model.work import QUEUED, WORK
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies import templates as gpus
 from muster.render.tenancy.policies.policy import (
@@ -47,10 +47,18 @@ def work(stack: Stack) -> Policy:
     return Policy(
         name="muster-work",
         purpose="Work uses a queue and a priority of its team, cannot admit itself, and can be stopped.",
-        kinds=kinds_of(FOR_MEMBERS),
+        kinds=kinds_of(each for each in stack.judged_work if each.is_for_members),
         unless=UNLESS,
         words=_words(stack),
-        rules=(*_gpus(stack), *_queue(stack), *_priority(stack), *_admission(stack), *_fields(), stopping()),
+        rules=(
+            *_gpus(stack),
+            *_queue(stack),
+            *_priority(stack),
+            *_admission(stack),
+            *_fields(),
+            _together(),
+            stopping(),
+        ),
     )
 
 
@@ -103,9 +111,9 @@ def _named_priorities(stack: Stack, when: str) -> str:
     own = [names.PRIORITY_LABEL] if stack.scheduler is Scheduler.KUEUE else [names.KAI_PRIORITY_LABEL]
     own.append(names.RAY_PRIORITY_LABEL)
     found = [f"[variables.labels{when}[?'{label}'].orValue('')]" for label in own]
+    # KAI reads it of pods, and so does Kueue of those that it counts one by one.
+    found.append(f"variables.templateLabels{when}.map(each, each[?'{own[0]}'].orValue(''))")
     if stack.scheduler is Scheduler.KAI:
-        label = names.KAI_PRIORITY_LABEL
-        found.append(f"variables.templateLabels{when}.map(each, each[?'{label}'].orValue(''))")
         found.append(f"variables.templates{when}.map(each, each.?spec.?priorityClassName.orValue(''))")
     return f"({' + '.join(found)}).filter(name, name != '')"
 
@@ -249,6 +257,17 @@ def _fields() -> Iterator[Rule]:
             holds=f"{strange}.size() == 0",
             message=f"'{path.groups} has no ' + {strange}.join(', ') + '; write {' and '.join(path.keys)}'",
         )
+
+
+def _together() -> Rule:
+    """By default each pod is made when the one before it is ready."""
+    kinds = quoted([each.resource for each in WORK if each.is_one_gang])
+    return Rule(
+        holds=f"!(request.resource.resource in {kinds}) || object.spec.?replicas.orValue(1) <= 1 || "
+        "object.spec.?podManagementPolicy.orValue('') == 'Parallel' || request.operation == 'UPDATE'",
+        message="'a queue starts all pods of a ' + object.kind + ' together; set "
+        "spec.podManagementPolicy: Parallel'",
+    )
 
 
 def stopping() -> Rule:

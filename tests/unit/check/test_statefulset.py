@@ -1,0 +1,77 @@
+"""A StatefulSet is one gang, of as many pods as it has replicas."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.check.stacks import fitting, judged, pod, refusals
+
+Json = dict[str, Any]
+SERVED = ["ray", "job", "statefulset"]
+
+
+def serving(*, gpus: int = 8, replicas: int = 2, template: Json | None = None, **spec: Any) -> Json:
+    body: Json = {"replicas": replicas, "serviceName": "serve", "selector": {"matchLabels": {"app": "serve"}}}
+    template = {"metadata": {"labels": {"app": "serve"}}, **pod(gpus), **(template or {})}
+    body |= {"podManagementPolicy": "Parallel", "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "serve"}, "spec": body}
+
+
+def test_it_is_counted_and_gets_what_an_author_may_leave_out() -> None:
+    found = judged(serving(), work=SERVED)
+    assert found.answer.is_admitted, refusals(found)
+    assert {each.name: each.pods for each in found.demands} == {"main": 2}
+    assert fitting(found, "main") == {"h100"}
+    assert "spec.template.spec.tolerations" in dict(found.answer.filled)
+
+
+def test_one_that_no_queue_holds_is_refused() -> None:
+    """The queue has 32 of these GPUs."""
+    assert judged(serving(replicas=4), work=SERVED).answer.is_admitted
+    assert "main" in refusals(judged(serving(replicas=5), work=SERVED))
+
+
+def test_more_pods_than_the_namespace_holds_are_refused() -> None:
+    assert "lower replicas in spec" in refusals(judged(serving(replicas=100_000), work=SERVED))
+
+
+def test_the_notebook_of_the_documentation_is_admitted() -> None:
+    """One pod needs no order."""
+    text = (Path(__file__).parents[3] / "docs/submit.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(apiVersion: apps/v1\nkind: StatefulSet.*?)```", text, re.S)
+    found = judged(yaml.safe_load(example), work=SERVED)
+    assert found.answer.is_admitted, refusals(found)
+    assert {each.name: each.pods for each in found.demands} == {"main": 1}
+
+
+def test_a_field_that_it_does_not_have_is_named_with_the_nearest() -> None:
+    assert "write podManagementPolicy" in refusals(judged(serving(podManagementPolicies="x"), work=SERVED))
+
+
+def keyed(field: str, key: str, value: str) -> Json:
+    metadata = {"labels": {"app": "serve"}}
+    metadata[field] = {**metadata.get(field, {}), key: value}
+    return serving(template={"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("body", "fix"),
+    [
+        (serving(podManagementPolicy="OrderedReady"), "set spec.podManagementPolicy: Parallel"),
+        (serving(volumeClaimTemplates=[{"metadata": {"name": "data"}}]), "mount a claim of the team"),
+        (serving(template=pod(hostNetwork=True)), "In spec.template"),
+        (keyed("labels", "kueue.x-k8s.io/pod-group-name", "others"), "remove kueue.x-k8s.io/pod-group-name"),
+        (keyed("annotations", "kueue.x-k8s.io/pod-group-total-count", "9"), "pod-group-total-count from"),
+        (keyed("annotations", "kueue.x-k8s.io/role-hash", "main"), "remove kueue.x-k8s.io/role-hash"),
+        (keyed("annotations", "kueue.x-k8s.io/pod-suspending-parent", "job"), "pod-suspending-parent from"),
+    ],
+)  # fmt: skip
+def test_what_would_pass_the_queue_or_never_start_whole_is_refused(body: Json, fix: str) -> None:
+    assert fix in refusals(judged(body, work=SERVED))
+
+
+def test_a_stack_that_serves_none_names_the_key_that_would() -> None:
+    assert "`muster:work: [ray, job, statefulset]`" in refusals(judged(serving()))
