@@ -20,6 +20,8 @@ CRDS: Final = "kai-crds"
 ROLES: Final = "kai-roles"
 SCHEDULER: Final = "kai-scheduler"
 SHARDS: Final = "/apis/kai.scheduler/v1/schedulingshards"
+SHARD_RUNNER: Final = "kai-shards"
+"""The process of a local cluster that runs a scheduler for each SchedulingShard."""
 
 
 @dataclass(frozen=True, slots=True)
