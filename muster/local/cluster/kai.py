@@ -33,7 +33,6 @@ from muster.paths import IMPORT_ROOT
 Manifest = dict[str, Any]
 
 _FIRST_PORT: Final = 10290  # of the first scheduler's metrics; the next one is its plugins'
-_ESTABLISHED_PATIENCE: Final = 60
 _POLL: Final = 1.0
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -51,38 +50,26 @@ def units(
         f"--program={programs[kai.SCHEDULER]}",
         f"--logs={cluster.logs}",
     )
-    controllers = {
-        program: ((programs[program], *flags), {"KUBECONFIG": str(kubeconfigs[program])})
-        for program, flags in kai.controller_flags(label_key=names.POOL_LABEL).items()
-    }
-    return [
+    gates = {program: ReadinessGate(file=path, api_ready=True) for program, path in kubeconfigs.items()}
+    controllers = [
         Unit(
-            kai.SHARD_RUNNER,
-            runner,
-            after=ReadinessGate(file=kubeconfigs[kai.SCHEDULER], api_ready=True),
-            environment={"PYTHONPATH": str(IMPORT_ROOT)},
-        ),
-        *(
-            Unit(
-                program,
-                argv,
-                after=ReadinessGate(file=kubeconfigs[program], api_ready=True),
-                environment=environment,
-            )
-            for program, (argv, environment) in controllers.items()
-        ),
+            program,
+            (programs[program], *flags),
+            after=gates[program],
+            environment={"KUBECONFIG": str(kubeconfigs[program])},
+        )
+        for program, flags in kai.controller_flags(label_key=names.POOL_LABEL).items()
+    ]
+    surroundings = {"PYTHONPATH": str(IMPORT_ROOT)}
+    return [
+        Unit(kai.SHARD_RUNNER, runner, after=gates[kai.SCHEDULER], environment=surroundings),
+        *controllers,
     ]
 
 
 def define(kubectl: Kubectl, artifacts: Artifacts) -> None:
-    """The kinds, which must be served before the first object of one, and the accounts with their rights."""
-    kinds = [
-        yaml.safe_load(file.read_text(encoding="utf-8"))
-        for file in sorted(artifacts.assets[kai.CRDS].glob("*.yaml"))
-    ]
-    kubectl.apply(kinds)
-    served = (f"crd/{kind['metadata']['name']}" for kind in kinds)
-    kubectl.wait("--for=condition=Established", *served, seconds=_ESTABLISHED_PATIENCE)
+    """The kinds, and the accounts with their rights."""
+    kubectl.define(artifacts.assets[kai.CRDS])
     kubectl.apply(accounts(artifacts.assets[kai.ROLES]))
 
 

@@ -74,7 +74,7 @@ def cli(
         return
     by_karpenter = autoscaler is Autoscaler.KARPENTER
     has_kai = scheduler is Scheduler.KAI
-    refuse_together(scheduler, autoscaler)
+    _refuse_together(scheduler, autoscaler)
     offered = pools or (KAI_POOLS if has_kai else KARPENTER_POOLS if by_karpenter else LOCAL_POOLS)
     _check_pools(offered, by_karpenter=by_karpenter)
     preflight.check()
@@ -108,7 +108,7 @@ def _check_pools(file: Path, *, by_karpenter: bool) -> None:
         raise MusterError(f"{error}.", fix=fix, exit_code=ExitCode.UNUSABLE) from None
 
 
-def refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
+def _refuse_together(scheduler: Scheduler, autoscaler: Autoscaler) -> None:
     if scheduler is Scheduler.KAI and autoscaler is Autoscaler.KARPENTER:
         raise MusterError(
             "--scheduler kai with --autoscaler karpenter: no stack of the local cluster has both.",
