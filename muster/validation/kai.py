@@ -52,8 +52,8 @@ def kai_rules(stack: Stack) -> list[Violation]:
 def _artifacts(stack: Stack) -> Iterator[Violation]:
     if stack.artifacts is ArtifactSource.LOCAL and stack.installs(Program.KAI):
         message = "the local build has no chart of KAI: a local cluster runs KAI's programs itself."
-        fix = "write false, and start the cluster with `muster local up --scheduler kai`."
-        yield Violation("muster:kai.install", message, fix)
+        fix = "add `muster:kai: {install: false}`, and start it with `muster local up --scheduler kai`."
+        yield Violation("muster:artifacts", message, fix)
 
 
 def _others(stack: Stack) -> Iterator[Violation]:
