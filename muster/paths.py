@@ -20,6 +20,8 @@ LOCAL_POOLS: Final = PACKAGE / "local" / "pools.yaml"
 """The pools and the stock of the simulated cloud."""
 KARPENTER_POOLS: Final = PACKAGE / "local" / "karpenter-pools.yaml"
 """The same where Karpenter buys the nodes."""
+KAI_POOLS: Final = PACKAGE / "local" / "kai-pools.yaml"
+"""The same for stack `local-kai`."""
 
 EXAMPLES: Final = PACKAGE / "local" / "demo" / "examples"
 PROJECT_FILE: Final = "Pulumi.yaml"

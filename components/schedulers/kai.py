@@ -25,7 +25,7 @@ class KaiArgs:
 
     KAI replaces the scheduler of the pods that name it. The chart's namespace and names are fixed: a cluster
     holds one KAI. With `kai.install` false in the stack the operator is the cluster's own, and only shards
-    and topologies are made.
+    and topologies are made. A local cluster runs KAI's programs itself (`muster local up --scheduler kai`).
     """
 
     context: PlatformContext

@@ -25,16 +25,22 @@ from muster.render import gang
 GANG_IMAGE: Final = "gang-admission"
 RECORDER_IMAGE: Final = "recorder"
 _PAUSE: Final = "pause"
+# In the artifacts of a local cluster that runs KAI (muster/local/kai.py).
+_LOCAL_KAI: Final = "kai-scheduler"
 
 
 def resolve_artifacts(stack: Stack, *, name: str) -> Artifacts:
     """The artifacts of the stack called `name`, built on this machine or published (`muster:artifacts`).
 
-    Raises ArtifactError for a stack that needs the controller's image and names none, before any resource is
-    registered.
+    Raises ArtifactError for a stack that needs the controller's image and names none, and for one of KAI on a
+    local cluster without KAI, before any resource is registered.
     """
     if stack.artifacts is ArtifactSource.LOCAL:
-        return resolved.load()
+        built = resolved.load()
+        if stack.scheduler is Scheduler.KAI and _LOCAL_KAI not in built.programs:
+            fix = "start one that does: muster local down, then muster local up --scheduler kai."
+            raise ArtifactError(f"{built.source}: this local cluster runs no KAI.", fix=fix)
+        return built
     found = published(stack, name=name)
     if stack.gang_admission.mode is GangMode.MUSTER:
         found.image(GANG_IMAGE)

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from muster import paths
 from muster.errors import MusterError
 from muster.local.karpenter import Autoscaler
+from muster.model.stack import Scheduler
 
 
 class StackType(click.ParamType[str]):
@@ -80,6 +81,20 @@ autoscaler_option = click.option(
     show_default=True,
     callback=_autoscaler,
     help="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
+)
+
+
+def _scheduler(_: click.Context, __: click.Parameter, value: str) -> Scheduler:
+    return Scheduler(value)
+
+
+scheduler_option = click.option(
+    "--scheduler",
+    type=click.Choice([str(each) for each in Scheduler]),
+    default=str(Scheduler.KUEUE),
+    show_default=True,
+    callback=_scheduler,
+    help="Kueue, which the stack installs, or the real KAI, which then runs beside the control plane.",
 )
 
 

@@ -116,6 +116,8 @@ KUEUE_CONFIG_API_VERSION: Final = "config.kueue.x-k8s.io/v1beta2"
 
 # On all objects that Muster makes for a Workload.
 WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
+# With KAI, on all objects that Muster makes for a Ray cluster.
+RAY_CLUSTER_UID_LABEL: Final = f"{GROUP}/raycluster-uid"
 # On a Workload that waits for quota: when it may start.
 FORECAST_ANNOTATION: Final = f"{GROUP}/forecast"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.

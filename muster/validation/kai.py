@@ -22,6 +22,7 @@ from muster.model.kai.shard import HOSTNAME_LABEL
 from muster.model.kai.tree import RESOURCES, Node, Partition, nodes, partitions, sharding, value
 from muster.model.nodes import Sharing
 from muster.model.priorities import HIGHEST
+from muster.model.programs import Program
 from muster.model.quantities import Bytes, Millicores, format_cpu, format_memory
 from muster.model.quotas import whole
 from muster.model.stack import ArtifactSource, Scheduler, Stack
@@ -49,9 +50,9 @@ def kai_rules(stack: Stack) -> list[Violation]:
 
 
 def _artifacts(stack: Stack) -> Iterator[Violation]:
-    if stack.artifacts is ArtifactSource.LOCAL:
-        message = "the local build has no KAI: its chart and images come only from their registry."
-        fix = "write `upstream`, or `muster:scheduler: kueue`."
+    if stack.artifacts is ArtifactSource.LOCAL and stack.installs(Program.KAI):
+        message = "the local build has no chart of KAI: a local cluster runs KAI's programs itself."
+        fix = "add `muster:kai: {install: false}`, and start it with `muster local up --scheduler kai`."
         yield Violation("muster:artifacts", message, fix)
 
 

@@ -20,6 +20,7 @@ from muster.model.names import (
     KAI_PRIORITY_LABEL,
     KAI_QUEUE_LABEL,
     POOL_LABEL,
+    RAY_CLUSTER_UID_LABEL,
     RAY_PRIORITY_LABEL,
 )
 
@@ -28,7 +29,7 @@ HEAD_GROUP: Final = "headgroup"
 PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
 _PREEMPTIBILITIES: Final[Mapping[str | None, bool]] = {"preemptible": True, "non-preemptible": False}
 
-CLUSTER_UID: Final = f"{GROUP}/raycluster-uid"
+CLUSTER_UID: Final = RAY_CLUSTER_UID_LABEL
 """Label of what was written for a Ray cluster."""
 CLUSTER_NAME: Final = f"{GROUP}/raycluster"
 CLUSTERS: Final = Owners(resource=RAY_CLUSTER, uid_label=CLUSTER_UID, name_annotation=CLUSTER_NAME)

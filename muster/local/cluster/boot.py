@@ -22,6 +22,7 @@ from muster.local.cluster import (
     certificates,
     control,
     coredns,
+    kai,
     karpenter,
     network,
     network_policies,
@@ -45,10 +46,13 @@ from muster.local.cluster.node import NodeSpec
 from muster.local.cluster.settings import Settings
 from muster.local.cluster.units import Unit
 from muster.local.errors import LocalClusterError
+from muster.local.kai import PROGRAMS as KAI_PROGRAMS
 from muster.local.karpenter import PROGRAM as KARPENTER
 from muster.local.karpenter import Autoscaler
 from muster.local.simulated_cloud import manifests as autoscaler_manifests
 from muster.local.simulated_cloud import names as autoscaler_names
+from muster.model import names
+from muster.model.stack import Scheduler
 
 Step = Callable[[str], None]
 
@@ -81,13 +85,18 @@ class Cloud:
         return self.autoscaler is Autoscaler.KARPENTER
 
 
-def up(name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud) -> LocalCluster:
-    """Start a local cluster of that name. The caller checks whether it is up already."""
+def up(
+    name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud, scheduler: Scheduler = Scheduler.KUEUE
+) -> LocalCluster:
+    """Start a local cluster of that name. The caller checks whether it is up already.
+
+    `scheduler`: KAI's programs are processes of the cluster; Kueue comes with the stack, as pods.
+    """
     with _allocation_lock():
         cluster = named(name, index=_index())
         _make_directories(cluster)
     try:
-        _boot(cluster, artifacts, step=step, cloud=cloud)
+        _boot(cluster, artifacts, step=step, cloud=cloud, has_kai=scheduler is Scheduler.KAI)
     except BaseException:
         _keep_logs(cluster)
         teardown.down(cluster, Record.read(cluster.record))
@@ -95,7 +104,7 @@ def up(name: str, artifacts: Artifacts, *, step: Step, cloud: Cloud) -> LocalClu
     return cluster
 
 
-def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Cloud) -> None:
+def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Cloud, has_kai: bool) -> None:
     programs = {program: str(path) for program, path in artifacts.programs.items()}
     artifacts.write(cluster.artifacts)
     step("certificates")
@@ -113,6 +122,11 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
         path = cluster.run / "karpenter.kubeconfig"
         _issue_kubeconfig(path, cluster, pki.cluster, user=KARPENTER, groups=("system:masters",))
         supervised.append(karpenter.unit(cluster, path, artifacts.programs[KARPENTER]))
+    kai_kubeconfigs = {program: cluster.run / f"{program}.kubeconfig" for program in KAI_PROGRAMS}
+    if has_kai:
+        operator = cluster.run / "kai-operator.kubeconfig"
+        _issue_kubeconfig(operator, cluster, pki.cluster, user="kai-operator", groups=("system:masters",))
+        supervised += kai.units(cluster, programs, kai_kubeconfigs, operator=operator)
     record = _start(cluster, supervised, artifacts)
     step("API server")
     readiness_gates.await_api(
@@ -130,7 +144,13 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     if cloud.has_karpenter:
         karpenter.offer(cluster, cloud.pools)
     kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
-    _give_autoscaler_its_token(autoscaler_kubeconfig, kubectl, pki.cluster)
+    account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
+    _issue_token(autoscaler_kubeconfig, kubectl, pki.cluster, account=account)
+    if has_kai:
+        kai.define(kubectl, artifacts)
+        for program, path in kai_kubeconfigs.items():
+            account = f"{names.KAI_NAMESPACE}/{KAI_PROGRAMS[program].account}"
+            _issue_token(path, kubectl, pki.cluster, account=account)
     step("nodes")
     _await_nodes(cluster, kubectl)
     step("cluster DNS")
@@ -206,12 +226,14 @@ def _issue_kubeconfig(
     )
 
 
-def _give_autoscaler_its_token(path: Path, kubectl: Kubectl, authority: Authority) -> None:
-    """Its process starts when this file appears; the token lasts as long as the certificates do."""
-    arguments = ("-n", autoscaler_names.NAMESPACE, "create", "token", autoscaler_names.SERVICE_ACCOUNT)
-    token = kubectl.run(*arguments, "--duration=720h").strip()
+def _issue_token(path: Path, kubectl: Kubectl, authority: Authority, *, account: str) -> None:
+    """A kubeconfig of `account`, NAMESPACE/NAME of a ServiceAccount. Its process starts when this file
+    appears; the token lasts as long as the certificates do.
+    """
+    namespace, name = account.split("/")
+    token = kubectl.run("-n", namespace, "create", "token", name, "--duration=720h").strip()
     certificates.token_kubeconfig(
-        path, server=_LOOPBACK_API, authority=authority, user="autoscaler", token=token
+        path, server=_LOOPBACK_API, authority=authority, user=path.stem, token=token
     )
 
 

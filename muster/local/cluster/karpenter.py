@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from muster.local import karpenter
 from muster.local.build.store import Artifacts
 from muster.local.cluster.local_cluster import LocalCluster
@@ -17,7 +15,6 @@ from muster.local.simulated_cloud import names, offering
 from muster.whole_file import write_whole
 
 _PORT: Final = 10280  # of its metrics; the next one is its health's
-_ESTABLISHED_PATIENCE: Final = 60
 
 
 def unit(cluster: LocalCluster, kubeconfig: Path, program: Path) -> Unit:
@@ -35,12 +32,7 @@ def unit(cluster: LocalCluster, kubeconfig: Path, program: Path) -> Unit:
 
 
 def define(kubectl: Kubectl, artifacts: Artifacts) -> None:
-    """The kinds, which must be served before the first object of one."""
-    files = [file for asset in karpenter.CRDS for file in sorted(artifacts.assets[asset].glob("*.yaml"))]
-    kinds = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
-    kubectl.apply(kinds)
-    served = (f"crd/{kind['metadata']['name']}" for kind in kinds)
-    kubectl.wait("--for=condition=Established", *served, seconds=_ESTABLISHED_PATIENCE)
+    kubectl.define(*(artifacts.assets[asset] for asset in karpenter.CRDS))
 
 
 def offer(cluster: LocalCluster, pools: Path) -> None:

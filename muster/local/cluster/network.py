@@ -12,12 +12,16 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.errors import LocalClusterError
 
 # The local cluster's own kubectl, for the few objects that make a bare control plane a cluster.
 
 Manifest = dict[str, Any]
+
+_SERVED_PATIENCE: Final = 60
 
 
 class Kubectl:
@@ -37,6 +41,14 @@ class Kubectl:
             stdin=document,
             timeout=60,
         )
+
+    def define(self, *folders: Path) -> None:
+        """Apply the CustomResourceDefinitions in these folders, and wait until their kinds are served."""
+        files = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
+        kinds = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
+        self.apply(kinds)
+        served = (f"crd/{kind['metadata']['name']}" for kind in kinds)
+        self.wait("--for=condition=Established", *served, seconds=_SERVED_PATIENCE)
 
     def get(self, *arguments: str) -> Manifest:
         answer: Manifest = json.loads(self.run("get", *arguments, "-o", "json"))

@@ -16,7 +16,7 @@ from muster.local.demo.cluster import Object
 from muster.model import names
 
 POOL: Final = names.POOL_LABEL
-WORKLOAD_UID: Final = names.WORKLOAD_UID_LABEL
+_GANG_UIDS: Final = (names.WORKLOAD_UID_LABEL, names.RAY_CLUSTER_UID_LABEL)
 RETRY_AT: Final = names.RETRY_AT_ANNOTATION
 LAST_FAILURE: Final = names.LAST_FAILURE_ANNOTATION
 JOB_KINDS: Final = ("RayJob", "RayCluster", "Job")
@@ -101,15 +101,21 @@ def pods_of(now: Snapshot, job: Object) -> list[Object]:
     return found
 
 
-def requests_of(now: Snapshot, workload: Object) -> list[Object]:
-    """ProvisioningRequests of a Workload, by Muster's label or Kueue's owner reference."""
-    uid = workload["metadata"]["uid"]
+def requests_of(now: Snapshot, gang: Object) -> list[Object]:
+    """ProvisioningRequests of a Workload or a Ray cluster, by Muster's label or Kueue's owner reference."""
+    uid = gang["metadata"]["uid"]
     found = [
         request
         for request in now.of("ProvisioningRequest")
-        if (request["metadata"].get("labels") or {}).get(WORKLOAD_UID) == uid or uid in owners(request)
+        if any((request["metadata"].get("labels") or {}).get(label) == uid for label in _GANG_UIDS)
+        or uid in owners(request)
     ]
     return sorted(found, key=lambda request: int(request["metadata"].get("resourceVersion", 0)))
+
+
+def is_gated(pod: Object) -> bool:
+    """Whether the pod waits at Muster's gate, as a gang with KAI does for its nodes."""
+    return any(gate["name"] == names.GANG_GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
 def pool_of(now: Snapshot, request: Object) -> str:
@@ -137,6 +143,9 @@ def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Event]:
         for request in requests_of(now, workload):
             yield from _of_request(request, who, pool_of(now, request))
         yield from _of_admission(workload, who)
+    elif kind == "RayCluster":
+        for request in requests_of(now, job):
+            yield from _of_request(request, who, pool_of(now, request))
     for pod in pods_of(now, job):
         yield from _of_pod(pod, who)
     yield from _of_state(kind, job, who)
@@ -226,6 +235,8 @@ def _of_pod(pod: Object, who: str) -> Iterator[Event]:
     uid, status = pod["metadata"]["uid"], pod.get("status") or {}
     where = f"pod {name_of(pod)}"
     node = pod["spec"].get("nodeName")
+    if status_of_gang := (pod["metadata"].get("annotations") or {}).get(names.GANG_STATUS_ANNOTATION):
+        yield Event(f"{uid}/gang/{status_of_gang}", who, f"gang: {status_of_gang}")
     if node:
         yield Event(f"{uid}/bound", who, f"{where} starts on node {node}")
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.local.demo.cluster import Object
-from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, pods_of
+from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, pods_of, requests_of
 from muster.local.demo.follower import Follower, StoryError
 
 
@@ -85,6 +85,39 @@ def karpenter(follower: Follower, images: Images, _: str) -> None:
     follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
 
 
+def kai_gang(follower: Follower, images: Images, _: str) -> None:
+    """Five pods behind the gate while the cloud has nodes for half of them, then all five."""
+    follower.stock(l4=_HALF)
+    follower.apply("kai/raycluster.yaml", images={"RAY_IMAGE": images.ray}, programs={})
+    follower.until("the cloud takes the request for four nodes", lambda now: _is_accepted(now, "gang"))
+    follower.say(f"the cloud has {_HALF} of {2 * _HALF} nodes: none is bought, and no pod starts")
+    follower.stock(l4=2 * _HALF)
+    follower.until("RayCluster gang is ready", lambda now: _is_whole_and_ready(now, "gang"))
+    follower.delete("RayCluster", "gang")
+    follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
+
+
+def _is_accepted(now: Snapshot, name: str) -> bool:
+    _refuse_part(now, name)
+    cluster = now.find("RayCluster", name)
+    return cluster is not None and any(holds(each, "Accepted") for each in requests_of(now, cluster))
+
+
+def _is_whole_and_ready(now: Snapshot, name: str) -> bool:
+    _refuse_part(now, name)
+    return _state(now, name) == "ready"
+
+
+def _refuse_part(now: Snapshot, name: str) -> None:
+    """StoryError when a pod of the gang has a node while another waits at the gate."""
+    cluster = now.find("RayCluster", name)
+    pods = pods_of(now, cluster) if cluster else []
+    bound = sum("nodeName" in pod["spec"] for pod in pods)
+    gated = sum(is_gated(pod) for pod in pods)
+    if bound and gated:
+        raise StoryError(f"{bound} pods of RayCluster {name} have a node while {gated} wait at the gate")
+
+
 _HALF: Final = 2
 # Karpenter asks for the other nodes again and again, and each time the cloud has none.
 _REFUSALS: Final = 3
@@ -138,6 +171,11 @@ STORIES: Final[Mapping[str, Story]] = {
     "gang": Story("a RayJob over three pools waits, starts as a whole and finishes", "team-a", gang),
     "priority": Story("prod preempts dev, dev resumes from its checkpoint; both finish", "team-b", priority),
     "batch": Story("a plain Job goes through the same queues", "team-c", batch),
+    "kai": Story(
+        "with `local up --scheduler kai` and stack local-kai: five pods of a RayCluster start, or none",
+        "team-a",
+        kai_gang,
+    ),
     "karpenter": Story(
         "with `local up --autoscaler karpenter` and stack local-karpenter: stock for half of a gang",
         "team-a",

@@ -24,6 +24,7 @@ from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
 from muster.local.preflight import require_linux
 from muster.local.pulumi_locks import PulumiLock, locks_of
+from muster.model.stack import Scheduler
 
 # Runs one command as a step and lets it end by itself after Ctrl-C.
 # `subprocess.run` kills its child a quarter of a second after Ctrl-C. A `pulumi` that is killed leaves its
@@ -144,18 +145,27 @@ class Tour:
     story: str
     look: str
     """Where to look next: shell lines."""
+    pool: str
+    """One that the cloud can run out of."""
     example: str
     """The file of the story's job, from which a job of one's own is made."""
 
 
-def tour(name: str, *, programs: str | None = None, autoscaler: Autoscaler = Autoscaler.SIMULATED) -> None:
+def tour(
+    name: str,
+    *,
+    programs: str | None = None,
+    scheduler: Scheduler = Scheduler.KUEUE,
+    autoscaler: Autoscaler = Autoscaler.SIMULATED,
+) -> None:
     """Build, boot, deploy, run. Raises StepError at the first step that fails."""
     require_linux()
-    chosen = _TOURS[autoscaler]
+    chosen = _KAI_TOUR if scheduler is Scheduler.KAI else _TOURS[autoscaler]
     named = ("--name", name)
     source = ("--programs", programs) if programs else ()
     _step("build", [*_MUSTER, "local", "build", *source], os.environ)
-    up = [*_MUSTER, "local", "up", *named, *source, "--autoscaler", str(autoscaler)]
+    options = ("--scheduler", str(scheduler), "--autoscaler", str(autoscaler))
+    up = [*_MUSTER, "local", "up", *named, *source, *options]
     booted = _step("local cluster", up, os.environ)
     environment = {**os.environ, **_environment(named)}
     stack = chosen.stack
@@ -171,7 +181,11 @@ def tour(name: str, *, programs: str | None = None, autoscaler: Autoscaler = Aut
     look = chosen.look.format(name=of_command)
     print(
         _LOOK_AROUND.format(
-            look=look, own=OWN_JOB.format(example=chosen.example), name=of_command, make=of_make
+            look=look,
+            pool=chosen.pool,
+            own=OWN_JOB.format(example=chosen.example),
+            name=of_command,
+            make=of_make,
         )
     )
 
@@ -204,9 +218,8 @@ _LOOK_AROUND: Final = """\
 Look around:
   eval "$(.venv/bin/muster local env{name})"
   kubectl get nodes
-  kubectl get clusterqueues,cohorts,resourceflavors
 {look}
-  .venv/bin/muster local fault h100 stock-out --for 5m{name}
+  .venv/bin/muster local fault {pool} stock-out --for 5m{name}
   .venv/bin/muster local status{name}
   .venv/bin/muster top
 
@@ -220,21 +233,35 @@ _TOURS: Final = {
         "local",
         "gang",
         """\
+  kubectl get clusterqueues,cohorts,resourceflavors
   kubectl get rayjobs,workloads,provisioningrequests --all-namespaces
   .venv/bin/muster local story priority{name}""",
+        "h100",
         "examples/gang/rayjob.yaml",
     ),
     Autoscaler.KARPENTER: Tour(
         "local-karpenter",
         "karpenter",
         """\
+  kubectl get clusterqueues,cohorts,resourceflavors
   kubectl get rayjobs,workloads --all-namespaces
   kubectl get nodepools,nodeclaims
   .venv/bin/muster local logs karpenter{name}
   .venv/bin/muster local capacity h100 2{name}""",
+        "h100",
         "examples/karpenter/rayjob.yaml",
     ),
 }
+_KAI_TOUR: Final = Tour(
+    "local-kai",
+    "kai",
+    """\
+  kubectl get queues,schedulingshards
+  kubectl get rayclusters,podgroups,provisioningrequests --all-namespaces
+  .venv/bin/muster local logs kai-scheduler@default{name}""",
+    "l4",
+    "examples/kai/raycluster.yaml",
+)
 
 
 def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> float:

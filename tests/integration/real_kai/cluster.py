@@ -15,10 +15,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from muster.local import envtest
+from muster.local import envtest, kai
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.process import Process, free_port
-from muster.preview.whatif.kai_world import to_config
 from muster.replay.kai_player import PROGRAM
 from tests import built
 from tests.integration.real_kai.programs import KAI_CRDS, SWITCH
@@ -65,14 +64,15 @@ class Cluster:
         """A scheduler of KAI for this world alone."""
         folder = self.plane.folder
         config = folder / f"{world}.yaml"
-        config.write_text(yaml.safe_dump(to_config({"placementStrategy": placement})), encoding="utf-8")
+        config.write_text(
+            yaml.safe_dump(kai.scheduler_config({"placementStrategy": placement})), encoding="utf-8"
+        )
         flags = (
             *scheduler_flags(world),
             f"--scheduler-conf={config}",
-            f"--listen-address=127.0.0.1:{free_port()}",
-            f"--plugin-server-port={free_port()}",
-            "--schedule-period=200ms",
-            "--v=2",
+            *kai.scheduler_flags(
+                listen_port=free_port(), plugin_port=free_port(), period="200ms", verbosity=2
+            ),
         )
         process = self.process("kai-scheduler", flags, log=folder / f"{world}.log")
         process.start()
@@ -144,9 +144,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
         stack.enter_context(envtest.kwok(plane, programs))
         found = Cluster(plane, programs)
         binder = found.process(
-            "kai-binder",
-            ("--metrics-bind-address=0", "--health-probe-bind-address=0"),
-            log=plane.folder / "kai-binder.log",
+            "kai-binder", kai.controller_flags()["kai-binder"], log=plane.folder / "kai-binder.log"
         )
         binder.start()
         stack.callback(binder.kill)

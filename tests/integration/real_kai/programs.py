@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local import envtest
+from muster.local import envtest, kai
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.process import Process, free_port
 from muster.local.envtest.programs import PROVISIONING_CRD
@@ -18,16 +18,9 @@ from muster.local.kwok import flags as kwok_flags
 from muster.model import names
 
 SWITCH: Final = "MUSTER_KAI"
-KAI_CRDS: Final = "kai-crds"
-_KAI: Final = (
-    "kai-scheduler",
-    "kai-binder",
-    "kai-podgrouper",
-    "kai-podgroup-controller",
-    "kai-queue-controller",
-)
+KAI_CRDS: Final = kai.CRDS
 _OTHERS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kuberay", "kwok")
-WANTED: Final = (*_KAI, *_OTHERS)
+WANTED: Final = (*kai.PROGRAMS, *_OTHERS)
 ASSETS: Final = (KAI_CRDS, PROVISIONING_CRD, "kuberay-config", "kwok-stages")
 # Of Kubernetes itself: what goes with its owner, and the taint of new nodes.
 _CONTROLLERS: Final = ("garbage-collector-controller", "node-lifecycle-controller")
@@ -78,28 +71,10 @@ def _flags(plane: ControlPlane, programs: Programs) -> dict[str, tuple[str, ...]
             "--health-probe-bind-address=0",
             "--enable-leader-election=false",
         ),
-        "kai-scheduler": (
-            f"--listen-address=127.0.0.1:{free_port()}",
-            f"--plugin-server-port={free_port()}",
-            "--schedule-period=500ms",
-            "--v=4",
+        kai.SCHEDULER: kai.scheduler_flags(
+            listen_port=free_port(), plugin_port=free_port(), period="500ms", verbosity=4
         ),
-        "kai-binder": ("--metrics-bind-address=0", "--health-probe-bind-address=0"),
-        "kai-podgrouper": (
-            "--metrics-bind-address=0",
-            "--health-probe-bind-address=0",
-            f"--queue-label-key={names.KAI_QUEUE_LABEL}",
-        ),
-        "kai-podgroup-controller": (
-            "--metrics-bind-address=0",
-            "--health-probe-bind-address=0",
-            "--enable-podgroup-webhook=false",
-        ),
-        "kai-queue-controller": (
-            "--metrics-listen-address=0",
-            "--enable-webhook=false",
-            f"--queue-label-key={names.KAI_QUEUE_LABEL}",
-        ),
+        **kai.controller_flags(),
     }
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.artifacts import resolved
+from muster.artifacts import resolved, upstream
 from muster.artifacts.resolved import ArtifactError
+from muster.config import load
 
 
 @pytest.fixture
@@ -50,6 +51,19 @@ def test_a_missing_file_entry_or_path_is_reported_by_name(file: Path) -> None:
         found.program("etcd")
     with pytest.raises(ArtifactError, match=r"crds\.x is missing"):
         found.crd("x")
+
+
+def test_a_stack_of_kai_needs_a_local_cluster_that_runs_kai(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = load(Path(__file__).parents[3] / "stacks" / "Pulumi.local-kai.yaml")
+    monkeypatch.setenv("MUSTER_ARTIFACTS", str(file))
+    with pytest.raises(ArtifactError, match=r"runs no KAI\. Fix: .*muster local up --scheduler kai"):
+        upstream.resolve_artifacts(stack, name="local-kai")
+    document = json.loads(file.read_text())
+    document["programs"]["kai-scheduler"] = "/kai-scheduler"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert upstream.resolve_artifacts(stack, name="local-kai").images.keys() == {"kueue"}
 
 
 @pytest.mark.parametrize(

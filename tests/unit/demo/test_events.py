@@ -112,3 +112,31 @@ def test_another_jobs_pods_are_not_told() -> None:
     found = told(workload(), Pod=pods)
     assert "pod ours starts on node n" in found
     assert not any("theirs" in text for text in found)
+
+
+def test_a_gang_with_kai_is_told_from_its_gate_to_its_nodes() -> None:
+    cluster = {"metadata": {"name": "gang", "uid": "c", "creationTimestamp": FIRST}}
+    head = {
+        "metadata": {
+            "name": "head",
+            "uid": "h",
+            "labels": {"ray.io/cluster": "gang"},
+            "annotations": {"muster.dev/gang-status": "waits for 4 nodes"},
+        },
+        "spec": {"schedulingGates": [{"name": "muster.dev/gang"}]},
+    }
+    request = {
+        "metadata": {"name": "r", "uid": "r", "labels": {"muster.dev/raycluster-uid": "c"}},
+        "spec": {"podSets": [{"count": 4, "podTemplateRef": {"name": "t"}}]},
+        "status": {"conditions": [condition("Accepted", "True")]},
+    }
+    template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
+    others = {"ProvisioningRequest": [request], "PodTemplate": [template]}
+    found = events_of(Snapshot({"RayCluster": [cluster], "Pod": [head], **others}), ["gang"])
+    assert [event.text for event in found] == [
+        "RayCluster created",
+        "l4: asked for 4 nodes (r)",
+        "l4: Accepted",
+        "gang: waits for 4 nodes",
+        "pod head created",
+    ]

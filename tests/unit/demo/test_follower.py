@@ -9,8 +9,8 @@ import pytest
 
 from muster.cli.commands.local import story
 from muster.local.demo import cluster, follower, scenarios
-from muster.local.demo.events import Event
-from muster.local.demo.follower import Follower
+from muster.local.demo.events import Event, Snapshot
+from muster.local.demo.follower import Follower, StoryError
 from muster.local.demo.scenarios import Story
 from muster.local.demo.screen import Screen
 from tests.unit.demo.http_cluster import cluster_at
@@ -141,3 +141,21 @@ def test_a_story_whose_reader_has_gone_deletes_its_job(
     assert [each.path for each in server.asked if each.method == "DELETE"] == [
         "/apis/batch/v1/namespaces/team-c/jobs/primes"
     ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "gated", "is_part"), [(0, 5, False), (5, 0, False), (1, 4, True), (4, 1, True)]
+)
+def test_a_gang_of_which_a_part_has_nodes_fails_the_story(bound: int, gated: int, is_part: bool) -> None:
+    specs = [{"nodeName": "n"}] * bound + [{"schedulingGates": [{"name": "muster.dev/gang"}]}] * gated
+    pods = [
+        {"metadata": {"name": f"p{number}", "labels": {"ray.io/cluster": "gang"}}, "spec": spec}
+        for number, spec in enumerate(specs)
+    ]
+    cluster = {"kind": "RayCluster", "metadata": {"name": "gang"}, "status": {"state": "ready"}}
+    now = Snapshot({"RayCluster": [cluster], "Pod": pods})
+    if is_part:
+        with pytest.raises(StoryError, match=f"{bound} pods .* have a node while {gated} wait at the gate"):
+            scenarios._is_whole_and_ready(now, "gang")
+    else:
+        assert scenarios._is_whole_and_ready(now, "gang")

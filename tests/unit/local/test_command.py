@@ -77,6 +77,25 @@ def test_up_with_another_autoscaler_than_the_cluster_that_runs_says_what_to_do(
     assert main(["local", "up", "--name", "one", "--autoscaler", "karpenter"]) == 0
 
 
+def test_up_with_another_scheduler_than_the_cluster_that_runs_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = local_cluster.named("one", index=0)
+    cluster.run.mkdir(parents=True)
+    local_cluster.Record(0, init_pid=1, init_started=0, boot_id="").write(cluster.record)
+    report = health.Report("one", health.State.HEALTHY, units={"kai-shards": {"pid": 7}})
+    monkeypatch.setattr(teardown, "is_alive", lambda _: True)
+    monkeypatch.setattr(health, "examine", lambda *_: report)
+    assert main(["local", "up", "--name", "one"]) == 3
+    assert "is up with scheduler kai" in capsys.readouterr().err
+    assert main(["local", "up", "--name", "one", "--scheduler", "kai"]) == 0
+
+
+def test_kai_and_karpenter_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local", "up", "--scheduler", "kai", "--autoscaler", "karpenter"]) == 2
+    assert "leave one of them out" in capsys.readouterr().err
+
+
 def test_status_names_the_origin_of_every_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

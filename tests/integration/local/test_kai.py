@@ -1,0 +1,63 @@
+"""`muster local demo --scheduler kai`: the real KAI, real kubelets and real Ray, from nothing to a gang."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from muster.local import kai
+from tests import built
+from tests.integration.local.test_lifecycle import CHECKOUT, muster_local, status
+from tests.integration.real_kai.programs import SWITCH
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a local cluster needs root"),
+    pytest.mark.skipif(not os.environ.get(SWITCH), reason=f"KAI is run on demand: {SWITCH}=1"),
+]
+
+NAME = "kai"
+_DEMO_SECONDS = 900
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[list[str]]:
+    """What the command prints. The local cluster stays up until the last test of this file."""
+    built.programs(tuple(kai.PROGRAMS), (kai.CRDS, kai.ROLES))
+    command = [sys.executable, "-m", "muster", "local", "demo", "--name", NAME, "--scheduler", "kai"]
+    try:
+        done = subprocess.run(
+            command, cwd=CHECKOUT, capture_output=True, text=True, timeout=_DEMO_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield done.stdout.splitlines()
+    finally:
+        muster_local(NAME, "down")
+
+
+def test_all_five_pods_of_a_gang_start_when_the_last_node_is_there(demo: list[str]) -> None:
+    half = line_with(demo, "the cloud has 2 of 4 nodes")
+    ready = [number for number, line in enumerate(demo) if "is ready" in line and "node l4" in line]
+    started = [number for number, line in enumerate(demo) if " starts on node " in line]
+    assert len(ready) == 4
+    assert min(ready) > half, "a node was bought while the cloud had half of them"
+    assert len(started) == 5
+    assert min(started) > max(ready), "a pod started before the last node was ready"
+    assert line_with(demo, "RayCluster ready") > max(started)
+    assert sum("is released" in line for line in demo) == 4
+
+
+def test_the_commands_of_a_local_cluster_know_kai(demo: list[str]) -> None:
+    found = status(NAME)
+    assert found["state"] == "healthy", found["faults"]
+    assert found["units"].keys() >= {kai.SHARD_RUNNER, *kai.controller_flags()}
+    assert "shard default starts with" in muster_local(NAME, "logs", kai.SHARD_RUNNER).stdout
+    assert muster_local(NAME, "logs", f"{kai.SCHEDULER}@default").stdout
+    other = muster_local(NAME, "up")
+    assert other.returncode == 3
+    assert "is up with scheduler kai" in other.stderr
+
+
+def line_with(lines: list[str], text: str) -> int:
+    return next(number for number, line in enumerate(lines) if text in line)
