@@ -160,10 +160,10 @@ def _amount(value: object) -> Any:
 
 def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """Name -> pool."""
-    book, found = NameBook({names.SYSTEM_POOL}), {}
     if not (live.is_whole or live.nodes):
         no_nodes(findings)
-        return found
+        return {}
+    book, found = NameBook({names.SYSTEM_POOL}), {}
     for flavor in live.of("ResourceFlavor"):
         nodes = selected(live, flavor)
         pool = _pool(flavor, nodes, findings)
