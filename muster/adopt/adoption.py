@@ -291,7 +291,15 @@ def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
 
 
 def adopt_files(read: ManifestObjects, cluster: dict[str, str]) -> Adoption:
-    """The same of objects in files, which may have fields that no API server keeps."""
+    """The same of objects in files, which may have fields that no API server keeps. MusterError where a
+    LocalQueue has no namespace.
+    """
+    for each in read.live.of("LocalQueue"):
+        if not each["metadata"].get("namespace"):
+            raise MusterError(
+                f"{title(each)} has no metadata.namespace, which is the team's in a stack.",
+                fix="write it into the file: Argo CD and `kubectl apply --namespace` add it outside.",
+            )
     found = adopt(read.live, cluster)
     dropped = []
     for place, field in read.dropped.items():

@@ -352,3 +352,16 @@ def test_a_cluster_and_files_are_not_adopted_together(
 ) -> None:
     assert main(["adopt", "--manifests", str(tmp_path), "--kubeconfig", "x"]) == 2
     assert "--manifests takes the place of a cluster" in capsys.readouterr().err
+
+
+def test_a_file_without_a_namespace_is_refused_by_the_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _files(tmp_path / "queues", _QUEUES)
+    file = folder / "queues.yaml"
+    objects = list(yaml.safe_load_all(file.read_text()))
+    door = next(each for each in objects if each["kind"] == "LocalQueue")
+    del door["metadata"]["namespace"]
+    file.write_text(yaml.safe_dump_all(objects))
+    assert main(["adopt", "--manifests", str(folder)]) == 2
+    assert f"LocalQueue {door['metadata']['name']} has no metadata.namespace" in capsys.readouterr().err
