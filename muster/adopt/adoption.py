@@ -11,8 +11,8 @@ from muster.adopt.compare import Fate, ObjectChange, compare_objects
 from muster.adopt.findings import Finding, Findings
 from muster.adopt.kai import to_values
 from muster.adopt.kueue import QueueTree, to_kueue
+from muster.adopt.manifest_objects import ManifestObjects
 from muster.adopt.nodes import to_pools
-from muster.components.existing_programs import IncompatibleProgramError, refuse
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError
@@ -35,6 +35,16 @@ _EFFECT: Final = "`pulumi up` refuses until then; nothing is written before"
 
 def to_programs(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """`muster:kuberay`, where the cluster has it."""
+    if not live.is_whole:
+        effect = (
+            "the first `pulumi up` installs KubeRay in ray-system and refuses a second one: if the cluster "
+            "has KubeRay, write `muster:kuberay: {install: false}`"
+        )
+        findings.reworded("Programs", "", "of the cluster are not looked for in files.", effect)
+        return {}
+    # Files are read without Pulumi, which the base install lacks.
+    from muster.components.existing_programs import IncompatibleProgramError, refuse
+
     kuberay = bool(live.programs.get(Program.KUBERAY))
     scheduler = Program.KAI if live.scheduler is Scheduler.KAI else Program.KUEUE
     for program, installs in ((scheduler, False), (Program.KUBERAY, not kuberay)):
@@ -101,8 +111,9 @@ def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
     """Some queues are Muster's where a first `pulumi up` stopped at a conflict."""
     is_kai = live.scheduler is Scheduler.KAI
     if not is_kai and not live.of("ClusterQueue"):
+        where = "the cluster has" if live.is_whole else "the files have"
         raise MusterError(
-            "the cluster has Kueue's kinds and no ClusterQueue, so there is nothing to take over.",
+            f"{where} objects of Kueue and no ClusterQueue, so there is nothing to take over.",
             fix="write a stack with `muster new`.",
         )
     queues = live.kai.get("Queue", ()) if is_kai else [each for kind in _QUEUES for each in live.of(kind)]
@@ -277,6 +288,26 @@ def adopt(live: LiveCluster, cluster: dict[str, str]) -> Adoption:
         objects=compare_objects(stack, live),
         effects=None if file.tree is None else effects_of(stack, live, file.tree),
     )
+
+
+def adopt_files(read: ManifestObjects, cluster: dict[str, str]) -> Adoption:
+    """The same of objects in files, which may have fields that no API server keeps. MusterError where a
+    LocalQueue has no namespace.
+    """
+    for each in read.live.of("LocalQueue"):
+        if not each["metadata"].get("namespace"):
+            raise MusterError(
+                f"{title(each)} has no metadata.namespace, which is the team's in a stack.",
+                fix="write it into the file: Argo CD and `kubectl apply --namespace` add it outside.",
+            )
+    found = adopt(read.live, cluster)
+    dropped = []
+    for place, field in read.dropped.items():
+        name, _, path = place.partition(": ")
+        reason = "is no field of the API, and the API server drops it."
+        effect = f"left out; {field.fix.removesuffix('.')}"
+        dropped.append(Finding(object=name, field=path, reason=reason, effect=effect))
+    return replace(found, findings=(*dropped, *found.findings))
 
 
 def _examined(file: StackFile) -> tuple[str, Stack | None, tuple[str, ...]]:

@@ -59,13 +59,15 @@ _PROGRAMS: Final = (Program.KUEUE, Program.KAI, Program.KUBERAY)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
     """`objects`: Kueue's, by kind, each list by namespace and name. `kai`: KAI's in the same form; where
-    Kueue has queues as well, the Queues alone. `programs`: the Deployments that run them.
+    Kueue has queues as well, the Queues alone. `programs`: the Deployments that run them. `is_whole` is False
+    for objects of files: programs and nodes may be in the cluster all the same.
     """
 
     objects: Mapping[str, tuple[Manifest, ...]]
     nodes: tuple[Manifest, ...] = ()
     programs: Mapping[Program, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
     kai: Mapping[str, tuple[Manifest, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    is_whole: bool = True
 
     @property
     def scheduler(self) -> Scheduler:

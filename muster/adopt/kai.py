@@ -10,7 +10,7 @@ from typing import Any, Final
 from muster.adopt.cluster import LiveCluster, title
 from muster.adopt.findings import Findings, NameBook
 from muster.adopt.kueue import to_priorities
-from muster.adopt.nodes import NodeShape, described, shape_of
+from muster.adopt.nodes import NodeShape, described, no_nodes, shape_of
 from muster.live.fields import items, mapping, text
 from muster.live.snapshot.queues import circles
 from muster.model import names
@@ -24,6 +24,8 @@ from muster.render.manifest import Manifest
 
 def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """Name -> pool."""
+    if not (live.is_whole or live.nodes):
+        no_nodes(findings)
     by_shape: dict[NodeShape, list[Manifest]] = {}
     for each in live.nodes:
         by_shape.setdefault(shape_of(each), []).append(each)
@@ -122,7 +124,10 @@ def _shard(live: LiveCluster, findings: Findings) -> dict[str, Any]:
         else:
             reason = f"a stack that takes Queues over has the shard {DEFAULT_SHARD!r} alone."
             findings.reworded(title(each), "", reason, "left out; the object stays as it is")
-    if not is_there:
+    if not (is_there or live.is_whole):
+        effect = "the stack has the settings of KAI's own chart"
+        findings.reworded(f"SchedulingShard {DEFAULT_SHARD}", "", "is in no file.", effect)
+    elif not is_there:
         reason = "does not exist, and every stack with KAI has one."
         effect = (
             "the first `pulumi up` creates it: one more scheduler, for nodes and work without a pool's label"

@@ -102,8 +102,12 @@ class _Builder:
         self._live, self._checks, self._findings = live, checks, findings
         self._is_weighted = has_weights(live, findings)
         book = NameBook()
-        queues = [text(each, "metadata", "name") for each in live.of("ClusterQueue")]
-        self._teams = {name: book.take(name, suffix="team") for name in queues}
+        self._teams: dict[str, str] = {}
+        self._by_cohort: dict[str, list[Manifest]] = {}
+        for queue in live.of("ClusterQueue"):
+            name = text(queue, "metadata", "name")
+            self._teams[name] = book.take(name, suffix="team")
+            self._by_cohort.setdefault(text(queue, "spec", "cohortName"), []).append(queue)
         self._objects = {text(each, "metadata", "name"): each for each in live.of("Cohort")}
         self._parents = self._parents_of_all()
         self._cohorts = {name: book.take(name, suffix="cohort") for name in sorted(self._parents)}
@@ -153,17 +157,16 @@ class _Builder:
 
     def _members(self, cohort: str) -> dict[str, Any]:
         found = {}
-        for queue in self._live.of("ClusterQueue"):
-            if text(queue, "spec", "cohortName") == cohort:
-                own = text(queue, "metadata", "name")
-                found[self._teams[own]] = to_team(
-                    queue,
-                    self._doors.get(own, ()),
-                    name=self._teams[own],
-                    checks=self._checks,
-                    is_weighted=self._is_weighted,
-                    findings=self._findings,
-                )
+        for queue in self._by_cohort.get(cohort, ()):
+            own = text(queue, "metadata", "name")
+            found[self._teams[own]] = to_team(
+                queue,
+                self._doors.get(own, ()),
+                name=self._teams[own],
+                checks=self._checks,
+                is_weighted=self._is_weighted,
+                findings=self._findings,
+            )
         return found
 
 

@@ -84,7 +84,7 @@ class Dropped:
 @dataclass(frozen=True, slots=True)
 class ManifestObjects:
     """The queue objects of one side. `dropped`: `ClusterQueue vision: spec.cohort` -> what is no field.
-    `others`: how many objects are not of queues.
+    Nodes are kept as well. `others`: how many objects are not of queues.
     """
 
     live: LiveCluster = field(default_factory=lambda: LiveCluster(objects={}))
@@ -101,10 +101,13 @@ def read_objects(texts: tuple[Text, ...] | None) -> ManifestObjects:
     found: dict[bool, dict[str, dict[tuple[str, str], tuple[str, Manifest]]]] = {False: {}, True: {}}
     dropped: dict[str, Dropped] = {}
     others = 0
+    nodes: list[Manifest] = []
     for where, written in _objects(texts):
         is_kai = _is_kai(written)
         if is_kai is None:
             others += 1
+            if (text(written, "apiVersion"), text(written, "kind")) == ("v1", "Node"):
+                nodes.append(written)
             continue
         body = _current(where, written, is_kai=is_kai)
         body = _without_unknown(body, dropped)
@@ -127,7 +130,8 @@ def read_objects(texts: tuple[Text, ...] | None) -> ManifestObjects:
         {kind: tuple(body for _, (_, body) in sorted(listed.items())) for kind, listed in side.items()}
         for side in (found[False], found[True])
     )
-    return ManifestObjects(LiveCluster(objects=kueue, kai=kai), dropped, others)
+    live = LiveCluster(objects=kueue, kai=kai, nodes=tuple(nodes), is_whole=False)
+    return ManifestObjects(live, dropped, others)
 
 
 def _is_kai(body: Manifest) -> bool | None:

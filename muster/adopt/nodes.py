@@ -160,6 +160,9 @@ def _amount(value: object) -> Any:
 
 def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
     """Name -> pool."""
+    if not (live.is_whole or live.nodes):
+        no_nodes(findings)
+        return {}
     book, found = NameBook({names.SYSTEM_POOL}), {}
     for flavor in live.of("ResourceFlavor"):
         nodes = selected(live, flavor)
@@ -170,6 +173,15 @@ def to_pools(live: LiveCluster, findings: Findings) -> dict[str, Any]:
             said = {"flavor": own} if name != own else {}
             found[name] = {**pool, "kueue": {**said, "exact": True, **to_flavor(flavor)}}
     return found
+
+
+def no_nodes(findings: Findings) -> None:
+    """What files without Nodes lack."""
+    effect = (
+        "no pools: the report of a change shows no quotas. Add what `kubectl get nodes --output yaml` writes "
+        "to the files, or write muster:pools"
+    )
+    findings.reworded("Nodes", "", "are in no file.", effect)
 
 
 def selected(live: LiveCluster, flavor: Manifest) -> list[Manifest]:

@@ -29,6 +29,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
+from muster.model.violations import suggestion
 from muster.model.work import BY_KIND, FOR_MEMBERS
 from muster.render import gang, queues, tenancy
 from muster.render.queuetree import queue_tree
@@ -78,7 +79,7 @@ class Admission:
         if team not in known:
             raise MusterError(
                 f"the stack has no team {team!r}.",
-                fix=f"name one of: {', '.join(known) or '(there is none)'}.",
+                fix=suggestion(team, known, noun="team") if known else "add a team to the stack first.",
             )
         if stack.tenancy.namespaces is Namespaces.EXISTING:
             raise MusterError(

@@ -175,6 +175,16 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
 # Groups of commands, whose members are imported when they are named.
 
 
+# What other command lines call it.
+_ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
+    "help": ("--help",),
+    "version": ("--version",),
+    "list": ("top",),
+    "queues": ("top",),
+    "status": ("top", "local status"),
+}
+
+
 class Group(click.Group):
     """The commands of one part of the table."""
 
@@ -216,8 +226,9 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.entries and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], self.entries, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            other = () if self.path else _ELSEWHERE.get(args[0], ())
+            near = other or difflib.get_close_matches(args[0], self.entries, n=1)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 

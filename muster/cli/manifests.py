@@ -1,4 +1,4 @@
-"""The sides of `muster diff --manifests` as texts: a folder, a file, `-`, `none`, or a git revision.
+"""Manifests on the command line as texts: a folder, a file, `-`, `none`, or a git revision.
 
 A revision is `REVISION:PATH` as git has it, or a revision alone, which means the other side's path at that
 revision.
@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from muster.adopt.manifest_objects import Text
+from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
 from muster.bounded_yaml import load_all
 from muster.cli.output import STDOUT
 from muster.cli.sides import files_at, is_revision
@@ -43,6 +43,11 @@ def load_texts(base: str, head: str) -> ManifestTexts:
     return ManifestTexts(
         name or "manifests", *(_side(one, other) for one, other in ((base, head), (head, base)))
     )
+
+
+def load_objects(side: str) -> tuple[str, ManifestObjects]:
+    """What the objects are called, and those of one folder, file, stream or revision."""
+    return _name(side) if side != STDOUT else "", read_objects(_side(side, "."))
 
 
 def _name(side: str) -> str:

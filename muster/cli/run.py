@@ -43,7 +43,7 @@ def root() -> Root:
     group = Root((), TABLE, _ABOUT)
     group.params.append(
         click.Option(
-            ["--version"],
+            ["-V", "--version"],
             is_flag=True,
             is_eager=True,
             expose_value=False,

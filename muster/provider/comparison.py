@@ -132,7 +132,6 @@ def _guess(item: Any, like: Mapping[str, Any]) -> dict[str, Any]:
 
 # Kueue's fields that are quantities.
 _AMOUNTS: Final = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
-_EMPTY: Final[tuple[Any, ...]] = ({}, [], None, "")
 # What a field means where it is missing, in every object that has a field of this name.
 _DEFAULTS: Final[Mapping[str, Any]] = {"operator": "Equal"}
 
@@ -163,7 +162,7 @@ def _field(body: Mapping[str, Any], key: str) -> Any:
 
 
 def _is_empty(value: Any) -> bool:
-    return any(value == each and type(value) is type(each) for each in _EMPTY)
+    return value is None or (type(value) in (dict, list, str) and not value)
 
 
 def _is_number(value: Any) -> bool:

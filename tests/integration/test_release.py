@@ -9,6 +9,7 @@ from pathlib import Path
 
 from muster.distribution import version, wheel_name
 from release.__main__ import CHECKSUMS, ROOT
+from release.packages import python_package
 
 
 def release(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -31,3 +32,13 @@ def test_a_draft_holds_what_its_checksums_and_its_statement_name(tmp_path: Path)
         assert f"muster-{version()}-site/index.html" in site.getnames()
     bill = json.loads((out / f"muster-{version()}.cdx.json").read_text(encoding="utf-8"))
     assert "pkg:pypi/pulumi-kubernetes" in {each["purl"].split("@")[0] for each in bill["components"]}
+
+
+def test_two_builds_of_one_commit_are_the_same_wheel(tmp_path: Path) -> None:
+    wheels = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        python_package(ROOT, folder, version=version(), made_at=1_764_000_000)
+        wheels.append((folder / wheel_name(version())).read_bytes())
+    assert wheels[0] == wheels[1]

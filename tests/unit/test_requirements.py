@@ -37,7 +37,7 @@ HEAVY: Final = (
 # What the wheel without an extra has to run.
 BASE_COMMANDS: Final = (
     *("validate", "diff", "snapshot", "why", "top", "logs", "submit", "new", "init", "ci.pins", "ci.comment"),
-    *("record.start", "record.show"),
+    *("adopt", "record.start", "record.show"),
 )
 
 
@@ -120,7 +120,6 @@ def test_check_imports_nothing_but_its_own_extra() -> None:
         (["check", "x", "--stack", "x", "--team", "x"], "check"),
         (["why", "a/b", "--stack", "x", "--replay", "x"], "check,local"),
         (["record", "--out", "x"], "controller"),
-        (["adopt"], "program"),
         (["local", "up"], "local"),
         (["local", "story", "small"], "local"),
     ],

@@ -7,6 +7,7 @@ Responsible for how a node of the schema reads: its kind, its allowed words, its
 facts are those of the schema; nothing is declared here.
 """
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ _NAMES: Final = {
     "lend": "POOL",
 }
 _NAME: Final = "NAME"
+# A name of the author's is as alike to a key's name as this only where the key is meant.
+_MISSPELT: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +239,10 @@ def _continued(keys: tuple[Key, ...], key: Key, asked: list[str]) -> tuple[Key, 
     found = _below(keys, key.below, asked) if key.below else ()
     if found or BY_NAME not in key.kind:
         return found
-    return _below(keys, key.below, asked[1:]) if len(asked) > 1 else (key,)
+    if len(asked) > 1:
+        return _below(keys, key.below, asked[1:])
+    below = [each.name for each in keys if each.parent == key.below] if key.below else []
+    return () if difflib.get_close_matches(asked[0], below, n=1, cutoff=_MISSPELT) else (key,)
 
 
 def _ends(path: str, asked: list[str]) -> bool:

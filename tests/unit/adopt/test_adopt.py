@@ -12,6 +12,7 @@ from muster.adopt.adoption import Adoption, adopt
 from muster.adopt.compare import Fate
 from muster.adopt.nodes import described, shape_of
 from muster.adopt.report import format_report, to_json
+from muster.cli import main
 from muster.config import load
 from muster.config.document import parse_text
 from muster.config.stack import examine
@@ -299,3 +300,68 @@ def test_text_that_looks_like_a_number_is_quoted(text: str) -> None:
         if each["kind"] == "ResourceFlavor":
             each.setdefault("spec", {})["nodeLabels"] = {"rack": text}
     assert f"rack: '{text}'" in _adopted(objects).text
+
+
+# Of files, in place of a cluster
+
+
+def _files(folder: Path, kinds: set[str], **changed: Any) -> Path:
+    """The example's objects of these kinds; the queue `vision` also has the changed fields."""
+    objects = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["items"]
+    chosen = _with([each for each in objects if each["kind"] in kinds], "ClusterQueue", "vision", **changed)
+    folder.mkdir(exist_ok=True)
+    (folder / "queues.yaml").write_text(yaml.safe_dump_all(chosen))
+    return folder
+
+
+_QUEUES = {"Cohort", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
+
+
+def test_files_of_a_cluster_are_the_stack_of_the_cluster(tmp_path: Path) -> None:
+    out = tmp_path / "Pulumi.prod.yaml"
+    command = ["adopt", "--manifests", str(EXAMPLE / "cluster.yaml"), "--context", "prod", "--out", str(out)]
+    assert main(command) == 0
+    found, expected = (
+        yaml.safe_load(each.read_text())["config"] for each in (out, EXAMPLE / "Pulumi.adopted.yaml")
+    )
+    # Whether the cluster has KubeRay, no file of queues tells.
+    del expected["muster:kuberay"]
+    assert found == expected
+
+
+def test_files_without_nodes_are_a_valid_stack_without_pools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, folder = tmp_path / "Pulumi.prod.yaml", _files(tmp_path / "queues", _QUEUES)
+    assert main(["adopt", "--manifests", str(folder), "--out", str(out)]) == 0
+    assert "Nodes: are in no file. Effect: no pools" in capsys.readouterr().out
+    assert main(["validate", str(out)]) == 0
+    assert {team.name for _, team in load(out).teams()} == {"research", "serving", "vision"}
+
+
+def test_a_field_of_a_file_that_the_api_lacks_is_no_exact_adoption(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _files(tmp_path / "queues", _QUEUES, admissionChecks=["prov"])
+    assert main(["adopt", "--manifests", str(folder), "--out", str(tmp_path / "stack.yaml")]) == 1
+    assert "ClusterQueue vision: spec.admissionChecks: is no field of the API" in capsys.readouterr().out
+
+
+def test_a_cluster_and_files_are_not_adopted_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["adopt", "--manifests", str(tmp_path), "--kubeconfig", "x"]) == 2
+    assert "--manifests takes the place of a cluster" in capsys.readouterr().err
+
+
+def test_a_file_without_a_namespace_is_refused_by_the_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _files(tmp_path / "queues", _QUEUES)
+    file = folder / "queues.yaml"
+    objects = list(yaml.safe_load_all(file.read_text()))
+    door = next(each for each in objects if each["kind"] == "LocalQueue")
+    del door["metadata"]["namespace"]
+    file.write_text(yaml.safe_dump_all(objects))
+    assert main(["adopt", "--manifests", str(folder)]) == 2
+    assert f"LocalQueue {door['metadata']['name']} has no metadata.namespace" in capsys.readouterr().err

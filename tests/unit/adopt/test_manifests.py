@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import assume, given, settings
 
+from muster.adopt.manifest_objects import Text
+from muster.adopt.manifests import ManifestSides, load_manifests
 from muster.cli import main
 from muster.config import load
 from muster.model.quantities import Gpus
@@ -20,7 +24,9 @@ from muster.preview.compare.diff import LoadedSide
 from muster.preview.inputs import SharedInputs, compare_sides
 from muster.preview.report import to_report
 from muster.render import queues
+from tests.length import examples
 from tests.unit.adopt.clusters import ROOT
+from tests.unit.model.model_stacks import stacks
 from tests.unit.preview import banner_world
 
 _STACKS = [
@@ -118,6 +124,78 @@ def test_a_change_of_queues_has_the_report_of_the_stacks(
     base, head = banner_world.changed_stacks(case)
     folders = _write(tmp_path / "base", queues.objects(base)), _write(tmp_path / "head", queues.objects(head))
     assert _diff(capsys, *folders) == _expected(base, head)
+
+
+def _without_notes(sides: Sequence[ManifestSides]) -> str:
+    """The report, without the notes on objects, which stacks do not get."""
+    base, head = (
+        {each.name: replace(getattr(each, side), warnings=()) for each in sides} for side in ("base", "head")
+    )
+    named = {each.name: each for each in sides}
+    diffs = [named[each.name].completed(each) for each in compare_sides(base, head, SharedInputs())]
+    return markdown.format_comment(to_report(diffs), is_drawn=False)
+
+
+@given(stacks())
+@settings(max_examples=examples(200))
+def test_what_any_stack_renders_is_compared_as_the_stack(base: Stack) -> None:
+    head = _fewer(base)
+    assume(head != base)
+    lists = [{"kind": "List", "items": queues.objects(each)} for each in (base, head)]
+    texts = [(Text("objects.json", json.dumps(each)),) for each in lists]
+    assert _without_notes(load_manifests("head", *texts)) == _expected(base, head)
+
+
+# The same change as other tools print it
+
+_OTHERS = 300
+
+
+def _kustomized(objects: list[dict[str, Any]]) -> str:
+    """As `kustomize build`: keys and objects in the order of their names, with a label of the overlay."""
+    others = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"config-{number}"},
+            "data": {"a": "b"},
+        }
+        for number in range(_OTHERS)
+    ]
+    labelled = [
+        {**each, "metadata": {**each["metadata"], "labels": {"app.kubernetes.io/part-of": "lab"}}}
+        for each in (*objects, *others)
+    ]
+    listed = sorted(labelled, key=lambda each: (each["kind"], each["metadata"]["name"]))
+    return yaml.safe_dump_all(listed, sort_keys=True, default_flow_style=False)
+
+
+def _templated(objects: list[dict[str, Any]]) -> str:
+    """As `helm template`: the source before each object as a comment, empty documents, Helm's labels."""
+    labels = {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "queues-1.4.0"}
+    written = [
+        f"---\n# Source: queues/templates/{each['kind'].lower()}.yaml\n"
+        + yaml.safe_dump(
+            {**each, "metadata": {**each["metadata"], "labels": labels, "annotations": {"meta": "x"}}},
+            sort_keys=False,
+        )
+        for each in objects
+    ]
+    hook = "---\n# Source: queues/templates/empty.yaml\n"
+    return hook.join([*written, *[f"---\n{_SECRET}"] * _OTHERS])
+
+
+def test_one_change_has_one_report_whichever_tool_printed_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, head = banner_world.changed_stacks("quota-between-teams")
+    expected = _expected(base, head)
+    assert "lose" in expected
+    for tool in (_kustomized, _templated):
+        for name, stack in (("base", base), ("head", head)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / "all.yaml").write_text(tool(queues.objects(stack)))
+        assert _diff(capsys, tmp_path / "base", tmp_path / "head") == expected
 
 
 def test_other_objects_folders_lists_and_json_change_nothing(

@@ -204,6 +204,7 @@ def test_a_missing_file_team_or_stack_is_unusable(job: Path, capsys: pytest.Capt
         (job, "--stack", LOCAL, "--team", "team-a", "--fix", "--json"),
     ):
         assert run(capsys, *arguments)[0] == 2
+    assert "did you mean 'team-a'?" in run(capsys, job, "--stack", LOCAL, "--team", "taem-a")[2]
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,9 @@ def test_a_typing_mistake_is_answered_with_the_command_that_is_near(
 ) -> None:
     assert main(["vaildate"]) == ExitCode.UNUSABLE
     assert "there is no command 'vaildate'. Did you mean 'validate'?" in capsys.readouterr().err
+    assert main(["status"]) == ExitCode.UNUSABLE
+    assert "there is no command 'status'. Did you mean 'top' or 'local status'?" in capsys.readouterr().err
+    assert main(["-V"]) == 0
     assert main(["local"]) == ExitCode.UNUSABLE
 
 

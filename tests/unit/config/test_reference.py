@@ -186,5 +186,7 @@ def test_the_keys_of_the_first_level_are_listed(capsys: pytest.CaptureFixture[st
 
 
 def test_an_unknown_key_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "pools.l4.machin"]) == ExitCode.UNUSABLE
-    assert "did you mean 'machine'?" in capsys.readouterr().err
+    for asked in ("pools.l4.machin", "pools.maschine"):
+        assert main(["explain", asked]) == ExitCode.UNUSABLE
+        assert "did you mean 'machine'?" in capsys.readouterr().err
+    assert main(["explain", "pools.l4"]) == 0
