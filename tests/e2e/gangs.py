@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from muster.local.demo.cluster import Object
-from muster.local.demo.events import WORKLOAD_UID, condition, holds, owners, pool_of
+from muster.local.demo.events import condition, holds, owners, pool_of
+from muster.model.names import WORKLOAD_UID_LABEL
 from tests.e2e.recorder import Life, Recorder, version
 
 
@@ -55,7 +56,7 @@ def requests(record: Recorder, name: str) -> list[Life]:
     return [
         life
         for life in record.lives("ProvisioningRequest")
-        if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID) == uid or uid in owners(life.last)
+        if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID_LABEL) == uid or uid in owners(life.last)
     ]
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import StrEnum
@@ -343,7 +343,7 @@ class Run:
         return made
 
     def _python_image(self, name: str, programs: Mapping[str, Path]) -> Image | None:
-        makers = {
+        makers: dict[str, Callable[[], Image]] = {
             "python": self.images.python,
             "ray": self.images.ray,
             "gang-admission": self.images.gang_admission,

@@ -74,9 +74,9 @@ def _two_waiting(world: World) -> tuple[str, str]:
 
 
 def _asked(world: World, pod: str) -> Object:
-    (found,) = eventually(f"{pod} asks for its node", partial(world.asked, pod))
-    assert [each["count"] for each in found["spec"]["podSets"]] == [1]
-    return found
+    request: Object = eventually(f"{pod} asks for its node", partial(world.asked, pod))[0]
+    assert [each["count"] for each in request["spec"]["podSets"]] == [1]
+    return request
 
 
 def test_a_pod_starts_with_its_node_and_another_one_waits_without(world: World) -> None:

@@ -74,8 +74,8 @@ ALL: Final = {"serve-0", "serve-1", "serve-2"}
 
 def _asked(world: World) -> Object:
     """The one request for the nodes of the set."""
-    (found,) = eventually("it asks for its nodes", partial(world.asked, "serve"))
-    return found
+    request: Object = eventually("it asks for its nodes", partial(world.asked, "serve"))[0]
+    return request
 
 
 def test_its_pods_start_together_with_their_nodes(world: World) -> None:
