@@ -12,7 +12,7 @@ import yaml
 
 from muster.adopt.cluster import KAI_KINDS, LiveCluster, address, title
 from muster.bounded_yaml import explain, load_with_lines
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.live.fields import items, text
 from muster.model import names
 from muster.model.kai.shard import OWN_CLASSES
@@ -93,7 +93,7 @@ class ManifestObjects:
 
 
 def read_objects(texts: tuple[Text, ...] | None) -> ManifestObjects:
-    """None is a side without any object. PreviewError by file and line where a text cannot be read, or an
+    """None is a side without any object. MusterError by file and line where a text cannot be read, or an
     object cannot be compared.
     """
     if texts is None:
@@ -114,14 +114,14 @@ def read_objects(texts: tuple[Text, ...] | None) -> ManifestObjects:
         listed = found[is_kai].setdefault(body["kind"], {})
         first = listed.setdefault(address(body), (where, body))
         if first[1] is not body:
-            raise PreviewError(
+            raise MusterError(
                 f"{where}: {title(body)} is in {first[0]} as well.", fix="remove one of the two."
             )
     # Classes of these names are KAI's beside its queues alone.
     if found[True].keys() == {"PriorityClass"}:
         others += len(found[True].pop("PriorityClass"))
     if not any(found.values()):
-        raise PreviewError(
+        raise MusterError(
             f"{texts[0].place if len(texts) == 1 else 'the files'}: no object of Kueue or KAI is among "
             f"{many(others, 'object')}.",
             fix="name what `helm template` or `kustomize build` wrote, or `none` for a side without any.",
@@ -154,12 +154,12 @@ def _current(where: str, body: Manifest, *, is_kai: bool) -> Manifest:
     elif version == _OLD:
         body, version = _converted(body), current
     if version != current:
-        raise PreviewError(
+        raise MusterError(
             f"{where}: {kind} {text(body, 'metadata', 'name')} is of {version}, which is not compared.",
             fix=f"write it as {current}.",
         )
     if not text(body, "metadata", "name"):
-        raise PreviewError(f"{where}: {kind} has no metadata.name.", fix="give it a name.")
+        raise MusterError(f"{where}: {kind} has no metadata.name.", fix="give it a name.")
     return body
 
 
@@ -245,10 +245,8 @@ def _documents(written: Text) -> Iterator[tuple[int, object]]:
         yield from load_with_lines(written.text)
     except yaml.YAMLError as error:
         line, message, fix = explain(error, written.text)
-        raise PreviewError(
+        raise MusterError(
             f"{written.place}:{line}: {message}", fix=f"{fix} A template is rendered first: `helm template`."
         ) from error
     except (RecursionError, ValueError) as error:
-        raise PreviewError(
-            f"{written.place}: is not YAML that can be read.", fix="name manifests."
-        ) from error
+        raise MusterError(f"{written.place}: is not YAML that can be read.", fix="name manifests.") from error

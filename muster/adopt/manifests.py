@@ -18,7 +18,7 @@ from muster.adopt.manifest_findings import findings, named_objects
 from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
 from muster.adopt.nodes import named_accelerator
 from muster.config.stack import read_values
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.live.fields import text, texts
 from muster.live.kueue_tree import read_groups, read_tree
 from muster.model import names
@@ -64,7 +64,7 @@ def load_manifests(
     name: str, base: tuple[Text, ...] | None, head: tuple[Text, ...] | None
 ) -> list[ManifestSides]:
     """The sides of each scheduler that either side has queues of; None is a side without any object.
-    PreviewError where a text cannot be read, or has an object that cannot be compared.
+    MusterError where a text cannot be read, or has an object that cannot be compared.
     """
     read = [read_objects(base), read_objects(head)]
     sides = {scheduler: [_Side(each, scheduler) for each in read] for scheduler in Scheduler}
@@ -157,7 +157,7 @@ def _flavors(live: LiveCluster) -> dict[str, list[FlavorQuota]]:
         try:
             read_groups(queue)
         except ValueError as error:
-            raise PreviewError(f"{title(queue)}: an amount: {error}.", fix="correct the amount.") from error
+            raise MusterError(f"{title(queue)}: an amount: {error}.", fix="correct the amount.") from error
     for node in read_tree(queues).nodes.values():
         for flavor in node.flavors:
             found.setdefault(flavor.name, []).append(flavor)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from muster.adopt.adoption import Adoption
 from muster.adopt.compare import LABELS, Fate, FieldChange, ObjectChange
 from muster.adopt.findings import Finding
-from muster.live.fields import sanitize_line
 from muster.model.quantities import many
+from muster.printable import sanitize_line
 
 _LONGEST: Final = 2000
 

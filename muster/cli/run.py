@@ -11,7 +11,7 @@ from muster.cli.command import Formatter, Group
 from muster.cli.output import sigterm_interrupts
 from muster.cli.table import TABLE
 from muster.errors import ExitCode, MusterError
-from muster.live.fields import sanitize_indented
+from muster.printable import sanitize_indented
 
 PROGRAM: Final = "muster"
 _ABOUT: Final = "GPU clusters whose nodes appear only when a whole gang can start."

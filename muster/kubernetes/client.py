@@ -30,8 +30,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from muster import http_retries
 from muster.kubernetes.credentials import Credentials
-from muster.kubernetes.errors import ApiError, UnreachableError, printable_line
+from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import Access, KubeconfigError, load_access
+from muster.printable import sanitize_line
 
 Kept = TypeVar("Kept")
 
@@ -291,10 +292,10 @@ class Client:
     def _request(self, method: str, path: str) -> str:
         """What messages call a request: without user, query and credential."""
         parts = urlsplit(self.access.server + path)
-        return printable_line(f"{method} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+        return sanitize_line(f"{method} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
     def _unreachable(self, method: str, path: str, error: Exception) -> UnreachableError:
-        why = printable_line(str(error) or type(error).__name__)
+        why = sanitize_line(str(error) or type(error).__name__)
         return UnreachableError(
             f"{self._request(method, path)}: no response: {why}.",
             fix="check the address, the network and its proxy.",

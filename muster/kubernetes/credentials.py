@@ -14,8 +14,8 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from muster.kubernetes.errors import printable_line
 from muster.kubernetes.kubeconfig import Access, ExecPlugin, KubeconfigError, read_named
+from muster.printable import sanitize_line
 
 # A cloud's sign-in talks to the network; client-go sets no limit, and a hung one would hang its caller.
 _PLUGIN_TIMEOUT: Final = 60.0
@@ -114,7 +114,7 @@ def _run(plugin: ExecPlugin, access: Access) -> dict[str, Any]:
         raise _plugin_error(plugin, f"did not end within {_PLUGIN_TIMEOUT:.0f} s") from None
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        raise _plugin_error(plugin, f"failed ({done.returncode}): {printable_line(last[0])}")
+        raise _plugin_error(plugin, f"failed ({done.returncode}): {sanitize_line(last[0])}")
     try:
         return dict(json.loads(done.stdout)["status"])
     except (ValueError, KeyError, TypeError):

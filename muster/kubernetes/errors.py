@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ExitCode, MusterError
+from muster.printable import sanitize_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class ApiError(MusterError):
         self.reason = str(body.get("reason") or "")
         self.text = words or plain or f"HTTP {status}"
         self.causes = [dict(each) for each in (body.get("details") or {}).get("causes") or ()]
-        quoted = f": {printable_line(words, longest=400)}" if words else ""
+        quoted = f": {sanitize_line(words, longest=400)}" if words else ""
         super().__init__(f"{request}: answered {status}{quoted}." if request else self.text)
         self.args = (self.text,)
 
@@ -76,12 +77,6 @@ class UnreachableError(MusterError):
     """No server answers at the cluster's address."""
 
     default_exit_code = ExitCode.OUTSIDE
-
-
-def printable_line(text: str, *, longest: int = 300) -> str:
-    """Untrusted text as one line of bounded length, without what a terminal would obey."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text[: longest * 8]).split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _manager(message: str) -> str:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.fields import Json, items, mapping, sanitize_line, text
+from muster.live.fields import Json, items, mapping, text
+from muster.printable import sanitize_line
 
 _RETRY: Final = 15.0
 # Changes come in bursts, of which one picture is enough; ages are shown, so it is drawn again without one.

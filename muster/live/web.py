@@ -23,15 +23,14 @@ from functools import partial
 from typing import Final
 
 from muster import http_retries
-from muster.errors import ExitCode
-from muster.live.errors import PreviewError
-from muster.live.fields import sanitize_line
+from muster.errors import ExitCode, MusterError
+from muster.printable import sanitize_line
 
 _TIMEOUT: Final = 30.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
 
 
-class WebError(PreviewError):
+class WebError(MusterError):
     """A call that failed. `status` is None when the server did not respond."""
 
     default_exit_code = ExitCode.OUTSIDE

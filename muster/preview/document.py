@@ -7,8 +7,8 @@ has to escape, so it cannot become markup.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.live.fields import sanitize_line
 from muster.model.quantities import many
+from muster.printable import sanitize_line
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from muster.live.fields import Json, mapping, sanitize_line, text
+from muster.live.fields import Json, mapping, text
+from muster.printable import sanitize_line
 
 _UNFINISHED: Final = "the engine ended before its summary, so the list of changes is incomplete."
 

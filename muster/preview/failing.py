@@ -9,8 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from muster.live.errors import PreviewError
-from muster.live.fields import sanitize_line
+from muster.errors import MusterError
 from muster.model.quantities import many
 from muster.model.transitions import Verdict
 from muster.preview.banner import to_banner
@@ -21,6 +20,7 @@ from muster.preview.document import Answer
 from muster.preview.figures import format_amount, format_unit
 from muster.preview.plan import GRAVE
 from muster.preview.report import to_status
+from muster.printable import sanitize_line
 
 
 class FailOn(StrEnum):
@@ -34,7 +34,7 @@ class FailOn(StrEnum):
     LOOK = "look"
 
 
-class HeadError(PreviewError):
+class HeadError(MusterError):
     """A head stack file that does not validate, or that lacks what `--fail-on` needs."""
 
 

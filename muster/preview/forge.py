@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
+from muster.errors import MusterError
 from muster.http_retries import LOOPBACK
-from muster.live.errors import PreviewError
 from muster.live.fields import Json, number, text
 from muster.live.web import Response, Web, WebError
 
@@ -258,7 +258,7 @@ class Kind(StrEnum):
     GITLAB = "gitlab"
 
 
-class TargetError(PreviewError):
+class TargetError(MusterError):
     """The environment does not identify the pull request."""
 
 

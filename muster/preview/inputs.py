@@ -14,7 +14,7 @@ from muster.config import ConfigError, parse
 from muster.config.document import Document
 from muster.config.project import load_document
 from muster.config.stack import examine
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.live.snapshot import Snapshot
 from muster.model.prices import BUILT_IN, PriceTable
 from muster.model.violations import Violation
@@ -28,7 +28,7 @@ Loaded = TypeVar("Loaded")
 NONE: Final = "none"
 
 
-class InputError(PreviewError):
+class InputError(MusterError):
     """An option or a file on the command line that cannot be used."""
 
 

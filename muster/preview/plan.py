@@ -12,10 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.live.errors import PreviewError
-from muster.live.fields import mapping, sanitize_line, text
+from muster.errors import MusterError
+from muster.live.fields import mapping, text
 from muster.live.fields import text as text_at
 from muster.preview.events import PolicyViolation, parse_events, parse_violations
+from muster.printable import sanitize_line
 from muster.whole_file import read_at_most
 
 # Compares the Kubernetes objects of a Bundle, field by field.
@@ -109,7 +110,7 @@ _ACTION: Final = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}\Z", re.ASCII)
 _DIGEST: Final = re.compile(r"[\w.:/-]+@sha256:[0-9a-f]{64}\Z", re.ASCII)
 
 
-class PinError(PreviewError):
+class PinError(MusterError):
     """A file that cannot be read."""
 
 
@@ -171,7 +172,7 @@ _VERB_OF: Final = {op: verb for ops, verb in _VERBS for op in ops}
 _UNCHANGED: Final = ("same", "read", "refresh")
 
 
-class PlanError(PreviewError):
+class PlanError(MusterError):
     """A file that is not a plan."""
 
 

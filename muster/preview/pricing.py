@@ -4,13 +4,13 @@ from pathlib import Path
 
 import yaml
 
-from muster.live.errors import PreviewError
-from muster.live.fields import sanitize_line
+from muster.errors import MusterError
 from muster.model.prices import BUILT_IN, PriceTable, document, read
+from muster.printable import sanitize_line
 from muster.whole_file import write_whole
 
 
-class PriceError(PreviewError):
+class PriceError(MusterError):
     """A price file with mistakes; the message lists all of them."""
 
 

@@ -10,7 +10,6 @@ from html import escape
 from operator import attrgetter
 from typing import Final
 
-from muster.live.fields import sanitize_line
 from muster.model.kueue.tree import Node, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
 from muster.model.quantities import many
@@ -20,6 +19,7 @@ from muster.preview.compare.diff import Used
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.document import Bar, Chart, Line, Mark, TreeDiagram, TreeNode, UntrustedText
 from muster.preview.figures import format_amount, format_amounts
+from muster.printable import sanitize_line
 
 # The quota of teams as bars: guaranteed, borrowable, and in use where a snapshot shows it.
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from muster.live.fields import sanitize_line
 from muster.preview.document import Items, Section, Table, Text, UntrustedText
 from muster.preview.html import format_page, format_section
+from muster.printable import sanitize_line
 from muster.usage.bill import Bill, Line, format_costs, format_name, format_row, sentences
 from muster.usage.inputs import format_day
 from muster.usage.ledger import Cause

@@ -23,9 +23,9 @@ from muster.config.document import Document
 from muster.config.errors import in_order, shortened
 from muster.config.project import load_document
 from muster.config.stack import examine
-from muster.live.fields import sanitize_line
 from muster.model.quantities import many
 from muster.model.violations import Violation
+from muster.printable import sanitize_line
 from muster.validation.placeholders import placeholder_rules
 from muster.validation.tenancy import unowned_rules
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, Self
 
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.model.stack import Scheduler
 from muster.replay.assumptions import Assumptions, recorded_provisioning
 from muster.replay.durations import Distribution
@@ -143,11 +143,11 @@ def forecast(
     history: Moment | None = None,
 ) -> tuple[Forecast, ...]:
     """Of jobs that wait at the moment. `history`: what durations and arrivals are learned from, where that is
-    not the moment itself. PreviewError where the queues cannot run one of the jobs.
+    not the moment itself. MusterError where the queues cannot run one of the jobs.
     """
     for job in jobs:
         if reason := decider.why_unplayable(job):
-            raise PreviewError(
+            raise MusterError(
                 f"{job.key}: is one of the jobs {reason}, so nothing can be said about it.",
                 fix="name the stack of the cluster in which it waits.",
             )
@@ -420,7 +420,7 @@ def _ends(playback: Playback, running: Collection[str], at: int) -> list[tuple[f
 
 
 def find_waiting(moment: Moment, name: str) -> Job:
-    """The waiting job NAMESPACE/ID, or NAMESPACE/NAME where names are recorded. PreviewError with the jobs
+    """The waiting job NAMESPACE/ID, or NAMESPACE/NAME where names are recorded. MusterError with the jobs
     that do wait where there is none.
     """
     for job in moment.waiting:
@@ -428,11 +428,9 @@ def find_waiting(moment: Moment, name: str) -> Job:
         if name in (f"{job.team}/{job.id}", f"{namespace.partition('/')[0]}/{last}"):
             return job
     if not moment.waiting:
-        raise PreviewError(
-            f"{name}: no job waits at that moment.", fix="with --replay, name another by --at."
-        )
+        raise MusterError(f"{name}: no job waits at that moment.", fix="with --replay, name another by --at.")
     shown = ", ".join(f"{job.team}/{job.id} ({priority_of(job)})" for job in moment.waiting[:5])
-    raise PreviewError(
+    raise MusterError(
         f"{name}: no such job waits at that moment.",
         fix=f"name one of the {len(moment.waiting)} that do, such as {shown}.",
     )

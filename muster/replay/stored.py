@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from muster.live.dataclass_json import MisfitError, from_json, to_json
-from muster.live.fields import sanitize_line
 from muster.live.snapshot import PodSet, State, Term, Toleration, Workload
 from muster.model import names
+from muster.printable import sanitize_line
 from muster.replay.recording import Gap, Header, Job, Node, Recording, RecordingError
 
 # The lines of a recording's file: JSON Lines, each an object with one key.

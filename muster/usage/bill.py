@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from muster.live.fields import format_columns, sanitize_line
+from muster.live.fields import format_columns
+from muster.printable import sanitize_line
 from muster.usage.inputs import Books, Rate, format_day
 from muster.usage.ledger import Cause, Entry, book
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from muster.live.fields import sanitize_line
+from muster.printable import sanitize_line
 from muster.usage.bill import Bill, By, name_of
 from muster.usage.inputs import next_month
 from muster.usage.ledger import DAY, Cause, Entry

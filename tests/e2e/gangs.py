@@ -56,7 +56,8 @@ def requests(record: Recorder, name: str) -> list[Life]:
     return [
         life
         for life in record.lives("ProvisioningRequest")
-        if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID_LABEL) == uid or uid in owners(life.last)
+        if (life.last["metadata"].get("labels") or {}).get(WORKLOAD_UID_LABEL) == uid
+        or uid in owners(life.last)
     ]
 
 

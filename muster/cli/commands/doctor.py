@@ -30,12 +30,12 @@ from muster.config.today import today
 from muster.distribution import version
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect
-from muster.live.fields import sanitize_line
 from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
 from muster.model.stack import Stack
 from muster.paths import stack_name
 from muster.preview.pricing import read_price_file, write_price_file
+from muster.printable import sanitize_line
 
 _SIGNS: Final = {
     State.OK: "ok     ",

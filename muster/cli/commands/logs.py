@@ -18,9 +18,10 @@ from muster.cli.output import STDOUT, note, put
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.fields import Json, items, printable, text
+from muster.live.fields import Json, items, text
 from muster.live.why.job_status import fetch_job_pods
 from muster.live.why.pods import log_path
+from muster.printable import printable
 
 _EXAMPLES = """
 muster logs team-a/train

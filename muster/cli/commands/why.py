@@ -24,7 +24,6 @@ from muster.cli.options import (
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
-from muster.live.errors import PreviewError
 from muster.live.snapshot import State
 from muster.live.why.format import format_status, format_waiting, to_json
 from muster.live.why.job_status import JobStatus, fetch_status, fetch_waiting
@@ -171,13 +170,13 @@ def cli(
     """
     _check(job, recording=recording, replay=replay, stack=stack, file=file, is_all=is_all, team=team, at=at)
     if is_everywhere and (job or recording or replay):
-        raise PreviewError(
+        raise MusterError(
             "--all-namespaces lists what waits now.", fix="leave the job and the recording out."
         )
     if is_watching and (as_json or recording or replay):
-        raise PreviewError("--watch shows text without a forecast.", fix="leave the other option out.")
+        raise MusterError("--watch shows text without a forecast.", fix="leave the other option out.")
     if replay is not None and (kubeconfig or context):
-        raise PreviewError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
+        raise MusterError("--replay reads no cluster.", fix="leave --kubeconfig and --context out.")
     config = kubeconfig_path(kubeconfig)
     api = None if replay else connect(config, context=context)
     if job and api is not None:
@@ -247,24 +246,24 @@ def _check(
     at: str | None,
 ) -> None:
     if recording is not None and replay is not None:
-        raise PreviewError("--recording and --replay exclude each other.", fix="--replay reads no cluster.")
+        raise MusterError("--recording and --replay exclude each other.", fix="--replay reads no cluster.")
     if recording is None and replay is None and (file or is_all or team or at or stack):
-        raise PreviewError(
+        raise MusterError(
             "-f, --all, --team, --at and --stack need a recording.",
             fix="--recording FILE, or --replay RECORDING without a cluster. `muster why` alone "
             "lists what waits now.",
         )
     if at is not None and replay is None:
-        raise PreviewError("--at names a moment of a recording.", fix="--replay RECORDING.")
+        raise MusterError("--at names a moment of a recording.", fix="--replay RECORDING.")
     if (recording or replay) and not stack:
-        raise PreviewError("a forecast needs the quotas.", fix="name the stack: --stack STACK.")
+        raise MusterError("a forecast needs the quotas.", fix="name the stack: --stack STACK.")
     if (recording or replay) and sum((bool(job), file is not None, is_all)) != 1:
-        raise PreviewError(
+        raise MusterError(
             "a forecast is made of one job, or of all that wait.",
             fix="name NAMESPACE/NAME, -f FILE or --all.",
         )
     if (file is None) != (not team):
-        raise PreviewError("-f and --team go together.", fix="give both or neither.")
+        raise MusterError("-f and --team go together.", fix="give both or neither.")
 
 
 def _load(stack: str) -> Stack:
@@ -318,5 +317,5 @@ def _time(written: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(written)
     except ValueError:
-        raise PreviewError(f"--at {written}: is no time.", fix="write 2026-11-23T10:00:00Z.") from None
+        raise MusterError(f"--at {written}: is no time.", fix="write 2026-11-23T10:00:00Z.") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.errors import ApiError
 from muster.live.dataclass_json import MisfitError, from_json, to_json
-from muster.live.errors import PreviewError
-from muster.live.fields import sanitize_line
 from muster.live.snapshot import kai, kueue
 from muster.live.snapshot.queues import LocalQueue, Queue
 from muster.live.snapshot.workloads import Node, PodGroup, Workload
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.printable import sanitize_line
 from muster.whole_file import read_at_most
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ _MAX_BYTES: Final = 512 * 1024 * 1024
 _HOW: Final = "record it again with `muster snapshot --kubeconfig FILE > SNAPSHOT`."
 
 
-class SnapshotError(PreviewError):
+class SnapshotError(MusterError):
     """A file that is not a snapshot."""
 
 

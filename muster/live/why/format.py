@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from muster.live import dataclass_json
-from muster.live.fields import format_columns, sanitize_indented
+from muster.live.fields import format_columns
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
 from muster.live.why.pods import PodReason, PodStatus
 from muster.model.quantities import many
 from muster.model.waiting import clock, how_to_stop, rounded
+from muster.printable import sanitize_indented
 
 
 def format_status(status: JobStatus, *, now: datetime) -> str:

@@ -14,18 +14,7 @@ from urllib.parse import quote
 
 from muster.kubernetes.client import Client, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.fields import (
-    Json,
-    find_condition,
-    is_true,
-    items,
-    mapping,
-    moment,
-    number,
-    sanitize_line,
-    text,
-    texts,
-)
+from muster.live.fields import Json, find_condition, is_true, items, mapping, moment, number, text, texts
 from muster.live.snapshot import State, Workload, kai, kueue
 from muster.live.why.pods import (
     HIDDEN,
@@ -39,6 +28,7 @@ from muster.live.why.pods import (
 from muster.model import names, waiting
 from muster.model.quantities import many
 from muster.model.work import QUEUED
+from muster.printable import sanitize_line
 
 # Why a ClusterQueue starts no job at all: it is inactive, or one of its AdmissionChecks is.
 # Kueue 0.19 keeps a queue active whose check is being deleted.

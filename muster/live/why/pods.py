@@ -12,19 +12,10 @@ from urllib.parse import quote, urlencode
 
 from muster.kubernetes.client import Client, inside
 from muster.kubernetes.errors import ApiError, UnreachableError
-from muster.live.fields import (
-    Json,
-    find_condition,
-    is_true,
-    items,
-    mapping,
-    number,
-    sanitize_line,
-    text,
-    texts,
-)
+from muster.live.fields import Json, find_condition, is_true, items, mapping, number, text, texts
 from muster.model import names
 from muster.model.work import PARTS
+from muster.printable import sanitize_line
 
 HIDDEN: Final = (403, 404)
 """Of a list that may not be read, or whose kind is not installed."""

@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.model.quantities import parse_duration
 from muster.model.stack import Stack
 from muster.preview.compare.replay import format_seconds
@@ -38,7 +38,7 @@ class Kind(StrEnum):
     UTILIZATION = "utilization"
 
 
-class GoalError(PreviewError):
+class GoalError(MusterError):
     """A goal that cannot be read, or that names what the stack or the recording lacks."""
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
@@ -228,7 +228,7 @@ def propose(
 ) -> Proposal:
     """`name` is the stack's. GoalError where a goal does not fit the recording."""
     if subject.stack.scheduler is not Scheduler.KUEUE:
-        raise PreviewError(
+        raise MusterError(
             f"muster plan plays Kueue's queues, and the stack is scheduled by {subject.stack.scheduler}.",
             fix="name a stack with Kueue.",
         )

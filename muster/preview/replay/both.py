@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.model.kueue.tree import to_tree
 from muster.model.quantities import many
 from muster.model.stack import Scheduler, Stack
@@ -59,7 +59,7 @@ def _replay(
     recording: Recording, base: Stack, head: Stack, *, programs: Programs, assumptions: Assumptions
 ) -> ReplayDiff:
     if base.scheduler is not head.scheduler:
-        raise PreviewError(
+        raise MusterError(
             f"--replay compares quotas under one scheduler, and base has {base.scheduler} where head has "
             f"{head.scheduler}.",
             fix="leave --replay out for this stack.",

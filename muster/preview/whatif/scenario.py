@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import cycle, islice
 
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.live.fields import is_true, mapping
 from muster.live.snapshot import PodSet, Snapshot, State, Toleration, Workload
 from muster.model import names
@@ -177,7 +177,7 @@ class _Maker:
         )
 
 
-class WhatIfError(PreviewError):
+class WhatIfError(MusterError):
     """A side cannot be simulated."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.config import parse
-from muster.live.errors import PreviewError
+from muster.errors import MusterError
 from muster.live.snapshot import GroupPod, PodGroup, Snapshot
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
@@ -195,7 +195,7 @@ def test_two_schedulers_are_not_compared() -> None:
     def programs(_: Scheduler) -> Path:
         raise AssertionError("nothing is played")
 
-    with pytest.raises(PreviewError, match="base has kueue where head has kai"):
+    with pytest.raises(MusterError, match="base has kueue where head has kai"):
         replay(_recording(_JOB), programs=programs)(
             _stack(scheduler="kueue", priorities={"build": 100}), _stack()
         )

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster import config
-from muster.live.fields import sanitize_line
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
@@ -23,6 +22,7 @@ from muster.preview.html import format_html
 from muster.preview.markdown import MAX_BYTES, format_comment
 from muster.preview.plan import load_plan, parse_plan
 from muster.preview.report import to_stack_report
+from muster.printable import sanitize_line
 from tests.length import examples
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team, two_teams
 from tests.unit.preview.preview_world import LOCAL, PLAN, plan, report, step

@@ -10,11 +10,10 @@ import click
 from muster.cli.command import command
 from muster.cli.options import json_option
 from muster.cli.output import note, put_json
-from muster.errors import ExitCode
-from muster.live.errors import PreviewError
-from muster.live.fields import sanitize_line
+from muster.errors import ExitCode, MusterError
 from muster.live.web import WebError
 from muster.preview.forge import CommentResult, Forge, detect_target, upsert, write_summary
+from muster.printable import sanitize_line
 
 _EXAMPLES = """
 muster diff gke-dev | muster ci comment
@@ -86,20 +85,20 @@ def _body(name: str) -> str:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as error:
-        raise PreviewError(
+        raise MusterError(
             f"{name}: cannot be read: {error.strerror}.",
             fix=f"write it with `muster diff --markdown {name}`.",
         ) from None
     except UnicodeDecodeError:
-        raise PreviewError(
+        raise MusterError(
             f"{name}: is not UTF-8 text.", fix="write it with `muster diff --markdown`."
         ) from None
     if not text.strip():
-        raise PreviewError(
+        raise MusterError(
             "the report is empty: nothing to comment.", fix="see why `muster diff` wrote nothing."
         )
     if len(text) > _LONGEST:
-        raise PreviewError(
+        raise MusterError(
             f"the report has {len(text)} characters and GitHub takes 65,536.",
             fix="write it with `muster diff --markdown`, which stays below.",
         )

@@ -8,8 +8,8 @@ from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import put_json
 from muster.errors import ExitCode
-from muster.live.fields import sanitize_line
 from muster.preview.plan import read_unpinned
+from muster.printable import sanitize_line
 
 _CODES = {ExitCode.DONE: "Everything is pinned.", ExitCode.FOUND: "Something is not pinned."}
 

@@ -10,8 +10,9 @@ import click
 from muster.cli.command import command
 from muster.cli.options import FILE, json_option
 from muster.cli.output import STDOUT, note, put, put_json
-from muster.live.fields import format_columns, sanitize_line
+from muster.live.fields import format_columns
 from muster.model.quantities import format_duration, many
+from muster.printable import sanitize_line
 from muster.replay.figures import TeamSummary, summarize
 from muster.replay.reader import load_recording
 from muster.replay.recording import Recording
