@@ -66,6 +66,10 @@ test-changed: $(STAMP) ## The tests that a change can break, by its imports: mak
 test-karpenter: $(STAMP) ## Gangs on the real Karpenter, with a stand-in for its cloud: make test-karpenter [SEEDS=200]
 	@SEEDS="$(SEEDS)" $(PY) -m tests.budget build karpenter
 
+.PHONY: test-kai
+test-kai: $(STAMP) ## Gangs, queues and forecasts on the real KAI 0.12, and its story on the local cluster
+	@$(PY) -m tests.budget build kai
+
 .PHONY: soak
 soak: $(STAMP) ## Break calls and kill the controller by 20 drawn seeds, run virtual days: make soak [SEEDS=50], one again with SEED=123
 	@SEEDS="$(or $(SEEDS),$(if $(SEED),,20))" SEED="$(SEED)" $(PY) -m pytest -v tests/faults $(if $(SEED),-k schedule_of_faults,tests/e2e/test_killed.py tests/clouds/test_applied.py) -p no:hypothesispytest

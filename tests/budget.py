@@ -129,6 +129,19 @@ SUITES: Final = {
             900,
             ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
+        # On demand (`make test-kai`), for the same reason.
+        Suite(
+            "kai",
+            3600,
+            3600,
+            (
+                *(
+                    (*_PYTHON, "muster", "local", "build", "--only", each)
+                    for each in ("kai", "kai-player", "karpenter")
+                ),
+                ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
+            ),
+        ),
         Suite("e2e", 1450, 500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }

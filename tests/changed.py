@@ -49,7 +49,7 @@ _UNREAD: Final = (
 )
 # Suites that `make test` runs, in its order; `check` and `build` always run.
 _NEED_NO_BUILD: Final = {"unit", "mocks"}
-_ON_DEMAND: Final = ("tests/karpenter/", "tests/gpu/")
+_ON_DEMAND: Final = ("tests/karpenter/", "tests/gpu/", "tests/integration/real_kai/")
 _TESTS: Final = ("unit", "mocks", "policies", "browser", "integration", "faults", "local", "clouds", "e2e")
 
 
@@ -250,7 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if skipped:
         print(f"Suites left out as a whole: {', '.join(skipped)}")
     if any(name.startswith(_ON_DEMAND) for name in selection.chosen):
-        print("It can also break what runs on demand: make test-karpenter, python -m pytest tests/gpu")
+        on_demand = "make test-karpenter, make test-kai, python -m pytest tests/gpu"
+        print(f"It can also break what runs on demand: {on_demand}")
     before = [SUITES["check"], *([SUITES["build"]] if suites.keys() - _NEED_NO_BUILD else [])]
     return budget.run([*before, *suites.values()])
 
