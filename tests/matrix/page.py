@@ -66,7 +66,8 @@ def _kueue(results: list[Result]) -> Iterator[str]:
     yield ""
     yield (
         f"Kueue can be installed from {minimum} and before {unknown}; tested: {tested or 'none'}. The local "
-        f"cluster runs Ray 2.54; newer releases were not run."
+        "cluster runs Ray 2.54.1; its stories gang and priority also ran with Ray 2.60.0 (`MUSTER_RAY=2.60 "
+        "make up`, 2026-11-28)."
     )
 
 
