@@ -1,8 +1,10 @@
 """The arguments and options that several commands share. They mean the same wherever they are declared."""
 
 import os
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,6 +13,8 @@ from muster import paths
 from muster.errors import MusterError
 from muster.local.karpenter import Autoscaler
 from muster.model.stack import Scheduler
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class StackType(click.ParamType[str]):
@@ -70,31 +74,32 @@ programs_option = click.option(
 )
 
 
-def _autoscaler(_: click.Context, __: click.Parameter, value: str) -> Autoscaler:
-    return Autoscaler(value)
+def _member_option(flag: str, default: StrEnum, *, meaning: str) -> Callable[[_Function], _Function]:
+    """An option whose value is a member of the default's enumeration."""
+    members = type(default)
+
+    def member(_: click.Context, __: click.Parameter, value: str) -> StrEnum:
+        return members(value)
+
+    return click.option(
+        flag,
+        type=click.Choice([str(each) for each in members]),
+        default=str(default),
+        show_default=True,
+        callback=member,
+        help=meaning,
+    )
 
 
-autoscaler_option = click.option(
+autoscaler_option = _member_option(
     "--autoscaler",
-    type=click.Choice([str(each) for each in Autoscaler]),
-    default=str(Autoscaler.SIMULATED),
-    show_default=True,
-    callback=_autoscaler,
-    help="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
+    Autoscaler.SIMULATED,
+    meaning="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
 )
-
-
-def _scheduler(_: click.Context, __: click.Parameter, value: str) -> Scheduler:
-    return Scheduler(value)
-
-
-scheduler_option = click.option(
+scheduler_option = _member_option(
     "--scheduler",
-    type=click.Choice([str(each) for each in Scheduler]),
-    default=str(Scheduler.KUEUE),
-    show_default=True,
-    callback=_scheduler,
-    help="Kueue, which the stack installs, or the real KAI, which then runs beside the control plane.",
+    Scheduler.KUEUE,
+    meaning="Kueue, which the stack installs, or the real KAI, which then runs beside the control plane.",
 )
 
 

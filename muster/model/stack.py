@@ -209,7 +209,9 @@ class Stack:
 
     @property
     def judged_work(self) -> tuple[WorkKind, ...]:
-        """What is work whoever writes it: kinds that are not served too, so that none passes its queue."""
+        """Kinds that the policies judge as work: those that are not served too, so that nobody passes a queue
+        by. A Deployment or a StatefulSet is work only where it is served.
+        """
         return tuple(kind for kind in WORK if not kind.elective or kind.family in self.work)
 
     @property

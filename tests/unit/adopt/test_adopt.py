@@ -324,7 +324,7 @@ def test_files_of_a_cluster_are_the_stack_of_the_cluster(tmp_path: Path) -> None
     found, expected = (
         yaml.safe_load(each.read_text())["config"] for each in (out, EXAMPLE / "Pulumi.adopted.yaml")
     )
-    # Whether the cluster has KubeRay, no file of queues tells.
+    # Files of queues do not show whether the cluster has KubeRay.
     del expected["muster:kuberay"]
     assert found == expected
 

@@ -230,10 +230,10 @@ def test_a_deployment_shows_the_first_of_its_pods_that_waits() -> None:
     def counted(name: str, minute: int, *, admitted: bool) -> dict[str, Any]:
         owner = {"kind": "Pod", "name": name, "uid": f"uid-{name}"}
         created = f"2026-11-21T10:0{minute}:00Z"
-        meta = {"namespace": "team-a", "name": f"pod-{name}", "creationTimestamp": created}
+        meta: dict[str, Any] = {"namespace": "team-a", "name": f"pod-{name}", "creationTimestamp": created}
         conditions = [condition("Admitted", "True" if admitted else "False")]
         spec = {"queueName": "default", "podSets": [{"name": "main", "count": 1, "template": {"spec": {}}}]}
-        meta |= {"uid": f"uid-pod-{name}", "ownerReferences": [owner]}  # type: ignore[dict-item]
+        meta |= {"uid": f"uid-pod-{name}", "ownerReferences": [owner]}
         return {"metadata": meta, "spec": spec, "status": {"conditions": conditions}}
 
     def made(name: str, of: str) -> dict[str, Any]:
