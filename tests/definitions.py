@@ -1,7 +1,8 @@
 """Writes `muster/model/definitions.json`: `python -m tests.definitions`, after another version is pinned.
 
 The fields of what members of a team may create, from the definitions of KubeRay, JobSet and LeaderWorkerSet
-and Kubernetes' OpenAPI, of the versions that the local cluster is built from; and of what a stack says in
+and Kubernetes' OpenAPI, of the versions that the local cluster is built from, and of Kubeflow's operators, of
+those that Kueue is built with; and of what a stack says in
 KAI's words, with our sentences and examples (tests/kai/crds). Equal parts are written once.
 """
 
@@ -29,6 +30,11 @@ _CRDS: Final = {
     "kuberay": "config/crd/bases",
     "jobset": "config/components/crd/bases",
     "lws": "config/crd/bases",
+}
+# Those of sigs.k8s.io/kueue at v0.19.2, go.mod, read 2026-11-29.
+_OPERATORS: Final = {
+    "github.com/kubeflow/training-operator@v1.9.3": "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+    "github.com/kubeflow/mpi-operator@v0.8.2": "manifests/base/kubeflow.org_mpijobs.yaml",
 }
 _WORDS: Final = ("type", "required", "enum", "minimum", "maximum", "pattern", "minItems", "maxItems")
 # Of a section of a stack: what a reader is told of it, and the bounds that no kind of KubeRay's has.
@@ -88,7 +94,8 @@ def definitions() -> str:
     parts = _Parts({})
     pinned = ((programs[name], at) for name, at in _CRDS.items())
     folders = [source_of(f"{program.module}@{program.version}", at) for program, at in pinned]
-    for file in (file for bases in folders for file in sorted(bases.glob("*.yaml"))):
+    operators = [source_of(module, at) for module, at in _OPERATORS.items()]
+    for file in (*(file for bases in folders for file in sorted(bases.glob("*.yaml"))), *operators):
         spec = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["spec"]  # noqa: S506
         if spec["names"]["kind"] not in BY_KIND:
             continue

@@ -6,7 +6,6 @@ policies and the reviews of figures, of which all answers are given.
 
 from __future__ import annotations
 
-import copy
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
@@ -16,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
-from muster.check.definitions import corrected, field_faults, fix, kind_fault
+from muster.check.definitions import corrected, field_faults, fix, kind_fault, without_nulls
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
@@ -106,7 +105,7 @@ class Admission:
             refusal = Finding(Level.REFUSED, DEFINITION, fault)
             return Answer(object=body, filled=(), findings=(refusal,))
         group, version, resource = resource_of(body)
-        now = copy.deepcopy(body)
+        now = without_nulls(body)
         findings = list(self._rights(now, group, resource))
         malformed = [Finding(Level.REFUSED, DEFINITION, each) for each in field_faults(now)]
         if now["metadata"].get("namespace") not in self.namespaces:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from muster.controller.kueue.default_queue import mapping
 from muster.model import names
-from muster.model.definitions import Fault, Walk, load, resolve
+from muster.model.definitions import Fault, faults, load, resolve
 from muster.model.nearest import meant
 from muster.model.section import describe_value
 from muster.model.stack import Scheduler, Stack
@@ -78,9 +78,15 @@ def field_faults(body: Json) -> Iterator[str]:
     for field in _METADATA:
         yield from _texts(body["metadata"].get(field), f"metadata.{field}")
     if schema:
-        walk = Walk(nulls=not body["apiVersion"].startswith("ray.io/"))
         fields = {key: value for key, value in body.items() if key != "metadata"}
-        yield from map(_written, walk.faults(fields, schema))
+        yield from map(_written, faults(fields, schema))
+
+
+def without_nulls(value: Any) -> Any:
+    """A copy as the API server stores it: a field without a value is none, in its kinds and in others."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _is_slip(kind: str, nearest: str) -> bool:

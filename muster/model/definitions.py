@@ -69,65 +69,62 @@ def resolve(schema: Schema) -> Schema:
     return load()["parts"][schema["$ref"]] if "$ref" in schema else schema
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """`nulls`: a field without a value counts as one that is not there, as in Kubernetes' own kinds."""
+def faults(value: Any, schema: Schema, path: tuple[str | int, ...] = ()) -> Iterator[Fault]:
+    """What of a value its schema does not allow. A field without a value counts as one that is not there."""
+    schema = resolve(schema)
+    if "refused" in schema:
+        yield Fault(path, *schema["refused"])
+        return
+    types, words, fix = _TYPES.get(schema.get("type", ""), ((object,), "", ""))
+    shown = "has no value" if value is None else f"is {describe_value(value)}"
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types and words):
+        yield Fault(path, f"{shown}, and has to be {words}", fix, is_malformed=True)
+    elif "enum" in schema and value not in schema["enum"]:
+        allowed = tuple(map(str, schema["enum"]))
+        yield Fault(
+            path,
+            f"{shown}, which is not allowed",
+            f"write one of {', '.join(allowed)}",
+            str(value),
+            allowed,
+        )
+    elif isinstance(value, dict):
+        yield from _object(value, schema, path)
+    elif isinstance(value, list):
+        yield from _list(value, schema, path)
+    elif isinstance(value, str):
+        yield from _text(value, schema, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number(value, schema, path)
 
-    nulls: bool = True
 
-    def faults(self, value: Any, schema: Schema, path: tuple[str | int, ...] = ()) -> Iterator[Fault]:
-        schema = resolve(schema)
-        if "refused" in schema:
-            yield Fault(path, *schema["refused"])
-            return
-        types, words, fix = _TYPES.get(schema.get("type", ""), ((object,), "", ""))
-        shown = "has no value" if value is None else f"is {describe_value(value)}"
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types and words):
-            yield Fault(path, f"{shown}, and has to be {words}", fix, is_malformed=True)
-        elif "enum" in schema and value not in schema["enum"]:
-            allowed = tuple(map(str, schema["enum"]))
-            yield Fault(
-                path,
-                f"{shown}, which is not allowed",
-                f"write one of {', '.join(allowed)}",
-                str(value),
-                allowed,
-            )
-        elif isinstance(value, dict):
-            yield from self._object(value, schema, path)
-        elif isinstance(value, list):
-            yield from self._list(value, schema, path)
-        elif isinstance(value, str):
-            yield from _text(value, schema, path)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield from _number(value, schema, path)
+def _list(value: list[Any], schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+    if len(value) < least:
+        yield Fault(path, "is empty" if not value else f"has {len(value)}", f"write {least} or more")
+    elif len(value) > most:
+        yield Fault(path, f"has {len(value)}, and {most} are allowed", f"write {most} or fewer")
+    for index, each in enumerate(value):
+        yield from faults(each, schema.get("items", {}), (*path, index))
 
-    def _list(self, value: list[Any], schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
-        least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
-        if len(value) < least:
-            yield Fault(path, "is empty" if not value else f"has {len(value)}", f"write {least} or more")
-        elif len(value) > most:
-            yield Fault(path, f"has {len(value)}, and {most} are allowed", f"write {most} or fewer")
-        for index, each in enumerate(value):
-            yield from self.faults(each, schema.get("items", {}), (*path, index))
 
-    def _object(self, value: Schema, schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
-        fields, others = schema.get("properties"), schema.get("additionalProperties")
-        for name in schema.get("required", ()):
-            if value.get(name) is None and (self.nulls or name not in value):
-                example = resolve((fields or {}).get(name, {})).get("example")
-                fix = "write it" if example is None else f"write `{name}: {example}`"
-                yield Fault((*path, name), "is missing", fix, is_malformed=True)
-        for name, each in value.items():
-            if each is None and self.nulls:
-                continue
-            if fields and name in fields:
-                yield from self.faults(each, fields[name], (*path, name))
-            elif others is not None:
-                yield from self.faults(each, others, (*path, name))
-            elif fields and not schema.get("open"):
-                allowed = tuple(field for field in fields if "refused" not in fields[field])
-                yield Fault((*path, name), "is no field of it", word=name, allowed=allowed, is_field=True)
+def _object(value: Schema, schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
+    fields, others = schema.get("properties"), schema.get("additionalProperties")
+    for name in schema.get("required", ()):
+        if value.get(name) is None:
+            example = resolve((fields or {}).get(name, {})).get("example")
+            fix = "write it" if example is None else f"write `{name}: {example}`"
+            yield Fault((*path, name), "is missing", fix, is_malformed=True)
+    for name, each in value.items():
+        if each is None:
+            continue
+        if fields and name in fields:
+            yield from faults(each, fields[name], (*path, name))
+        elif others is not None:
+            yield from faults(each, others, (*path, name))
+        elif fields and not schema.get("open"):
+            allowed = tuple(field for field in fields if "refused" not in fields[field])
+            yield Fault((*path, name), "is no field of it", word=name, allowed=allowed, is_field=True)
 
 
 def _text(value: str, schema: Schema, path: tuple[str | int, ...]) -> Iterator[Fault]:
@@ -197,7 +194,7 @@ def read_spec(kind: type[Written], section: Section) -> Written:
         return kind()
     values = _plain(rest, kind.schema())
     malformed = set()
-    for fault in Walk().faults(values, kind.schema()):
+    for fault in faults(values, kind.schema()):
         if fault.is_malformed:
             malformed.add(fault.path[0])
         allowed = (*fault.allowed, *own) if fault.is_field and len(fault.path) == 1 else fault.allowed

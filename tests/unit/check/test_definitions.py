@@ -47,9 +47,9 @@ WRONG: dict[str, tuple[Json, str]] = {
         changed(JOB, *GROUP, "template", "spec", "containers", 0, "resources", "limits", "cpu", value=1.5),
         "put it in quotes",
     ),
-    "nothing where a mapping is": (
-        changed(JOB, *CLUSTER, "headGroupSpec", "rayStartParams", value=None),
-        "headGroupSpec.rayStartParams has no value, and has to be a mapping",
+    "nothing where a head is": (
+        changed(JOB, *CLUSTER, "headGroupSpec", value=None),
+        "spec.rayClusterSpec.headGroupSpec is missing; write it",
     ),
     "no head": (
         changed(JOB, *CLUSTER, value={"workerGroupSpecs": []}),
@@ -89,6 +89,19 @@ def test_what_the_definitions_refuse_is_named_with_what_to_write(what: str) -> N
 def test_fix_writes_a_kind_that_can_mean_one_thing(what: str) -> None:
     written = fixed(WRONG[what][0])
     assert f"{written['apiVersion']} {written['kind']}" in ("ray.io/v1 RayJob", "batch/v1 CronJob")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("metadata", "annotations"),
+        (*CLUSTER, "headGroupSpec", "rayStartParams"),
+        (*GROUP, "template", "metadata"),
+        (*GROUP, "template", "spec", "nodeSelector"),
+    ],
+)
+def test_a_field_without_a_value_is_none(path: tuple[str | int, ...]) -> None:
+    assert judged(changed(JOB, *path, value=None)).answer.is_admitted
 
 
 def test_a_malformed_object_is_told_what_its_other_templates_lack_too() -> None:

@@ -51,6 +51,14 @@ def test_what_never_fits_is_refused_with_its_replica(names: tuple[str, str, str,
 
 
 @BOTH
+def test_a_variable_that_was_not_filled_in_is_named_with_its_path(names: tuple[str, str, str, str]) -> None:
+    body = training(names)
+    body["spec"][names[2]]["Worker"]["replicas"] = "$NODES"
+    found = refusals(judged(body, work=SERVED))
+    assert f"spec.{names[2]}.Worker.replicas is '$NODES', and has to be a whole number" in found
+
+
+@BOTH
 def test_a_fault_of_a_template_is_named_with_its_path(names: tuple[str, str, str, str]) -> None:
     body = training(names)
     body["spec"][names[2]]["Worker"]["template"]["spec"]["hostNetwork"] = True
