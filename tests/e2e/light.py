@@ -77,8 +77,8 @@ def gpu_job(
 
 
 def example(path: str, *, image: str) -> list[Object]:
-    """The objects of a file of examples/, with the Ray image in its place."""
-    text = (_EXAMPLES / path).read_text().replace("RAY_IMAGE", image)
+    """The objects of a file of examples/, with the image in its place."""
+    text = (_EXAMPLES / path).read_text().replace("RAY_IMAGE", image).replace("PYTHON_IMAGE", image)
     return [found for found in yaml.safe_load_all(text) if found]
 
 

@@ -38,12 +38,10 @@ class Pools:
 
     def suited(self, pod_set: JobPodSet) -> Sequence[FlavorPolicy]:
         """Those that the PodSet may go to, whatever their size."""
-        named = self._of_queue()
         return [
             flavor
-            for flavor in self.policy.flavors
-            if (not named or flavor.name in named)
-            and pod_set.pool in ("", flavor.name)
+            for flavor in self.of_queue
+            if pod_set.pool in ("", flavor.name)
             and pod_set.nodes.leaves(flavor, self.policy)
             and _suits(pod_set, flavor)
         ]
@@ -61,11 +59,17 @@ class Pools:
     @property
     def described(self) -> str:
         """A pool, in words."""
-        of_queue = self.queue is not None and bool(self.queue.pool) and bool(self._of_queue())
+        of_queue = self.queue is not None and bool(self.queue.pool) and bool(self._names())
         return f"pool of queue {self.queue.name}" if self.queue and of_queue else "pool"
 
-    def _of_queue(self) -> frozenset[str]:
-        """Empty: unknown, as where the flavor of a pool has another name."""
+    @property
+    def of_queue(self) -> Sequence[FlavorPolicy]:
+        """Those that the queue has quota in."""
+        named = self._names()
+        return [flavor for flavor in self.policy.flavors if not named or flavor.name in named]
+
+    def _names(self) -> frozenset[str]:
+        """Of the pools of the queue. Empty: unknown, as where the flavor of a pool has another name."""
         if self.queue is None:
             return frozenset()
         first = frozenset((self.queue.pool,) if self.queue.pool else self.queue.groups[0])
@@ -111,6 +115,20 @@ def no_such_nodes(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[s
                 f"{pools.described} for its pods has; write what one has, or select a pool by its name: "
                 f"{names.POOL_LABEL}: {others[0].name}"
             )
+
+
+def no_such_devices(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> Iterator[str]:
+    """Pods that ask for accelerators of a kind that no node has. Kueue's quotas say so by themselves; KAI's
+    leave other resources than GPUs to the nodes.
+    """
+    for pod_set in job_pod_sets if pools.policy.kai else ():
+        for resource, noun in names.DEVICES.items():
+            held = [each for each in pools.of_queue if each.node.get(resource)]
+            if pod_set.count and pod_set.amounts.get(resource) and not held:
+                yield (
+                    f"{pod_set.name} asks for {resource}, and no {pools.described} has any {noun}; "
+                    "ask for what one has"
+                )
 
 
 def several_pools(job_pod_sets: Iterable[JobPodSet], pools: Pools) -> str | None:

@@ -56,8 +56,8 @@ def _instead(resource: str, queue: Queue, policy: GangPolicy | None) -> str:
             f"no pool of the queue has slices {profile} ({sizes or 'there are none'}); ask for {GPU_RESOURCE}"
         )
     return (
-        f"remove {resource} from the requests and limits of its containers, or have a quota of it added for "
-        "the team"
+        f"remove {resource} from the requests and limits of its containers, or ask the platform team for a "
+        f"quota of it, or not to count it (muster:kueue: {{excludeResourcePrefixes: [{resource}]}})"
     )
 
 

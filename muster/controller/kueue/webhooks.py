@@ -25,6 +25,7 @@ from muster.controller.kueue.jobs import (
 from muster.controller.kueue.limits import (
     Pools,
     never_fits_anywhere,
+    no_such_devices,
     no_such_nodes,
     several_pools,
     taints,
@@ -105,6 +106,7 @@ def _by_pools(listed: list[JobPodSet], pools: Pools) -> Iterator[str]:
     if reason := several_pools(listed, pools):
         yield reason
         return
+    yield from no_such_devices(listed, pools)
     yield from no_such_nodes(listed, pools)
     yield from taints(listed, pools)
     yield from never_fits_anywhere(listed, pools)

@@ -216,16 +216,17 @@ def _kai() -> list[Rule]:
 
 def _around() -> list[Rule]:
     """Rights that work needs in addition: reading and debugging pods, which gives no more than the work
-    itself has. Code and tokens are mounted from ConfigMaps and Secrets, and volumes come from the stack.
+    itself has. Code and tokens are mounted from ConfigMaps and Secrets, pods of a Job find each other by a
+    Service without an address, and volumes come from the stack.
     """
     return [
-        _rule("", ["pods", "services", "endpoints", "events", "persistentvolumeclaims"], _READ),
+        _rule("", ["pods", "endpoints", "events", "persistentvolumeclaims"], _READ),
         _rule("", ["resourcequotas", "limitranges"], _READ),
         _rule("events.k8s.io", ["events"], _READ),
         _rule("discovery.k8s.io", ["endpointslices"], _READ),
         _rule("", ["pods/log"], ["get"]),
         _rule("", ["pods/exec", "pods/portforward"], ["get", "create"]),
-        _rule("", ["configmaps", "secrets"], _OWN),
+        _rule("", ["configmaps", "secrets", "services"], _OWN),
     ]
 
 

@@ -135,6 +135,8 @@ def _disagreement(world: World, admission: Admission, body: Object) -> str:
         return "" if "cannot create" in answer.message else f"refused by a role offline: {answer.message}"
     if any(f"'{each.by}'" in answer.message and answer.message.endswith(each.message) for each in refusals):
         return ""
+    if body["kind"] == "Service" and any(f"'{each.by}'" in answer.message for each in refusals):
+        return ""  # The API server gives it ports and more first, and names them, too.
     if "alpha" in body["apiVersion"] and refusals:
         return ""  # The API server drops the fields that an older version lacks, and more is refused then.
     return f"the API server: {answer.message}; offline: {refusals}"

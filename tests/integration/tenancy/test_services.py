@@ -155,7 +155,27 @@ def test_what_kuberay_makes_ordinarily_is_allowed(world: World) -> None:
     assert answer.is_allowed, answer.message
 
 
-def test_a_service_within_the_cluster_may_be_written_by_hand_where_roles_allow_it(world: World) -> None:
+def test_members_let_the_pods_of_a_job_find_each_other(world: World) -> None:
+    """As `torchrun` does over an Indexed Job whose pods have the Service as their subdomain."""
+    selector = {"batch.kubernetes.io/job-name": "train"}
+    body = service(name="train", clusterIP="None", publishNotReadyAddresses=True, selector=selector)
+    for caller in (world.member, world.person):
+        assert caller.create(body).is_allowed
+    assert world.member.create(body, dry_run=False).is_allowed
+    assert world.member.patch(body, {"metadata": {"labels": {"app": "train"}}}).is_allowed
+    answer = world.member.patch(body, {"spec": {"externalIPs": [STOLEN]}})
+    _refused(world.member, answer.code, answer.message, "remove spec.externalIPs")
+    made = service("RayCluster", name="train-head-svc")
+    assert world.controllers["kuberay"].create(made, dry_run=False).is_allowed
+    for answer in (
+        world.member.delete(made),
+        world.member.patch(made, {"spec": {"selector": {"app": "mine"}}}),
+    ):
+        _refused(world.member, answer.code, answer.message, "only its controller changes or deletes it")
+    assert world.member.delete(body).is_allowed
+
+
+def test_a_service_within_the_cluster_may_be_written_by_hand(world: World) -> None:
     answer = world.trusted.create(service())
     assert answer.is_allowed, answer.message
     for name, (metadata, word) in METADATA.items():

@@ -175,3 +175,10 @@ def test_interfaces_and_huge_pages_are_asked_for_where_nodes_have_them() -> None
         assert found.answer.is_admitted is is_there, refusals(found)
     assert "vpc.amazonaws.com/efa" in refusals(found)
     assert "hugepages-2Mi" in refusals(found)
+
+
+def test_an_accelerator_that_no_pool_of_its_queue_has_is_refused_with_kai() -> None:
+    chips = pod()
+    chips["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"] = 4
+    found = judged(of_queue(ray_job(chips), "vision-h100"), "gke", "kai")
+    assert "group-0 asks for google.com/tpu, and no pool of queue vision-h100 has any TPU" in refusals(found)
