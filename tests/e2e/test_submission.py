@@ -48,20 +48,20 @@ def test_a_batch_job_goes_through_the_same_queue_without_asking_for_nodes(muster
     assert {pod.last["spec"]["nodeName"] for pod in gangs.pods(record, "primes")} == {"cpu-0"}
 
 
-def _is_over(muster: Muster, name: str) -> bool:
-    status = gangs.status(muster.recorder, "RayJob", name)
-    return status.get("jobDeploymentStatus") in ("Complete", "Failed")
-
-
 def test_pods_of_a_batch_job_find_each_other_by_name(muster: Muster) -> None:
     service, job = light.example("batch/several-nodes.yaml", image=muster.image("python"))
     for body in (service, job):
         muster.cluster.apply(body)
     record = muster.recorder
-    muster.wait("it is over", lambda: holds(gangs.job(record, "Job", "sum").last, "Complete"))
+    muster.wait("it is over", lambda: holds({"status": gangs.status(record, "Job", "sum")}, "Complete"))
 
     assert len(gangs.pods(record, "sum")) == 3
     (first,) = [pod for pod in gangs.pods(record, "sum") if pod.last["metadata"]["name"].startswith("sum-0-")]
     log = muster.cluster.log(first.last["metadata"]["name"], namespace="team-c")
     assert "[sum] 3 of [1, 2]" in "".join(log)
     muster.cluster.delete("Service", "sum", namespace="team-c")
+
+
+def _is_over(muster: Muster, name: str) -> bool:
+    status = gangs.status(muster.recorder, "RayJob", name)
+    return status.get("jobDeploymentStatus") in ("Complete", "Failed")
