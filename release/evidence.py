@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from release.errors import ReleaseError
 
@@ -50,15 +50,17 @@ class Record:
     pages: dict[str, dict[str, str]]
 
     @classmethod
-    def read(cls, table: dict[str, object]) -> Self:
+    def read(cls, table: dict[str, Any]) -> Self:
         names = {each.name for each in fields(cls)}
         if table.keys() != names:
             differing = ", ".join(sorted(table.keys() ^ names))
             raise ReleaseError(
                 f"{RECORDS}: {table.get('file', '?')}: {differing}. Fix: write {sorted(names)}."
             )
-        values = {key: tuple(each) if isinstance(each, list) else each for key, each in table.items()}
-        return cls(**values)  # type: ignore[arg-type]
+        values: dict[str, Any] = {
+            key: tuple(each) if isinstance(each, list) else each for key, each in table.items()
+        }
+        return cls(**values)
 
 
 def load_records(root: Path = ROOT) -> tuple[list[Record], dict[str, dict[str, str]]]:
@@ -83,8 +85,8 @@ def missing_evidence(root: Path = ROOT) -> Iterator[str]:
         for page, figures in record.pages.items():
             numbers[page] |= known
             derived[page] |= figures.keys()
-    for page in measured_pages(root):
-        name, text = page.relative_to(root).as_posix(), page.read_text(encoding="utf-8")
+    for path in measured_pages(root):
+        name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         found = {each.group(): each["number"] for each in _FIGURE.finditer(_CODE.sub("", text))}
         for figure, number in found.items():
             if number not in numbers[name] and figure not in derived[name]:

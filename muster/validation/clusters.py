@@ -212,8 +212,8 @@ _LEAST_MAINTENANCE: Final = 48
 # https://cloud.google.com/kubernetes-engine/versioning#specifying_cluster_version
 _ALIASES: Final = ("latest", "-")
 _EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
-# A project of an organization may have its domain in front, as in example.com:ml.
-# Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects, read 2026-11-29
+# Source: https://cloud.google.com/sdk/gcloud/reference/alpha/projects/create, read 2026-11-29. Old projects
+# may have a domain in front, as in example.com:ml (general knowledge).
 _PROJECT: Final = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]*\Z")
 _KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
 _PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
