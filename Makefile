@@ -123,8 +123,9 @@ pin: $(STAMP) ## Write the digests of the others' images and of the charts into 
 	@$(PY) -m muster image pin "$$STACK"
 
 .PHONY: release
-release: $(STAMP) ## Write wheel, image, site, bills of materials, checksums and notes into build/release: make release [DRAFT=1 OLD_FACT=prices]
-	@$(PY) -m release $(if $(DRAFT),--draft) $(if $(OLD_FACT),--old-fact "$(OLD_FACT)")
+release: $(STAMP) ## Write wheel, image, site, bills of materials, checksums and notes into build/release: make release [DRAFT=1 OLD_FACT=prices KEY=release.key REPOSITORY=https://...]
+	@$(PY) -m release $(if $(DRAFT),--draft) $(if $(OLD_FACT),--old-fact "$(OLD_FACT)") \
+	  $(if $(KEY),--key "$(KEY)") $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 .PHONY: pin-programs
 pin-programs: $(STAMP) ## Write the digests of released programs into versions.toml

@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,8 @@ from release.agreement import Checkout, disagreements
 from release.changelog import UNRELEASED, Section, sections
 from release.errors import ReleaseError
 from release.provenance import statement
+from release.security import insights, load_statements, vex
+from release.signing import load_key, sign
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CHECKSUMS: Final = "SHA256SUMS"
@@ -43,9 +45,13 @@ def main() -> int:
         metavar="SUBJECT",
         help="release although these facts are old, as `python -m muster.facts` names them; can be repeated",
     )
+    parser.add_argument("--key", default="", metavar="FILE", help="sign the checksums with this private key")
+    parser.add_argument(
+        "--repository", default="", metavar="URL", help="write SECURITY-INSIGHTS.yml of the repository there"
+    )
     given = parser.parse_args()
     try:
-        _release(given.out, is_draft=given.draft, has_image=not given.without_image, accepted=given.old_fact)
+        _release(given)
     except MusterError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
@@ -55,8 +61,11 @@ def main() -> int:
     return 0
 
 
-def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[str]) -> None:
+def _release(given: argparse.Namespace) -> None:
+    out, is_draft = given.out, given.draft
     started, version = datetime.now(UTC), version_of_checkout()
+    # Before the parts are built: a key that cannot be read would waste the build.
+    key, assessed = load_key(given.key) if given.key else None, load_statements()
     commit, made_at = git.commit(ROOT), git.committed_at(ROOT)
     known = sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     checkout = Checkout(
@@ -65,7 +74,7 @@ def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[s
         tagged=git.commit_of_tag(ROOT, f"v{version}"),
         changed=git.changed(ROOT),
     )
-    old = old_facts(facts(), day=today(), accepted=accepted)
+    old = old_facts(facts(), day=today(), accepted=given.old_fact)
     found = [*disagreements(checkout, known), *undated_links(), *old]
     if found and not is_draft:
         raise ReleaseError("\n".join(["not made:", *found, "Or rehearse it with `make release DRAFT=1`."]))
@@ -73,9 +82,18 @@ def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[s
         print(f"draft: {line}", file=sys.stderr)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for name, make in _parts(out, version=version, made_at=made_at, has_image=has_image).items():
+    for name, make in _parts(
+        out, version=version, made_at=made_at, has_image=not given.without_image
+    ).items():
         print(f"{name} ...", file=sys.stderr, flush=True)
         make()
+    name, email = git.committer(ROOT)
+    if assessed:
+        document = vex(assessed, author=f"{name} <{email}>", version=version, made_at=made_at)
+        (out / f"muster-{version}.openvex.json").write_bytes(document)
+    if given.repository:
+        text = insights(repository=given.repository.rstrip("/"), name=name, email=email, made_at=made_at)
+        (out / "SECURITY-INSIGHTS.yml").write_text(text, encoding="utf-8")
     (out / "NOTES.md").write_text(_notes(version, known, is_draft=is_draft), encoding="utf-8")
     digests = _digests(out)
     inputs = {name: _sha256(ROOT / name) for name in _LOCKS}
@@ -85,6 +103,8 @@ def _release(out: Path, *, is_draft: bool, has_image: bool, accepted: Sequence[s
         statement(digests, commit=commit, inputs=inputs, version=version, started=started, finished=finished)
     )
     (out / CHECKSUMS).write_text(_checksums(_digests(out)), encoding="utf-8")
+    if key:
+        sign(out / CHECKSUMS, key)
     for file in sorted(out.iterdir()):
         print(f"{file.stat().st_size / 1e6:8.1f} MB  {file}")
 

@@ -21,6 +21,12 @@ def committed_at(root: Path) -> int:
     return int(_git(root, "log", "-1", "--format=%ct"))
 
 
+def committer(root: Path) -> tuple[str, str]:
+    """Name and address of the person whose commit it is."""
+    name, _, email = _git(root, "log", "-1", "--format=%cn%x00%ce").partition("\0")
+    return name, email
+
+
 def commit_of_tag(root: Path, tag: str) -> str:
     """The commit that the tag stands for; "" where there is no such tag."""
     known = _git(root, "tag", "--list", tag)

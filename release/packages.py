@@ -13,6 +13,7 @@ from typing import Final
 
 from muster.artifacts.oci.image import archive_of, layer_of_files
 from muster.artifacts.publish.bom import bill
+from muster.distribution import wheel_name
 from muster.paths import PACKAGE
 from release.bill import bill_of_wheel
 from release.errors import ReleaseError
@@ -25,7 +26,8 @@ def python_package(root: Path, folder: Path, *, version: str, made_at: int) -> N
     """The wheel, the sdist, and the bill of the versions that were tested."""
     _python(root, "build", "--no-isolation", "--outdir", str(folder), made_at=made_at)
     created = datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    content = bill_of_wheel(version, CONSTRAINTS.read_text(encoding="utf-8"), created=created)
+    constraints, wheel = CONSTRAINTS.read_text(encoding="utf-8"), folder / wheel_name(version)
+    content = bill_of_wheel(version, constraints, wheel=wheel, created=created)
     (folder / f"muster-{version}.cdx.json").write_bytes(content)
 
 

@@ -1,7 +1,6 @@
 """Says of what, by what and when the files of a release were made.
 
-An in-toto statement with SLSA's provenance. It is not signed: whoever publishes the release signs it, and
-docs/releasing.md says how.
+An in-toto statement with SLSA's provenance. The signature of the checksums covers it (signing.py).
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://slsa.dev/spec/v1.0/provenance
 """

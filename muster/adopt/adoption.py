@@ -134,7 +134,8 @@ def _refuse_ours(live: LiveCluster, findings: Findings) -> None:
 
 _HEAD: Final = """\
 # Written by `muster adopt`: the queues of this cluster as they are. Every object keeps its name and meaning,
-# and the first `pulumi up` takes it over in place. How to go on: docs/adopt.md.
+# and the first `pulumi up` takes it over in place. How to go on: the page
+# "Take over a cluster that runs Kueue or KAI already" of the documentation.
 """
 _COMMENTS: Final = {
     "muster:cluster": "The cluster as your kubeconfig names it.",

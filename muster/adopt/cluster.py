@@ -87,7 +87,7 @@ def fetch_cluster(api: Client) -> LiveCluster:
         raise MusterError(
             f"{api.access.server}: the cluster serves no {names.KUEUE_API_VERSION}, so it has no Kueue of "
             "0.15 or newer, and it has no Queue of KAI.",
-            fix="name the context of a cluster that runs one of them, or upgrade Kueue (docs/upgrades.md).",
+            fix="name the context of a cluster that runs one of them, or upgrade Kueue.",
             exit_code=ExitCode.OUTSIDE,
         )
     others = {kind: _listed(api, kind, _kueue(kind)) or () for kind in _KINDS if kind != "ClusterQueue"}

@@ -5,6 +5,7 @@ sides, so that quotas are counted in GPUs or CPU. Whatever the comparison does n
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -73,6 +74,38 @@ def load_manifests(
         _compared(name if len(found) == 1 else f"{name}-{scheduler}", *sides[scheduler])
         for scheduler in found
     ]
+
+
+def playable(stack: Stack) -> Stack:
+    """The stack of a side as Kueue can decide in it: each pool has the labels, taints, tolerations and
+    topology of its ResourceFlavor, and is as large as the GPUs of all its quotas. The comparison leaves these
+    out, because its pools are those of both sides. MusterError for KAI, which places pods on nodes.
+    """
+    if stack.scheduler is Scheduler.KAI:
+        raise MusterError(
+            "manifests have no nodes, and KAI decides by those of every pool.",
+            fix="write the stack of the cluster with `muster adopt`, and name it in place of --manifests.",
+        )
+    flavors = {flavor.name: flavor for flavor in stack.kueue.flavors}
+    gpus = Counter[str]()
+    for node in to_tree(stack).nodes.values():
+        gpus.update({flavor.name: flavor.gpus for flavor in node.flavors})
+    pools = tuple(
+        replace(
+            pool,
+            max_nodes=max(gpus[pool.flavor], 1),
+            kueue=replace(
+                pool.kueue,
+                node_labels=flavor.node_labels,
+                node_taints=flavor.node_taints,
+                tolerations=flavor.tolerations,
+                topology=flavor.topology,
+            ),
+        )
+        for pool in stack.pools
+        if (flavor := flavors.pop(pool.flavor, None)) is not None
+    )
+    return replace(stack, pools=pools, kueue=replace(stack.kueue, flavors=tuple(flavors.values())))
 
 
 @dataclass(slots=True)

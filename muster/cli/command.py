@@ -92,6 +92,8 @@ class Context(click.Context):
 
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+COMPLETION: Final = "_MUSTER_COMPLETE"
+"""The variable by which the completion script of a shell asks for completions."""
 QUIET: Final = "muster.quiet"
 """The key of `click.Context.meta` that holds whether `--quiet` was given."""
 
@@ -100,6 +102,8 @@ class Command(click.Command):
     """A command of the table. `codes` holds the meanings of exit codes that differ from the general ones."""
 
     context_class = Context
+    # `parse_args` refuses them, in the words of the other messages.
+    allow_extra_args = True
 
     def __init__(
         self,
@@ -119,11 +123,18 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Name everything that is missing; click names the first. What is given was read before it."""
         try:
-            return super().parse_args(ctx, args)
+            extra = super().parse_args(ctx, args)
         except click.MissingParameter:
             missing = [each for each in self.params if each.required and each.name not in ctx.params]
             listed = ", ".join(_written(each, ctx) for each in missing)
             raise click.UsageError(f"Missing: {listed}.", ctx) from None
+        if extra and not ctx.resilient_parsing:
+            words = [each.make_metavar(ctx) for each in self.params if isinstance(each, click.Argument)]
+            takes = f"no more than {' '.join(words)}" if words else "no argument"
+            raise click.UsageError(
+                f"the command takes {takes}, and was given {' '.join(extra)} as well.", ctx
+            )
+        return extra
 
     def invoke(self, ctx: click.Context) -> Any:
         with naming_extras(self.extras):  # What takes long to import, a command imports when it runs.

@@ -4,6 +4,7 @@ A revision is `REVISION:PATH` as git has it, or a revision alone, which means th
 revision.
 """
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +14,18 @@ from typing import Final
 import yaml
 
 from muster.adopt.manifest_objects import ManifestObjects, Text, read_objects
+from muster.adopt.manifests import load_manifests, playable
 from muster.bounded_yaml import load_all
 from muster.cli.output import STDOUT
 from muster.cli.sides import files_at, is_revision
+from muster.model.stack import Stack
+from muster.preview.compare.replay import Replay, ReplayDiff
 from muster.preview.inputs import NONE, InputError
 
+ASSUMPTION: Final = (
+    "Kueue's own configuration is in no manifest of a queue: it counts as Muster's default, "
+    "without fair sharing."
+)
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _KUSTOMIZATION: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 # What a kustomization may have that changes no object.
@@ -43,6 +51,36 @@ def load_texts(base: str, head: str) -> ManifestTexts:
     return ManifestTexts(
         name or "manifests", *(_side(one, other) for one, other in ((base, head), (head, base)))
     )
+
+
+def load_stacks(base: str, head: str) -> tuple[str, Stack, Stack]:
+    """What the report is called, and both sides as stacks that Kueue can decide in. InputError where a side
+    has no queue, or the sides have queues of two schedulers.
+    """
+    named = load_texts(base, head)
+    sides = load_manifests(named.name, named.base, named.head)
+    if len(sides) != 1:
+        raise InputError(
+            f"--manifests {base} {head}: {'queues of two schedulers' if sides else 'there is no queue'}.",
+            fix="name files with the queues of one scheduler.",
+        )
+    before, after = sides[0].base.stack, sides[0].head.stack
+    if before is None or after is None:
+        raise InputError(
+            f"--manifests {base} {head}: {head if before else base} has no queue.",
+            fix="name the files of its queues.",
+        )
+    return named.name, playable(before), playable(after)
+
+
+def on_manifests(replay: Replay) -> Replay:
+    """The replay of two sides of manifests."""
+
+    def replayed(base: Stack, head: Stack) -> ReplayDiff:
+        played = replay(playable(base), playable(head))
+        return dataclasses.replace(played, assumptions=(*played.assumptions, ASSUMPTION))
+
+    return replayed
 
 
 def load_objects(side: str) -> tuple[str, ManifestObjects]:

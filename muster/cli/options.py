@@ -1,10 +1,9 @@
 """The arguments and options that several commands share. They mean the same wherever they are declared."""
 
 import os
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,7 +13,7 @@ from muster.errors import MusterError
 from muster.local.karpenter import Autoscaler
 from muster.model.stack import Scheduler
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Member = TypeVar("_Member", bound=StrEnum)
 
 
 class StackType(click.ParamType[str]):
@@ -29,6 +28,13 @@ class StackType(click.ParamType[str]):
         return [*names, CompletionItem(incomplete, type="file")]
 
 
+class MemberType(click.Choice[_Member]):
+    """A member of an enumeration, written as its value. Click alone takes the names of members."""
+
+    def normalize_choice(self, choice: _Member | str, ctx: click.Context | None) -> str:
+        return str(choice)
+
+
 STACK: Final = StackType()
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
@@ -36,6 +42,14 @@ DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 stack_argument = click.argument("stack", type=STACK, metavar="STACK")
 """STACK: the name of a stack of the project, or a stack file."""
 
+manifests_option = click.option(
+    "--manifests",
+    nargs=2,
+    metavar="BASE HEAD",
+    help="In place of stacks: queue objects of Kueue and KAI, as any tool renders them. Each is a folder, a "
+    "file, - (standard input), a git revision (`main:PATH`, or `main` for the other side's path), or `none`. "
+    "Other objects are left out.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document to standard output instead of text."
 )
@@ -74,32 +88,19 @@ programs_option = click.option(
 )
 
 
-def _member_option(flag: str, default: StrEnum, *, meaning: str) -> Callable[[_Function], _Function]:
-    """An option whose value is a member of the default's enumeration."""
-    members = type(default)
-
-    def member(_: click.Context, __: click.Parameter, value: str) -> StrEnum:
-        return members(value)
-
-    return click.option(
-        flag,
-        type=click.Choice([str(each) for each in members]),
-        default=str(default),
-        show_default=True,
-        callback=member,
-        help=meaning,
-    )
-
-
-autoscaler_option = _member_option(
+autoscaler_option = click.option(
     "--autoscaler",
-    Autoscaler.SIMULATED,
-    meaning="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
+    type=MemberType(Autoscaler),
+    default=str(Autoscaler.SIMULATED),
+    show_default=True,
+    help="Who buys the GPU nodes: the simulated cloud, or the real Karpenter.",
 )
-scheduler_option = _member_option(
+scheduler_option = click.option(
     "--scheduler",
-    Scheduler.KUEUE,
-    meaning="Kueue, which the stack installs, or the real KAI, which then runs beside the control plane.",
+    type=MemberType(Scheduler),
+    default=str(Scheduler.KUEUE),
+    show_default=True,
+    help="Kueue, which the stack installs, or the real KAI, which then runs beside the control plane.",
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from muster.cli.command import Formatter, Group
+from muster.cli.command import COMPLETION, Formatter, Group
 from muster.cli.output import sigterm_interrupts
 from muster.cli.table import TABLE
 from muster.errors import ExitCode, MusterError
@@ -68,6 +68,8 @@ def run(arguments: Sequence[str] | None) -> int:
                 color=False if os.environ.get("NO_COLOR") else None,
             )
     except MusterError as error:
+        if COMPLETION in os.environ:  # The message would stand in the line that the user is typing.
+            return int(error.exit_code)
         _report(error.message, error.fix)
         return int(error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:

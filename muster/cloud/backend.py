@@ -44,11 +44,11 @@ def make(cluster: Cluster, *, google: Google | None = None) -> Backend:
             return _amazon(cluster)
     except GoogleError as error:
         message = f"{cluster.name}: Google Cloud answered: {error} ({error.status})."
-        fix = "see docs/runbooks/first-up-gke.md for the roles that this takes."
+        fix = 'grant the roles of the page "The first `up` on GKE" of the documentation.'
         raise BackendError(message, fix=fix, exit_code=ExitCode.OUTSIDE) from None
     except AmazonError as error:
         message = f"{cluster.name}: AWS answered: {error} ({error.code})."
-        fix = "see docs/runbooks/first-up-eks.md for the policy that this takes."
+        fix = 'attach the policy of the page "The first `up` on EKS" of the documentation.'
         raise BackendError(message, fix=fix, exit_code=ExitCode.OUTSIDE) from None
     raise BackendError(
         "Muster makes a backend only beside a cluster of its own, in the same cloud account.",

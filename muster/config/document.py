@@ -43,7 +43,7 @@ def _unprefixed(key: str) -> str | None:
     """The name of a key that is probably Muster's. Pulumi takes one without a prefix as the project's own."""
     prefix, colon, name = key.rpartition(":")
     if not colon:
-        return key
+        return key.removeprefix(f"{NAMESPACE[:-1]}.")
     return name if all(each.lower() in (NAMESPACE[:-1], "config") for each in prefix.split(":")) else None
 
 
@@ -104,7 +104,8 @@ def load_file(path: Path) -> str | Document:
         name = "name a stack file, stacks/Pulumi.<stack>.yaml"
         if isinstance(error, OSError):
             return _unreadable(path, f"cannot be read: {error.strerror}", name)
-        return _unreadable(path, "is not UTF-8 text", f"save it as UTF-8, or {name}")
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return _unreadable(path, "is not UTF-8 text", f"save it as UTF-8, or {name}", line=line)
 
 
 def parse_text(text: str, *, source: str) -> Document:
@@ -129,8 +130,9 @@ def parse_text(text: str, *, source: str) -> Document:
         )
 
 
-def _unreadable(path: Path, message: str, fix: str) -> Document:
-    return Document(str(path), violations=(Violation(str(path), message + ".", fix + "."),))
+def _unreadable(path: Path, message: str, fix: str, *, line: int = 1) -> Document:
+    violation = Violation(str(path), message + ".", fix + ".")
+    return Document(str(path), lines={str(path): line}, violations=(violation,))
 
 
 class Marks:

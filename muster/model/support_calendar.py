@@ -120,7 +120,10 @@ class Outlook:
     @property
     def fix(self) -> str:
         later = f'raise it to "{self.next_minor}"' if self.next_minor else "raise it"
-        return f"{later} on a day of your choice, one minor version at a time (docs/upgrades.md)."
+        return (
+            f"{later} on a day of your choice, one minor version at a time; see the page "
+            '"Upgrades and removal" of the documentation.'
+        )
 
     @property
     def refuses_new(self) -> bool:

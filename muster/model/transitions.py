@@ -76,7 +76,8 @@ TRANSITIONS: Final = (
         Verdict.REFUSED,
         (
             "objects may be stored as v1beta1: upgrade that Kueue to 0.19 with what installed it, migrate "
-            "the stored objects, and then let Muster take it over (docs/upgrades.md)"
+            "the stored objects, and then let Muster take it over; see the page "
+            '"Upgrades and removal" of the documentation'
         ),
         _UPGRADE_TEST,
         below=MINIMUM_VERSIONS["kueue"].version,

@@ -67,6 +67,9 @@ def _listed(word: str, choices: tuple[str, ...], noun: str) -> str:
 # A template that is wrong once is wrong for every team.
 @lru_cache(maxsize=1024)
 def _suggestion(word: str, choices: tuple[str, ...], noun: str) -> str:
+    name, colon, value = word.partition(":")
+    if colon and name in choices:  # YAML reads `l4:8` as one word.
+        return f"put a space after the colon: `{name}: {value}`."
     close, instruction = meant(word, choices, noun=noun)
     listed = _listed(word, choices, noun)
     if close is not None:

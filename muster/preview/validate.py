@@ -121,8 +121,9 @@ def _text(checked: Sequence[FileResult]) -> str:
             message = f"{path}{finding.violation.message}"
             lines += [f"{level}{_plain(finding.file)}:{finding.line}: {_plain(message)}"]
             lines += [f"    fix: {_plain(finding.violation.fix)}"]
-        verdict = many(each.errors, "mistake") if each.errors else "valid"
-        lines.append(f"{_plain(each.file)}: {verdict}")
+        if not each.is_missing:
+            verdict = many(each.errors, "mistake") if each.errors else "valid"
+            lines.append(f"{_plain(each.file)}: {verdict}")
     return "\n".join([*lines, ""])
 
 

@@ -103,6 +103,10 @@ def _headings(found: object, options: CsvOptions) -> dict[str, str]:
     ]
     if not {wanted["duration"], wanted["started"]} & there.keys():
         missing.append(f"{wanted['duration']} (or {wanted['started']})")
+    if missing and len(there) == 1 and (separator := next(iter({";", "\t", "|"} & set(*there)), "")):
+        raise RecordingError(
+            f"{options.source}, line 1: the separator is {separator!r}.", fix="separate columns with commas."
+        )
     if missing:
         raise RecordingError(
             f"{options.source}, line 1: no column {', '.join(missing)}; the file has: "
@@ -119,7 +123,7 @@ def _csv_jobs_job(row: Mapping[str, str], number: int, options: CsvOptions) -> J
         return _parse(row, number, options)
     except ValueError as error:
         raise RecordingError(
-            f"{place}: {error}.", fix="correct the line; docs/replay.md lists the columns."
+            f"{place}: {error}.", fix=f"correct the line; its columns may be {', '.join(COLUMNS)}."
         ) from None
 
 

@@ -194,7 +194,7 @@ class Forecaster:
         except Forbidden as error:
             raise RecordingError(
                 f"{error}.",
-                fix="see docs/replay.md for the rights that forecasts need.",
+                fix='give it the rights that the page "Replay" of the documentation lists for forecasts.',
                 exit_code=ExitCode.OUTSIDE,
             ) from None
         except KubeError as error:
@@ -203,7 +203,8 @@ class Forecaster:
         except MemoryError:
             self.progress(
                 "this round failed, trying again in the next: the cluster's Workloads and the recording "
-                "need more memory than the forecaster may use. docs/replay.md says what it was measured with."
+                "need more memory than the forecaster may use. What it was measured with is on the page "
+                '"Replay" of the documentation.'
             )
             return
         self.progress(f"{len(seen.moment.waiting)} jobs wait, {len(found)} forecasts, {written} writes")

@@ -130,7 +130,7 @@ async def _list_one(client: Client, kind: Kind) -> None:
 def _unreadable(connection: Connection, error: KubeError) -> RecordingError:
     return RecordingError(
         f"{connection.server}: {str(error).rstrip('.')}.",
-        fix="see docs/replay.md for the rights that recording needs.",
+        fix='give it the rights that the page "Replay" of the documentation lists for recording.',
         exit_code=ExitCode.OUTSIDE,
     )
 

@@ -4,14 +4,14 @@ Responsible for which amounts make sense for a pool, and for guarantees that can
 sum to no more than the pool.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from muster.model.clusters import Cluster, EksCluster
 from muster.model.node_labels import sizes
 from muster.model.pools import Pool
-from muster.model.quantities import format_cpu, format_memory
+from muster.model.quantities import GIB
 from muster.model.queues import Allowance, Amount, Bound, Share
 from muster.model.quotas import (
     NOTHING,
@@ -147,7 +147,8 @@ def _lending(context: _RuleContext, holder: _Holder) -> Iterator[Violation]:
             continue
         owned = quota(context.rest, holder.allowance, pool, weight=holder.weight) or NOTHING
         if not lent.within(owned):
-            message = f"lends {format_amount(pool, lent)} of a quota of {format_amount(pool, owned)}."
+            format_figure = _decisive(pool, lent, owned)
+            message = f"lends {format_figure(lent)} of a quota of {format_figure(owned)}."
             yield Violation(at(holder.path, "lend", name), message, "lend at most the quota, or write `all`.")
         for resource in lent.beyond(owned):
             message = f"lends {lent.other(resource)} {resource} of a quota of {owned.other(resource)}."
@@ -195,20 +196,18 @@ def _sums(stack: Stack, context: _RuleContext) -> Iterator[Violation]:
             for holder in context.holders
             if name in holder.allowance.quota and not holder.allowance.quota[name].is_unlimited
         ]
-        parts = [
-            f"{owner.name} {format_amount(pool, resources(pool, owner.allowance.quota[name]))}"
-            for owner in owners
-        ]
-        message = (
-            f"quotas of {format_amount(pool, total)} ({', '.join(parts)}) exceed the pool's "
-            f"{format_amount(pool, most)}."
-        )
+        shares = [(owner.name, resources(pool, owner.allowance.quota[name])) for owner in owners]
+        format_figure = _decisive(pool, total, most)
+        parts = ", ".join(f"{owner} {format_figure(share)}" for owner, share in shares)
+        message = f"quotas of {format_figure(total)} ({parts}) exceed the pool's {format_figure(most)}."
         fix = "raise maxNodes, or lower the quotas and let teams borrow."
         yield Violation(f"muster:pools.{name}.maxNodes", message, fix)
 
 
-def format_amount(pool: Pool, amount: Resources) -> str:
-    """An amount in the units in which a user counts the pool."""
-    if pool.is_gpu:
-        return f"{amount.gpus} {pool.devices}, {format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
-    return f"{format_cpu(amount.cpu)} CPU, {format_memory(amount.memory)}"
+def _decisive(pool: Pool, total: Resources, most: Resources) -> Callable[[Resources], str]:
+    """How to write the first figure by which `total` exceeds `most`: a user grants GPUs, and CPU follows."""
+    if pool.is_gpu and total.gpus > most.gpus:
+        return lambda amount: f"{amount.gpus} {pool.devices}"
+    if total.cpu > most.cpu:
+        return lambda amount: f"{amount.cpu / 1000:g} CPU"
+    return lambda amount: f"{amount.memory / GIB:.1f} GiB"

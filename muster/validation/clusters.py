@@ -85,7 +85,15 @@ def cidr(path: str, text: str) -> Iterator[Violation]:
     try:
         IPv4Network(text)
     except ValueError as error:
-        yield Violation(path, f"{text!r} is no range of addresses: {error}.", "write it like 10.0.0.0/20.")
+        yield Violation(path, f"{text!r} is no range of addresses: {error}.", _cidr_fix(text))
+
+
+def _cidr_fix(text: str) -> str:
+    try:
+        network = IPv4Network(text, strict=False)
+    except ValueError:
+        return "write it like 10.0.0.0/20."
+    return f"write {network} for the whole range, or {text.partition('/')[0]}/32 for the one address."
 
 
 def everywhere(path: str, text: str) -> Iterator[Violation]:
@@ -204,6 +212,9 @@ _LEAST_MAINTENANCE: Final = 48
 # https://cloud.google.com/kubernetes-engine/versioning#specifying_cluster_version
 _ALIASES: Final = ("latest", "-")
 _EKS_VERSION: Final = re.compile(r"1\.\d{2}\Z")
+# Source: https://cloud.google.com/sdk/gcloud/reference/alpha/projects/create, read 2026-11-29. Old projects
+# may have a domain in front, as in example.com:ml (general knowledge).
+_PROJECT: Final = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]*\Z")
 _KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+\Z")
 _PRINCIPAL: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:(role|user)/.+\Z")
 
@@ -221,6 +232,9 @@ def _gke(cluster: GkeCluster, stack: Stack) -> Iterator[Violation]:
     if not GKE_NAME.match(cluster.name):
         fix = "use at most 40 of a-z, 0-9 and -, beginning with a letter."
         yield Violation(f"{_PATH}.name", f"{cluster.name!r} cannot be the name of a GKE cluster.", fix)
+    if cluster.project and not _PROJECT.match(cluster.project):
+        fix = "write its ID, not its name: `gcloud projects list` prints both."
+        yield Violation(f"{_PATH}.project", f"{cluster.project!r} cannot be the ID of a project.", fix)
     yield from _where(cluster)
     if cluster.version is not None and cluster.version not in _ALIASES:
         yield from _supported(cluster.version)

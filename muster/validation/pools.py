@@ -236,7 +236,8 @@ def _fabric(pool: Pool, path: str, cluster: GkeCluster | EksCluster) -> Iterator
     fabric = pool.machine.fabric
     is_auto = isinstance(cluster, EksCluster) and cluster.is_auto
     enable = "use `autoscaler: karpenter`" if is_auto else "remove `efa: false`"
-    key, way = ("networks", f"see docs/fast-networks.md and {PAGES[fabric]}") if fabric else ("efa", enable)
+    page = '"Fast networks between nodes" of the documentation'
+    key, way = ("networks", f"see the page {page}, and {PAGES[fabric]}") if fabric else ("efa", enable)
     message = f"jobs of several nodes talk over the first network card of each: {missing}."
     fix = f"nothing, if jobs stay on one node; otherwise {way}."
     yield Violation(f"{path}.{key}", message, fix, level="warning")

@@ -190,7 +190,7 @@ def _kueue(stack: Stack) -> Iterator[Violation]:
             yield _without_effect(path, Program.KUEUE, fix)
     if stack.is_weighted:
         message = "weights need fair sharing, and this stack does not install Kueue."
-        fix = "set `fairSharing` in that Kueue's own configuration (docs/existing-programs.md)."
+        fix = "set `fairSharing` in that Kueue's own configuration."
         yield Violation(at(key, "install"), message, fix, level="warning")
 
 

@@ -19,7 +19,7 @@ def release(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_draft_holds_what_its_checksums_and_its_statement_name(tmp_path: Path) -> None:
     out = tmp_path / "release"
-    done = release(out, "--draft")
+    done = release(out, "--draft", "--repository", "https://example.com/muster")
     assert done.returncode == 0, done.stderr
     subprocess.run(("sha256sum", "--check", "--strict", CHECKSUMS), cwd=out, timeout=60, check=True)
     provenance = out / f"muster-{version()}.provenance.json"
@@ -31,7 +31,9 @@ def test_a_draft_holds_what_its_checksums_and_its_statement_name(tmp_path: Path)
     with tarfile.open(out / f"muster-{version()}-site.tar.gz") as site:
         assert f"muster-{version()}-site/index.html" in site.getnames()
     bill = json.loads((out / f"muster-{version()}.cdx.json").read_text(encoding="utf-8"))
-    assert "pkg:pypi/pulumi-kubernetes" in {each["purl"].split("@")[0] for each in bill["components"]}
+    assert "muster/cli/__init__.py" in {each["name"] for each in bill["components"]}
+    assert (out / "SECURITY-INSIGHTS.yml").is_file()
+    assert "pkg:pypi/pulumi-kubernetes" in {each.get("purl", "").split("@")[0] for each in bill["components"]}
 
 
 def test_two_builds_of_one_commit_are_the_same_wheel(tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
 """`muster completion`."""
 
-from typing import Final
-
 import click
 from click.shell_completion import get_completion_class
 
-from muster.cli.command import command
+from muster.cli.command import COMPLETION, command
 from muster.errors import MusterError
 
-_VARIABLE: Final = "_MUSTER_COMPLETE"
 _EXAMPLES = """
 eval "$(muster completion bash)"
 eval "$(muster completion zsh)"
@@ -24,4 +21,4 @@ def cli(shell: str) -> None:
     root = click.get_current_context().find_root().command
     if found is None:
         raise MusterError(f"{shell}: no completion is known.", fix="use bash, zsh or fish.")
-    click.echo(found(root, {}, "muster", _VARIABLE).source())
+    click.echo(found(root, {}, "muster", COMPLETION).source())

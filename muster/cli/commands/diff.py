@@ -3,13 +3,22 @@
 import os
 import tempfile
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
-from muster.cli.options import FILE, STACK, context_option, json_option, stack_names
+from muster.cli.options import (
+    FILE,
+    STACK,
+    MemberType,
+    context_option,
+    json_option,
+    manifests_option,
+    stack_names,
+)
 from muster.cli.output import STDOUT, for_terminal, is_terminal, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, heads
 from muster.errors import ExitCode, MusterError
@@ -47,6 +56,7 @@ muster diff gke-prod --kubeconfig ~/.kube/config --json
 muster diff --manifests origin/main queues/ --fail-on loss
 kustomize build . | muster diff --manifests main:rendered.yaml -
 muster diff gke-prod --replay last-month.jsonl --html replay.html
+muster diff --manifests origin/main queues/ --replay last-month.jsonl
 muster diff gke-prod --replay last-month.jsonl --durations x1.2 --provisioning h100=8m
 """
 _CODES = {
@@ -71,17 +81,10 @@ _CODES = {
     metavar="[STACK=]JSON",
     help="Output of `pulumi preview --json` with the change. May be repeated.",
 )
-@click.option(
-    "--manifests",
-    nargs=2,
-    metavar="BASE HEAD",
-    help="In place of stacks: queue objects of Kueue and KAI, as any tool renders them. Each is a folder, a "
-    "file, - (standard input), a git revision (`main:PATH`, or `main` for the other side's path), or `none`. "
-    "Other objects are left out.",
-)
+@manifests_option
 @click.option(
     "--fail-on",
-    type=click.Choice([each.value for each in FailOn]),
+    type=MemberType(FailOn),
     multiple=True,
     help="Exit with 1 when a team loses quota, one team can newly preempt another, the plan replaces or "
     "deletes a resource or replaces nodes, the report calls the change refused, a team uses more than its "
@@ -131,7 +134,7 @@ def cli(
     base_plan: tuple[str, ...],
     head_plan: tuple[str, ...],
     manifests: tuple[str, str] | None,
-    fail_on: tuple[str, ...],
+    fail_on: tuple[FailOn, ...],
     snapshot: tuple[str, ...],
     kubeconfig: tuple[str, ...],
     context: str,
@@ -153,11 +156,6 @@ def cli(
     branch left the default branch, unless --base names another. With plans the report shows which resources
     change, too; what the base's plan would change as well is listed apart.
     """
-    if manifests and replay:
-        raise InputError(
-            "--manifests has no nodes, and a replay needs the nodes of every pool.",
-            fix="write the stack of the cluster with `muster adopt`, and name it in place of --manifests.",
-        )
     if manifests and (stacks or base or base_plan or head_plan or prices):
         raise InputError(
             "--manifests takes the place of stacks, bases, plans and prices.",
@@ -196,18 +194,20 @@ def cli(
         put(to_html, format_html(report))
     if as_json:
         put_json(to_json(diffs) if explain is None else explain_to_json(diffs, explain))
-    _check(diffs, [FailOn(each) for each in fail_on])
+    _check(diffs, fail_on)
     return ExitCode.DONE
 
 
 def _manifests(base: str, head: str, shared: SharedInputs) -> list[StackDiff]:
     from muster.adopt.manifests import load_manifests
-    from muster.cli.manifests import load_texts
+    from muster.cli.manifests import load_texts, on_manifests
 
     named = load_texts(base, head)
     sides = {each.name: each for each in load_manifests(named.name, named.base, named.head)}
     bases, found = ({name: getattr(each, side) for name, each in sides.items()} for side in ("base", "head"))
-    return [sides[each.name].completed(each) for each in compare_sides(bases, found, shared)]
+    replays = {name: on_manifests(each) for name, each in shared.replays.items()}
+    diffs = compare_sides(bases, found, replace(shared, replays=replays))
+    return [sides[each.name].completed(each) for each in diffs]
 
 
 def _check_outputs(outputs: Sequence[str | None]) -> None:
@@ -268,6 +268,6 @@ def _check(diffs: list[StackDiff], wanted: Collection[FailOn]) -> None:
     if found:
         raise MusterError(
             "\n".join(["the change contains what --fail-on names.", *(f"  {each}" for each in found)]),
-            fix="change the stack, or have the change approved and run without --fail-on.",
+            fix="correct the change, or have it approved and run without --fail-on.",
             exit_code=ExitCode.FOUND,
         )

@@ -25,8 +25,12 @@ _INDENT: Final = " " * len(_WORDS)
 _CODES = {ExitCode.UNUSABLE: "No key has this path."}
 
 
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [each.path for each in stack_keys() if each.path.startswith(incomplete)]
+
+
 @command(examples=_EXAMPLES, codes=_CODES)
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=_complete)
 @json_option
 def cli(key: str | None, *, as_json: bool) -> None:
     """Explain a key of the stack file: what it is for, its values, its default, an example.

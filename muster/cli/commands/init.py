@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from muster.cli.command import command
-from muster.cli.options import DIRECTORY
+from muster.cli.options import DIRECTORY, MemberType
 from muster.cli.output import note
 from muster.distribution import version, wheel_name
 from muster.errors import ExitCode, MusterError
@@ -26,7 +26,7 @@ muster init --update --write .
 @click.argument("folder", type=DIRECTORY, metavar="DIR")
 @click.option(
     "--provider",
-    type=click.Choice([target.value for target in Target]),
+    type=MemberType(Target),
     show_default="local, the cluster of this machine",
     help="Where the clusters are.",
 )
@@ -44,7 +44,7 @@ muster init --update --write .
 )
 @click.option("--write", is_flag=True, help="With --update: write the changes.")
 def cli(
-    folder: Path, *, provider: str | None, names: tuple[str, ...], force: bool, update: bool, write: bool
+    folder: Path, *, provider: Target | None, names: tuple[str, ...], force: bool, update: bool, write: bool
 ) -> ExitCode | None:
     """Write a project of your own into DIR: program, stack, policies, requirements, CI files.
 
@@ -58,7 +58,7 @@ def cli(
         return _update(folder, write=write)
     if write:
         raise MusterError("--write needs --update.", fix="run `muster init --update --write DIR`.")
-    _init(folder, Target(provider or Target.LOCAL), names, force=force)
+    _init(folder, provider or Target.LOCAL, names, force=force)
     return None
 
 

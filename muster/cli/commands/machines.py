@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from muster.cli.command import command
-from muster.cli.options import json_option
+from muster.cli.options import MemberType, json_option
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.live.fields import format_columns
@@ -33,18 +33,18 @@ _CODES = {ExitCode.UNUSABLE: "No machine and no GPU has this name."}
 @click.argument("name", required=False)
 @click.option(
     "--provider",
-    type=click.Choice([Provider.GKE.value, Provider.EKS.value]),
+    type=MemberType((Provider.GKE, Provider.EKS)),
     help="Only the machines of this cloud.",
 )
 @click.option("--cpu", "with_cpu", is_flag=True, help="List machines without a GPU or TPU as well.")
 @json_option
-def cli(name: str | None, *, provider: str | None, with_cpu: bool, as_json: bool) -> None:
+def cli(name: str | None, *, provider: Provider | None, with_cpu: bool, as_json: bool) -> None:
     """List the machines that a stack may name: GPU, memory, price, cloud.
 
     NAME is a machine, an accelerator, or its short name, such as h100. Prices are the on-demand prices of one
     node that Muster carries; `muster diff --prices` takes yours.
     """
-    every = [each for each in MACHINES.values() if provider is None or each.provider.value == provider]
+    every = [each for each in MACHINES.values() if provider is None or each.provider is provider]
     found = [each for each in every if _is_meant(each, name, with_cpu=with_cpu)]
     if not found:
         raise _unknown(name or "", every)

@@ -7,7 +7,7 @@ import click
 
 from muster import paths
 from muster.cli.command import command
-from muster.cli.options import DIRECTORY, from_here
+from muster.cli.options import DIRECTORY, MemberType, from_here
 from muster.config.edit import write_stack
 from muster.scaffold.project import SCHEMA, Target, lenient_policies, schema_text, stack_text, with_schema
 from muster.scaffold.update import FILE as RECORD
@@ -23,7 +23,7 @@ muster new lab --provider existing
 @click.argument("stack")
 @click.option(
     "--provider",
-    type=click.Choice([target.value for target in Target]),
+    type=MemberType(Target),
     required=True,
     help="Where the cluster is.",
 )
@@ -34,13 +34,12 @@ muster new lab --provider existing
     show_default="stacks/ of the project",
     help="Where to write it.",
 )
-def cli(stack: str, *, provider: str, folder: Path | None) -> None:
+def cli(stack: str, *, provider: Target, folder: Path | None) -> None:
     """Write one more stack file, small and commented. Fill in what is marked `yours`.
 
     An existing file is not changed."""
-    target = Target(provider)
     folder = folder or paths.project() / paths.STACKS
-    path = write_stack(stack, with_schema(stack_text(target, stack)), folder=folder)
+    path = write_stack(stack, with_schema(stack_text(provider, stack)), folder=folder)
     if not (folder / SCHEMA).exists():
         (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
         click.echo(f"{from_here(folder / SCHEMA)} written: with it, editors complete and check stack files.")
@@ -54,7 +53,7 @@ def cli(stack: str, *, provider: str, folder: Path | None) -> None:
     if not (project / paths.PROJECT_FILE).is_file():
         init = f"muster init {from_here(project)} --provider {provider} --name {stack}"
         click.echo(f"  {init}  # there is no project yet")
-    for line in _next(target, stack):
+    for line in _next(provider, stack):
         click.echo(f"  {line}")
 
 

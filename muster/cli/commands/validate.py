@@ -7,6 +7,7 @@ import click
 from muster.cli.command import command
 from muster.cli.options import (
     STACK,
+    MemberType,
     json_option,
     stack_file_fix,
     stack_file_problem,
@@ -34,13 +35,13 @@ _CODES = {
 @click.option(
     "--format",
     "how",
-    type=click.Choice([each.value for each in Format]),
+    type=MemberType(Format),
     default=Format.TEXT.value,
     show_default=True,
     help="`github` writes annotations of a workflow, `gitlab` a Code Quality report.",
 )
 @json_option
-def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
+def cli(stacks: tuple[str, ...], *, how: Format, as_json: bool) -> ExitCode:
     """Check stack files, offline: schema, rules, and the clouds' tables.
 
     STACK is the name of a stack of the project, or a file. Without one, every stack is checked.
@@ -51,7 +52,7 @@ def cli(stacks: tuple[str, ...], *, how: str, as_json: bool) -> ExitCode:
             "there is no stacks/Pulumi.*.yaml here.", fix="name the stack files, or write one: muster new."
         )
     checked = [_check(file) for file in files]
-    put(STDOUT, format_findings(checked, Format.JSON if as_json else Format(how)))
+    put(STDOUT, format_findings(checked, Format.JSON if as_json else how))
     if any(each.is_missing for each in checked):
         return ExitCode.UNUSABLE
     return ExitCode.FOUND if any(each.errors for each in checked) else ExitCode.DONE

@@ -9,7 +9,7 @@ import click
 
 from muster import config
 from muster.cli.command import command
-from muster.cli.options import FILE, context_option, existing_stack, json_option, stack_argument
+from muster.cli.options import FILE, STACK, context_option, existing_stack, json_option, manifests_option
 from muster.cli.output import STDOUT, note_list, put, put_json
 from muster.cli.sides import bases, heads, one_base_option
 from muster.errors import ExitCode
@@ -27,6 +27,7 @@ _EXAMPLES = """
 muster what-if gke-prod --kubeconfig ~/.kube/config
 muster what-if gke-prod --base origin/main --snapshot snapshot.json --html what-if.html
 muster what-if stacks/Pulumi.new.yaml --base old.yaml --synthetic 200+50
+muster what-if --manifests origin/main queues/ --snapshot snapshot.json
 muster what-if gke-prod --snapshot snapshot.json --duration 2h --duration team-a=30m --compress 600
 """
 _CODES = {
@@ -37,8 +38,9 @@ _CODES = {
 
 
 @command(examples=_EXAMPLES, codes=_CODES)
-@stack_argument
+@click.argument("stack", type=STACK, required=False, metavar="[STACK]")
 @one_base_option
+@manifests_option
 @click.option("--snapshot", type=FILE, metavar="FILE", help="What `muster snapshot` recorded.")
 @click.option(
     "--kubeconfig",
@@ -78,9 +80,10 @@ _CODES = {
 @click.option("--html", "to_html", metavar="OUT", help="Write one page of HTML.")
 @json_option
 def cli(
-    stack: str,
+    stack: str | None,
     *,
     base: str,
+    manifests: tuple[str, str] | None,
     snapshot: Path | None,
     kubeconfig: Path | None,
     context: str,
@@ -120,10 +123,9 @@ def cli(
         raise InputError(f"--compress {compress:g}: time cannot be stretched.", fix="write 1 or more.")
     if [to_markdown, to_html, STDOUT if as_json else None].count(STDOUT) > 1:
         raise InputError("standard output takes one of --markdown, --html and --json.", fix="name files.")
-    before, after = _stacks(stack, base)
+    name, before, after = _sides(stack, base, manifests)
     lengths = _durations(duration)
     work = _snapshot(before, file=snapshot, kubeconfig=kubeconfig, context=context, synthetic=synthetic)
-    name = stack_name(existing_stack(stack))
     if Scheduler.KAI in (before.scheduler, after.scheduler) and synthetic:
         raise InputError("--synthetic makes up work for Kueue alone.", fix="--snapshot or --kubeconfig.")
     if Scheduler.KAI in (before.scheduler, after.scheduler) and lengths:
@@ -139,14 +141,21 @@ def cli(
     return ExitCode.DONE if is_settled else ExitCode.FOUND
 
 
-def _stacks(stack: str, base: str) -> tuple[Stack, Stack]:
-    file = existing_stack(stack)
+def _sides(stack: str | None, base: str, manifests: tuple[str, str] | None) -> tuple[str, Stack, Stack]:
+    """What the report is called, and both sides."""
+    if (stack is None) == (manifests is None) or (base and manifests):
+        raise InputError("what to compare is not named.", fix="name STACK, or --manifests BASE HEAD.")
+    if manifests:
+        from muster.cli.manifests import load_stacks
+
+        return load_stacks(*manifests)
+    file = existing_stack(stack or "")
     with tempfile.TemporaryDirectory(prefix="muster-what-if-") as folder:
         named = bases([base] if base else [], heads([str(file)]), into=Path(folder))
         _, before = parse_stack_option(named[0])
         if str(before) == NONE:
             raise InputError(f"{file}: has no base to compare with.", fix="name one: --base FILE.")
-        return config.load(before), config.load(file)
+        return stack_name(file), config.load(before), config.load(file)
 
 
 def _snapshot(

@@ -20,7 +20,7 @@ from muster.model.stack import Stack
 
 _VISIBLE_DEVICES_CHECK: Final = "GPU isolation"
 _VISIBLE_DEVICES_PATH: Final = "/apis/apps/v1/daemonsets"
-_PAGE: Final = "docs/existing-clusters.md#gpus-by-a-variable"
+_PAGE: Final = 'the page "Clusters that exist, and nodes of your own" of the documentation'
 # Of NVIDIA's own manifests, its chart and the GPU Operator.
 _PLUGIN: Final = "nvidia-device-plugin"
 _TOOLKIT: Final = "nvidia-container-toolkit"

@@ -58,7 +58,7 @@ def _no_history(message: str) -> MusterError:
 
 _PROGRAMS_CHECK: Final = "versions"
 _DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
-_PAGE: Final = "docs/reference/versions.md"
+_PAGE: Final = 'the page "Versions" of the documentation'
 
 
 def check_versions(stack: Stack, api: Client) -> Iterator[Finding]:

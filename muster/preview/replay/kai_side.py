@@ -319,7 +319,7 @@ def _quotas(stack: Stack, leaves: _Leaves) -> Iterator[tuple[tuple[str, str], in
 
 
 def _notes(stack: Stack) -> Iterator[str]:
-    yield f"KAI {VERSION}'s own scheduler decides, ties by chance. Newer versions differ (docs/kai.md)."
+    yield f"KAI {VERSION}'s own scheduler decides, ties by chance. Newer versions differ."
     yield "Every pool has its largest size. A gang's pods are created at once, and Muster's gate is open."
     if is_bounded(stack):
         yield "A queue's quota of GPUs counts as its limit, as Muster's gate has it."

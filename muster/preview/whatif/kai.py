@@ -147,7 +147,7 @@ _UNDECIDED: Final = (
 
 
 ASSUMPTIONS: Final = (
-    f"KAI {VERSION} decided. Stacks install a newer one, which decides some cases differently (docs/kai.md).",
+    f"KAI {VERSION} decided. Stacks install a newer one, which decides some cases differently.",
     "Every pool has its largest size, because whether a cloud has capacity cannot be known.",
     "Muster's gate counts as removed. With `overQuota: deny` the quota of GPUs is the limit of a queue.",
     "Owners create evicted pods again, and these wait. No job ends.",

@@ -15,6 +15,7 @@ from muster.live.kueue_tree import read_tree
 from muster.live.snapshot import Workload
 from muster.model import names
 from muster.model.kueue import tree as kueue_tree
+from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.render import kueue
 from muster.render.manifest import Manifest
@@ -56,9 +57,20 @@ def with_path(manifest: Manifest) -> tuple[str, Manifest]:
 def _manifests(stack: Stack) -> Iterator[Manifest]:
     yield from kueue.flavors(stack)
     yield from kueue.priority_classes(stack)
+    created = set()
     for teams in kueue.by_department(stack).values():
         for objects in teams.values():
+            created |= {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
             yield from objects
+    for _, team in stack.teams():
+        yield from (_existing(name, team) for name in team.namespaces if name not in created)
+
+
+def _existing(namespace: str, team: Team) -> Manifest:
+    """A namespace that the stack does not create. Its labels are those that the team's queue asks for."""
+    selector = team.kueue.namespace_selector
+    labels = dict(selector.match_labels) if selector else {}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
 
 
 def _without_checks(manifest: Manifest) -> Manifest:

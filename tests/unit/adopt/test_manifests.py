@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from muster.adopt.manifest_objects import Text
 from muster.adopt.manifests import ManifestSides, load_manifests
 from muster.cli import main
+from muster.cli.manifests import load_stacks
 from muster.config import load
 from muster.model.quantities import Gpus
 from muster.model.queues import Amount, Department, Team
@@ -22,6 +23,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview import markdown
 from muster.preview.compare.diff import LoadedSide
 from muster.preview.inputs import SharedInputs, compare_sides
+from muster.preview.replay.both import queues_of
 from muster.preview.report import to_report
 from muster.render import queues
 from tests.length import examples
@@ -469,7 +471,41 @@ def test_lending_that_a_neighbour_may_borrow_is_no_finding(
     )
 
 
-def test_a_replay_is_refused_with_the_way_to_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(_write(tmp_path / "head", [_queue()]))
-    assert main(["diff", "--manifests", folder, folder, "--replay", "month.jsonl"]) == 2
-    assert "muster adopt" in capsys.readouterr().err
+def test_a_replay_of_manifests_decides_in_the_flavors_of_each_side(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What the player is given: a job with a selector of the flavor's own fits no flavor without labels, and
+    no namespace of the queues may be missing.
+    """
+    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    jobs = {"metadata": {"name": "jobs", "namespace": "vision"}, "spec": {"clusterQueue": "vision"}}
+    labels = {"example.com/gpu": "h100"}
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    objects = [
+        {
+            **version,
+            "kind": "ResourceFlavor",
+            "metadata": {"name": "h100"},
+            "spec": {"nodeLabels": labels, "nodeTaints": [taint]},
+        },
+        _with_gpus(_queue(), 4),
+        {**version, "kind": "LocalQueue", **jobs},
+    ]
+    folder = str(_write(tmp_path / "head", objects))
+    name, base, head = load_stacks(folder, folder)
+    assert (name, base) == ("head", head)
+    played = {(each["kind"], each["metadata"]["name"]): each for each in queues_of(head).objects}
+    assert played["ResourceFlavor", "h100"]["spec"]["nodeLabels"] == labels
+    assert played["ResourceFlavor", "h100"]["spec"]["nodeTaints"] == [taint]
+    assert ("Namespace", "vision") in played
+    assert [pool.max_gpus for pool in head.pools] == [4]
+
+
+def test_manifests_of_kai_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", str(ROOT / "stacks/Pulumi.kai-prod.yaml")]) == 0
+    folder = str(tmp_path / "kai.yaml")
+    (tmp_path / "kai.yaml").write_text(capsys.readouterr().out)
+    assert main(["what-if", "--manifests", folder, folder, "--snapshot", "snapshot.json"]) == 2
+    error = capsys.readouterr().err
+    assert "KAI decides by those of every pool" in error
+    assert "muster adopt" in error

@@ -64,6 +64,30 @@ def test_an_unknown_option_is_unusable_input(
     assert fix == f"Fix: see `muster {' '.join(path)} --help`."
 
 
+def test_an_argument_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "prod", "dev"]) == ExitCode.UNUSABLE
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error == "Error: the command takes no more than STACK, and was given dev as well."
+    assert fix == "Fix: see `muster show --help`."
+
+
+def test_completion_is_silent_where_an_extra_is_missing() -> None:
+    """What it printed would stand in the line that the user is typing."""
+    code = "import sys; sys.modules['cryptography'] = None; from muster.cli import main; sys.exit(main([]))"
+    typed = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster local story ", "COMP_CWORD": "3"}
+    asked = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **typed}, capture_output=True, text=True, cwd=ROOT
+    )
+    assert (asked.stdout, asked.stderr) == ("", "")
+
+
+def test_completion_knows_the_keys_of_a_stack() -> None:
+    found = ShellComplete(root(), {}, "muster", "_MUSTER_COMPLETE").get_completions(
+        ["explain"], "gangAdmission.prov"
+    )
+    assert "gangAdmission.provisionTimeout" in [each.value for each in found]
+
+
 def test_everything_that_is_missing_is_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--team", "vision"]) == ExitCode.UNUSABLE
     assert (

@@ -66,6 +66,45 @@ def test_without_a_stack_file_there_is_nothing_to_check(
     assert "name the stack files" in capsys.readouterr().err
 
 
+def test_bytes_that_are_no_utf_8_are_named_by_their_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "latin.yaml").write_bytes(b"a: b\nc: \xe9\n")
+    assert main(["validate", "latin.yaml"]) == 1
+    assert capsys.readouterr().out.startswith("latin.yaml:2: is not UTF-8 text.")
+
+
+@pytest.mark.parametrize(
+    ("written", "mistaken", "expected"),
+    [
+        ("quota: {h100: 3}", "quota: {h100:3}", "put a space after the colon: `h100: 3`."),
+        ("project: p", "project: ACME ML", "'ACME ML' cannot be the ID of a project."),
+        ("muster:pools", "muster.pools", "write `muster:pools:`"),
+        (
+            "project: p",
+            "project: p, authorizedNetworks: {office: 203.0.115.5/24}",
+            "write 203.0.115.0/24 for the whole range, or 203.0.115.5/32 for the one address.",
+        ),
+        (
+            "quota: {h100: 3}",
+            "quota: {h100: 24}",
+            "quotas of 24 GPUs (a 24 GPUs) exceed the pool's 16 GPUs.",
+        ),
+    ],
+)
+def test_a_mistake_has_the_fix_that_its_author_needs(
+    written: str, mistaken: str, expected: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = _WARNED.replace(
+        "{provider: existing, name: ml, context: ml, cloud: gke}",
+        "{provider: gke, name: ml, region: us-central1, project: p}",
+    )
+    assert written in text
+    (folder / "one.yaml").write_text(text.replace(written, mistaken), encoding="utf-8")
+    assert main(["validate", "one.yaml"]) == 1
+    assert expected in capsys.readouterr().out
+
+
 def test_the_stacks_of_this_repository_hold() -> None:
     assert main(["validate", str(LOCAL)]) == 0
 
@@ -157,14 +196,11 @@ def test_a_missing_file_is_a_mistake_among_those_of_the_others(
     assert "3 GPUs are not whole nodes" in output
 
 
-def test_a_missing_file_is_written_like_a_faulty_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_file_has_a_fix_and_no_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "gone.yaml"]) == 2
     assert capsys.readouterr().out == (
         "gone.yaml:1: there is no such stack file.\n"
         "    fix: name one of warned, wrong, or a file; `muster new` writes one.\n"
-        "gone.yaml: 1 mistake\n"
     )
 
 

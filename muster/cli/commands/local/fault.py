@@ -6,7 +6,7 @@ import click
 
 from muster.cli.command import command
 from muster.cli.local_cluster import kubeconfig_of
-from muster.cli.options import kubeconfig_option, name_option
+from muster.cli.options import MemberType, kubeconfig_option, name_option
 from muster.local.quantities import seconds
 from muster.local.simulated_cloud.faults import FaultKind
 from muster.local.simulated_cloud.script import MEANING, Fault, add_fault
@@ -33,7 +33,7 @@ class Duration(click.ParamType[str]):
 
 @command(examples=_EXAMPLES)
 @click.argument("pool")
-@click.argument("kind", type=click.Choice([str(kind) for kind in FaultKind]), metavar="KIND")
+@click.argument("kind", type=MemberType(FaultKind), metavar="KIND")
 @click.option(
     "--count", type=click.IntRange(min=1), metavar="N", help="Hit this many requests, then no more."
 )
@@ -51,7 +51,7 @@ class Duration(click.ParamType[str]):
 def cli(
     pool: str,
     *,
-    kind: str,
+    kind: FaultKind,
     count: int | None,
     duration: str | None,
     after: str | None,
@@ -64,7 +64,7 @@ def cli(
     """Break a pool of the simulated cloud. POOL is the name of a pool, or '*' for every one."""
     fault = Fault(
         pool=pool,
-        kind=FaultKind(kind),
+        kind=kind,
         count=count,
         duration=duration,
         after=after,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE, context_option, kubeconfig_option, kubeconfig_path
+from muster.cli.options import FILE, MemberType, context_option, kubeconfig_option, kubeconfig_path
 from muster.cli.output import note
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client, connect
@@ -46,7 +46,7 @@ _CODES = {
 )
 @click.option(
     "--scheduler",
-    type=click.Choice([each.value for each in Scheduler]),
+    type=MemberType(Scheduler),
     help="Whose jobs to record. Default: those that the cluster serves, Kueue's before KAI's.",
 )
 @click.option("--with-names", is_flag=True, help="Write the names of jobs, too.")
@@ -64,7 +64,7 @@ def cli(
     context: str,
     out: Path,
     length: str | None,
-    scheduler: str | None,
+    scheduler: Scheduler | None,
     with_names: bool,
     rotate: int,
 ) -> None:
@@ -83,7 +83,7 @@ def cli(
 
     order = Order(
         out=out,
-        scheduler=None if scheduler is None else Scheduler(scheduler),
+        scheduler=scheduler,
         seconds=None if length is None else _seconds(length),
         with_names=with_names,
         rotate_bytes=rotate * 2**20,
