@@ -115,9 +115,10 @@ def _names() -> tuple[Attack, ...]:
 
 
 def _heads() -> Iterator[Attack]:
-    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose."""
-    labels = {"ray.io/cluster": "notebook", "ray.io/node-type": "head"}
-    of_head = {**labels, "ray.io/identifier": "notebook-head"}
+    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose. Each has
+    one of the labels that it would need: a refusal names several in any order.
+    """
+    labels, of_head = {"ray.io/node-type": "head"}, {"ray.io/identifier": "notebook-head"}
     embedded: Object = {"metadata": {"labels": of_head}, "spec": {"ports": [{"name": "serve", "port": 8000}]}}
     by_hand, template = works.service(name="second"), {"metadata": {"labels": labels}}
     at, submitter = ("template", "metadata", "labels"), works.template(restart="Never") | template
