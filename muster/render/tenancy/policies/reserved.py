@@ -96,7 +96,10 @@ _FOUND_BY: Final = quoted([f"ray.io/{name}" for name in ("cluster", "node-type",
 _FOUND_BY_KUBERAY: Final = (
     f"(key in {_FOUND_BY} && each.path.endsWith('labels') && (request.resource.group == 'ray.io' ? "
     "['submitterPodTemplate', 'serveService'].exists(part, each.path.contains(part)) : "
-    "each.path != 'metadata.labels' || request.resource.resource in ['pods', 'services']))"
+    "each.path != 'metadata.labels' || request.resource.resource == 'services' || "
+    # What a controller made is in changes.py.
+    "(request.resource.resource == 'pods' && !variables.before.metadata.?ownerReferences.orValue([]).exists("
+    "owner, owner.?controller.orValue(false)))))"
 )
 
 # By which controllers that a cluster brings along find their pods.
