@@ -2,9 +2,10 @@
 
 KubeRay validates an object before it does anything with it. What became invalid it neither suspends nor
 deletes: a preemption would give quota to others while the pods run on, and a finalizer would keep them after
-a deletion. So the API server judges all that KubeRay judges and that no other policy or definition does.
-Source: https://github.com/ray-project/kuberay at v1.6.2, ray-operator/controllers/ray/utils/validation.go,
-read 2026-11-27. A test compares the list with that file.
+a deletion. So the API server judges all that KubeRay judges and that no other policy or definition does, and
+what makes a RayCluster fail before KubeRay comes to its pods. Source:
+https://github.com/ray-project/kuberay at v1.6.2, ray-operator/controllers/ray/utils/validation.go, read
+2026-11-27, and raycluster_controller.go beside utils, read 2026-11-29. A test compares both with these files.
 
 What CEL cannot read, the runtime environment, stays as it was created. KAI evicts pods by itself.
 """
@@ -19,6 +20,7 @@ from muster.render.tenancy.policies.work import UNLESS
 _FT_ANNOTATION: Final = "ray.io/ft-enabled"
 _STORAGE_ANNOTATION: Final = "ray.io/external-storage-namespace"
 _TIMEOUT_ANNOTATION: Final = "ray.io/initializing-timeout"
+_SERVE_ANNOTATION: Final = "ray.io/enable-serve-service"
 _ORIGIN_LABEL: Final = names.KUBERAY_ORIGIN_LABEL
 _V2_VARIABLE: Final = "RAY_enable_autoscaler_v2"
 # Of a group, what rayStartParams and resources both say.
@@ -56,6 +58,7 @@ def ray_valid() -> Policy:
                 "variables.faults.map(some, some.filter(fault, "
                 "!variables.faultsBefore.exists(others, fault in others)))",
             ),
+            ("unstopped", _unstopped()),
         ),
         rules=(
             Rule(
@@ -64,6 +67,7 @@ def ray_valid() -> Policy:
                 f"and neither start nor stop it; ' + {joined('variables.new')}",
             ),
             _runtime_environment(),
+            _stops(),
         ),
     )
 
@@ -75,6 +79,36 @@ def _runtime_environment() -> Rule:
         message="'KubeRay would not stop RayJob ' + object.metadata.name + ' with a runtime environment that "
         "it cannot read; leave spec.runtimeEnvYAML as it is, and create a new RayJob with another one'",
     )
+
+
+def _stops() -> Rule:
+    """KubeRay stops the pods of a RayCluster after it has made what else belongs to it: with an error before
+    that it stops none. Without fault tolerance it leaves its finalizer where it put it (1.6.2,
+    raycluster_controller.go).
+    """
+    return Rule(
+        holds="variables.unstopped.size() == 0",
+        message="'KubeRay would not stop RayCluster ' + object.metadata.name + ' any more; ' + "
+        "variables.unstopped.join('; ') + ', or create another RayCluster'",
+    )
+
+
+def _unstopped() -> str:
+    """What an update of a RayCluster has to leave, as a CEL list of sentences."""
+    kept = (
+        (
+            "variables.scales && variables.account != variables.accountBefore",
+            "serviceAccountName of the head",
+        ),
+        (
+            "variables.isTolerantBefore && !variables.isTolerant",
+            f"gcsFaultToleranceOptions, or annotation {_FT_ANNOTATION},",
+        ),
+        ("variables.serves && !variables.servesBefore", f"annotation {_SERVE_ANNOTATION}"),
+        ("variables.needsToken && !variables.needsTokenBefore", "authOptions"),
+    )
+    faults = " + ".join(fault(condition, f"'leave {what} as before'") for condition, what in kept)
+    return f"oldObject == null || request.resource.resource != 'rayclusters' ? [] : {faults}"
 
 
 def _words(when: str, of: str) -> list[tuple[str, str]]:
@@ -102,6 +136,22 @@ def _words(when: str, of: str) -> list[tuple[str, str]]:
         (f"parts{when}", parts),
         (f"scales{when}", f"{cluster}.?enableInTreeAutoscaling.orValue(false)"),
         (f"isV2{when}", f"{cluster}.?autoscalerOptions.?version.orValue('') == 'v2'"),
+        (
+            f"account{when}",
+            f"{cluster}.?headGroupSpec.?template.?spec.?serviceAccountName.orValue('')",
+        ),
+        (
+            f"isTolerant{when}",
+            f"{cluster}.?gcsFaultToleranceOptions.hasValue() || "
+            f"variables.notes{when}[?'{_FT_ANNOTATION}'].orValue('').lowerAscii() == 'true'",
+        ),
+        (f"serves{when}", f"variables.notes{when}[?'{_SERVE_ANNOTATION}'].orValue('') == 'true'"),
+        (
+            f"needsToken{when}",
+            f"{cluster}.?authOptions.?mode.orValue('') == 'token' && "
+            f"{cluster}.?authOptions.?secretName.orValue('') == '' && "
+            f"!{cluster}.?authOptions.?enableK8sTokenAuth.orValue(false)",
+        ),
         # Of the first container, as KubeRay looks.
         (f"env{when}", f"{containers}.size() == 0 ? [] : {containers}[0].?env.orValue([])"),
         *found.items(),

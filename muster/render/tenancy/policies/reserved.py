@@ -89,6 +89,19 @@ _KAI_WRITES: Final = (
 _GRAFANA: Final = "grafana_"
 _LOADED: Final = "request.resource.resource in ['configmaps', 'secrets']"
 
+# By which KubeRay finds the pods of a cluster and the Service of its head, whoever made them. With two heads,
+# or two such Services, it fails before it stops a pod (1.6.2, raycluster_controller.go). To what it makes for
+# a Ray object it gives these labels itself, but for the submitter and the Service of Serve.
+_FOUND_BY: Final = quoted([f"ray.io/{name}" for name in ("cluster", "node-type", "group", "identifier")])
+_FOUND_BY_KUBERAY: Final = (
+    f"(key in {_FOUND_BY} && each.path.endsWith('labels') && (request.resource.group == 'ray.io' ? "
+    "['submitterPodTemplate', 'serveService'].exists(part, each.path.contains(part)) : "
+    "each.path != 'metadata.labels' || request.resource.resource == 'services' || "
+    # What a controller made is in changes.py.
+    "(request.resource.resource == 'pods' && !variables.before.metadata.?ownerReferences.orValue([]).exists("
+    "owner, owner.?controller.orValue(false)))))"
+)
+
 # By which controllers that a cluster brings along find their pods.
 _OF_PODS: Final = "".join(
     f"(key.startsWith('{each.prefix}') && !(key in {quoted([each.prefix + name for name in each.free])})) || "
@@ -102,7 +115,7 @@ _KEPT_BY_KUEUE: Final = (
 _RESERVED: Final = (
     f"{_OF_PODS}(key.startsWith('{_OURS}') && !(key in {quoted(_FREE)})) || ({_WORK} && "
     f"(({_KEPT_BY_KUEUE}) || key == '{_RESIZE}')) || "
-    f"({_LOADED} && key.startsWith('{_GRAFANA}')){{kai}}"
+    f"({_LOADED} && key.startsWith('{_GRAFANA}')) || {_FOUND_BY_KUBERAY}{{kai}}"
 )
 
 
@@ -147,6 +160,7 @@ def _keyed(when: str, of: str) -> str:
     found += [
         _set(f"{cluster}.?headGroupSpec.?labels", "variables.clusterPath + '.headGroupSpec.labels'"),
         _sets(groups, "?labels", "variables.clusterPath + '.workerGroupSpecs[].labels'"),
+        _set(f"dyn({of}).?spec.?serveService.?metadata.?labels", "'spec.serveService.metadata.labels'"),
     ]
     return " + ".join(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from tests.integration.tenancy import works
@@ -113,6 +114,65 @@ def _names() -> tuple[Attack, ...]:
     )
 
 
+def _heads() -> Iterator[Attack]:
+    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose. Each has
+    one of the labels that it would need: a refusal names several in any order.
+    """
+    of_pod, of_service = {"ray.io/node-type": "head"}, {"ray.io/identifier": "notebook-head"}
+    embedded: Object = {"metadata": {"labels": of_service}, "spec": {"ports": [{"port": 8000}]}}
+    by_hand, at = works.service(name="second"), ("template", "metadata", "labels")
+    submitter = works.template(restart="Never") | {"metadata": {"labels": of_pod}}
+    for name, body, path, labels in (
+        (
+            "RayService with a second Service of a head",
+            works.ray_service(serveService=embedded),
+            "RayService.spec.serveService",
+            of_service,
+        ),
+        (
+            "Service by hand as a second one of a head",
+            changed(by_hand, "metadata", "labels", value=of_service),
+            "Service",
+            of_service,
+        ),
+        (
+            "Job whose pod is a second head",
+            changed(works.job(), "spec", *at, value=of_pod),
+            "Job.spec.template",
+            of_pod,
+        ),
+        (
+            "CronJob whose pod is a second head",
+            changed(works.cron_job(), "spec", "jobTemplate", "spec", *at, value=of_pod),
+            "CronJob.spec.jobTemplate.spec.template",
+            of_pod,
+        ),
+        (
+            "RayJob whose submitter is a second head",
+            works.ray_job(submissionMode="K8sJobMode", submitterPodTemplate=submitter),
+            "RayJob.spec.submitterPodTemplate",
+            of_pod,
+        ),
+        (
+            "Pod by hand as a second head",
+            changed(works.pod(0), "metadata", "labels", value=of_pod),
+            "Pod",
+            of_pod,
+        ),
+    ):
+        (key,) = labels
+        yield Attack(
+            name=name,
+            body=body,
+            gains="GPUs without quota: KubeRay stops no pod of a cluster with two heads",
+            policy=_POLICY,
+            path=f"{path}.metadata.labels{{{key}}}",
+            words=(_CONTROLLERS, key, "metadata.labels"),
+            by_rbac=body["kind"] in _BY_RBAC,
+            before=named(by_hand, "first") if body["kind"] == "Service" else None,
+        )
+
+
 # What Grafana's sidecar loads of every namespace.
 _GRAFANAS: Final = {
     "grafana_dashboard": "the operators' dashboard, overwritten",
@@ -172,4 +232,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         path="RayCluster.metadata.annotations{ray.io/ippr}",
         words=("remove ray.io/ippr from metadata.annotations",),
     ),
+    *_heads(),
 )
