@@ -161,6 +161,7 @@ _SHOWN: Final = (
 
 def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
     """The message itself first, then each sentence that may be a part of it."""
+    expression, variables = _line(expression), {name: _line(text) for name, text in variables.items()}
     found = dict.fromkeys((_text(split(expression, _PLUS)), *_sentences(expression)))
     seen: set[str] = set()
     waiting = _VARIABLE.findall(expression)
@@ -171,6 +172,11 @@ def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
             found |= dict.fromkeys(_sentences(variables[name]))
             waiting += _VARIABLE.findall(variables[name])
     return list(found)
+
+
+def _line(expression: str) -> str:
+    """The expression on one line. No string of a policy has two spaces in a row."""
+    return " ".join(expression.split())
 
 
 def _sentences(expression: str) -> Iterator[str]:

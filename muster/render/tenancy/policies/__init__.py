@@ -8,14 +8,13 @@ from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies import (
-    changes,
+    credentials,
     ending,
     fabrics,
     finished,
     growth,
     kai_valid,
     node_labels,
-    pod_security,
     pod_valid,
     pods,
     protected,
@@ -27,7 +26,6 @@ from muster.render.tenancy.policies import (
     scalers,
     services,
     sizes,
-    templates,
     work,
 )
 from muster.render.tenancy.policies.controller import fences
@@ -53,7 +51,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         found += [] if stack.kai.gpu_sharing else [(kai_valid.kai_sharing(), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.
-        found.append((pod_security.pod_security(stack), TenancyMode.ENFORCE))
+        found.append((pods.pod_security(stack), TenancyMode.ENFORCE))
     if (advice := fabrics.fabrics(stack)) is not None:
         found.append((advice, TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:
@@ -65,7 +63,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
                 services.services(),
                 services.routes(),
             ),
-            *(templates.templates(stack), ending.ending(stack)),
+            *(pods.templates(stack), ending.ending(stack)),
             *(
                 (growth.growth(stack), finished.finished(stack), ray_valid.ray_valid())
                 if stack.scheduler is Scheduler.KUEUE
@@ -74,8 +72,8 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             *(
                 protected.owners(stack),
                 pods.pods(stack),
-                changes.changes(stack),
-                pod_security.accounts(),
+                pods.changes(stack),
+                credentials.accounts(),
                 scalers.scalers(),
                 reserved.reserved(stack),
                 sizes.sizes(stack),

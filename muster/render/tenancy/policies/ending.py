@@ -12,9 +12,6 @@ from muster.model.stack import Stack
 from muster.model.work import QUEUED
 from muster.render.tenancy.policies.policy import TRUSTED, Kinds, Policy, Rule, kinds_of, quoted
 
-# Controllers that give a finalizer to pods which belong to work, and remove it when the pod has ended.
-_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
-_KUEUE: Final = "kueue.x-k8s.io/"
 # Each of their pods would run on outside of any queue. What a CronJob has made is queued by itself.
 _OWNERS: Final = tuple(each.resource for each in QUEUED)
 _ALL_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
@@ -99,29 +96,4 @@ def _deletion(stack: Stack) -> Rule:
         f"variables.options.?gracePeriodSeconds.orValue(0) <= {most}",
         message=f"'a deleted pod must give its node back within {most} seconds; delete it with "
         f"--grace-period={most} or less, or without the option'",
-    )
-
-
-def ending_faults(stack: Stack) -> str:
-    """What of `pod` (pod_templates.pod_of) would keep its pods, as a CEL list of sentences."""
-    return f"pod.finalizers.map(each, 'remove ' + each + ' from metadata.finalizers') + {grace_faults(stack)}"
-
-
-def grace_faults(stack: Stack) -> str:
-    most, given = stack.tenancy.termination_grace, "pod.spec.?terminationGracePeriodSeconds.orValue(0)"
-    return (
-        f"({given} <= {most} ? [] : ['set terminationGracePeriodSeconds to {most} or less, not ' + "
-        f"string({given})])"
-    )
-
-
-def foreign_finalizers(pod: str) -> str:
-    """The finalizers of a pod which no controller of the cluster gave it, as a CEL list."""
-    of_a_job = (
-        f"{pod}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && "
-        "owner.kind == 'Job' && owner.apiVersion.startsWith('batch/'))"
-    )
-    return (
-        f"{pod}.metadata.?finalizers.orValue([]).filter(each, !each.startsWith('{_KUEUE}') && "
-        f"!(each == '{_JOB_TRACKING}' && {of_a_job}))"
     )

@@ -129,7 +129,7 @@ def groups_at(path: Path, when: str) -> str:
     return f"variables.groups{when}.filter(group, group.at == '{path.groups}')"
 
 
-def values_at(paths: Iterable[Path], when: str, of: str) -> str:
+def values_at(paths: Iterable[Path], when: str = "${when}", of: str = "${of}") -> str:
     """The values at paths of any kind of work, as a CEL list."""
     listed = list(dict.fromkeys(paths))
     alone = ", ".join(optional(of, path.text) for path in listed if not path.groups)
@@ -193,3 +193,14 @@ def new_faults(now: str, before: str) -> str:
 def joined_faults(pods: str) -> str:
     """What an author has to change in each of these pods, as one text."""
     return f"{pods}.map(pod, 'In ' + pod.path + ': ' + {joined('pod.fixes')}).join('. ')"
+
+
+_OF, _WHEN = "${of}", "${when}"
+MODEL: Final = {
+    "clusterPaths": CLUSTER_PATH,
+    "groups": groups_word(_WHEN, _OF)[1],
+    "partsOfRay": " + ".join(_parts_at((work for work in WORK if work.is_ray), _WHEN, _OF)),
+    # Deployments and others have theirs where a Job has its own.
+    "partsOfOthers": " + ".join(_parts_at((work for work in WORK if not work.is_ray), _WHEN, _OF)),
+}
+"""What follows from the table of kinds of work, for ${name} in every file."""

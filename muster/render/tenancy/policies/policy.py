@@ -228,6 +228,7 @@ class Policy:
     kinds: tuple[Kinds, ...]
     rules: tuple[Rule, ...]
     words: Sequence[tuple[str, str]] = ()
+    conditions: Sequence[tuple[str, str]] = ()
     unless: Sequence[tuple[str, str]] = ()
     everywhere: bool = False
 
@@ -256,7 +257,8 @@ class Policy:
                 "resourceRules": [kinds.rule() for kinds in self.kinds],
             },
             "matchConditions": [
-                {"name": name, "expression": f"!({condition})"} for name, condition in self.unless
+                *({"name": name, "expression": condition} for name, condition in self.conditions),
+                *({"name": name, "expression": f"!({condition})"} for name, condition in self.unless),
             ],
             "variables": [{"name": name, "expression": expression} for name, expression in self.words],
             "validations": [

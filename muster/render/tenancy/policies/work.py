@@ -13,7 +13,7 @@ from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
 from muster.model.work import QUEUED, WORK
 from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies import templates as gpus
+from muster.render.tenancy.policies import pods as gpus
 from muster.render.tenancy.policies.policy import (
     ADMINISTRATOR,
     MADE_FOR_WORK,

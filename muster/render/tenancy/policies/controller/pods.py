@@ -9,8 +9,8 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies import templates
 from muster.render.tenancy.policies.controller.fence import fence
+from muster.render.tenancy.policies.pods import asked
 from muster.render.tenancy.policies.policy import (
     MANAGER,
     Kinds,
@@ -129,7 +129,7 @@ def _delete(stack: Stack) -> Rule:
     ray = f"{_UNBOUND} && {ray}"
     if stack.deletes_without_quota:
         # Whether their work has quota no policy can see: the manager reads it before each deletion.
-        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({templates.asked('oldObject')}))"
+        ray = f"({ray} || {MANAGER} && !({_UNBOUND}) && ({asked('oldObject')}))"
         what = f"{what}, and pods with devices on nodes"
     return Rule(
         holds=f"request.operation != 'DELETE' || ({own}) || (variables.isOfTeam && {ray})",
