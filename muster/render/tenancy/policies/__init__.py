@@ -15,12 +15,10 @@ from muster.render.tenancy.policies import (
     growth,
     kai_valid,
     node_labels,
-    pod_valid,
     pods,
     protected,
     queues,
     ray,
-    ray_valid,
     reserved,
     reviews,
     scalers,
@@ -29,20 +27,21 @@ from muster.render.tenancy.policies import (
     work,
 )
 from muster.render.tenancy.policies.controller import fences
+from muster.render.tenancy.policies.files import policy
 from muster.render.tenancy.policies.policy import Policy
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding."""
-    return [policy.manifests(mode) for policy, mode in in_force(stack)]
+    return [each.manifests(mode) for each, mode in in_force(stack)]
 
 
 def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        never = (reviews.reviews(stack), pod_valid.pod_valid(stack), fabrics.topologies(stack))
-        found += [(policy, TenancyMode.ENFORCE) for policy in never]
+        never = (reviews.reviews(stack), pods.pod_valid(stack), fabrics.topologies(stack))
+        found += [(each, TenancyMode.ENFORCE) for each in never]
         found.append((node_labels.node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
             found.append((queues.queues(), TenancyMode.ENFORCE))
@@ -65,7 +64,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             ),
             *(pods.templates(stack), ending.ending(stack)),
             *(
-                (growth.growth(stack), finished.finished(stack), ray_valid.ray_valid())
+                (growth.growth(stack), finished.finished(stack), policy("muster-ray-valid"))
                 if stack.scheduler is Scheduler.KUEUE
                 else ()
             ),
@@ -80,5 +79,5 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             ),
             *(protected.protected(stack), protected.namespaces()),
         )
-        found += [(policy, stack.tenancy.mode) for policy in ours]
+        found += [(each, stack.tenancy.mode) for each in ours]
     return found

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from muster import bounded_yaml
 from muster.model import names
 from muster.render.tenancy.policies.pod_templates import MODEL
-from muster.render.tenancy.policies.policy import OURS, SYSTEM, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, OURS, SYSTEM, Kinds, Policy, Rule, quoted
 
 Value = str | int | Sequence[str]
 _Items = Sequence[Mapping[str, Any]]
@@ -34,7 +34,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHARED: Final = "shared"
-_COMMON: Final = {**MODEL, "system": SYSTEM, "ours": OURS}
+_COMMON: Final = {**MODEL, "system": SYSTEM, "ours": OURS, "madeForWork": MADE_FOR_WORK}
 _KEYS: Final = ("expressions", "texts", "lists")
 _OWN_KEYS: Final = ("include", "if")
 

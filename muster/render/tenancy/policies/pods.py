@@ -14,7 +14,7 @@ from muster.model.work import WORK, Work
 from muster.render import gang
 from muster.render.tenancy.policies import pod_templates
 from muster.render.tenancy.policies.files import policy, shared
-from muster.render.tenancy.policies.policy import Policy
+from muster.render.tenancy.policies.policy import Policy, kinds_of
 from muster.render.tenancy.team import LEAST_REQUEST
 
 WAYS: Final = (
@@ -112,6 +112,11 @@ def pod_security(stack: Stack) -> Policy:
     allowed = ", ".join(stack.tenancy.capabilities)
     beyond = f", beyond which a container may add {allowed}" if allowed else ""
     return policy("muster-pod-security", values={**_standard(stack), "beyond": beyond})
+
+
+def pod_valid(stack: Stack) -> Policy:
+    serving = [each.resource for each in WORK if each.serves]
+    return policy("muster-pod-valid", kinds=kinds_of(stack.judged_work), values={"serving": serving})
 
 
 def _placement(stack: Stack) -> Mapping[str, str | list[str]]:
