@@ -170,7 +170,7 @@ def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
         if name not in seen and name in variables:
             seen.add(name)
             found |= dict.fromkeys(_sentences(variables[name]))
-            waiting += _VARIABLE.findall(variables[name])
+            waiting = _VARIABLE.findall(variables[name]) + waiting
     return list(found)
 
 

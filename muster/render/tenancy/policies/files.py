@@ -30,7 +30,7 @@ from muster.render.tenancy.policies.policy import MADE_FOR_WORK, OURS, SYSTEM, K
 
 Value = str | int | Sequence[str]
 _Items = Sequence[Mapping[str, Any]]
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHARED: Final = "shared"
@@ -42,15 +42,16 @@ _OWN_KEYS: Final = ("include", "if")
 def policy(
     name: str,
     *,
-    values: Mapping[str, Value] | None = None,
-    given: Mapping[str, bool] | None = None,
+    values: Mapping[str, Value] = _NONE,
+    given: Mapping[str, bool] = _NONE,
     kinds: Sequence[Kinds] = (),
+    lists: Mapping[str, _Items] = _NONE,
 ) -> Policy:
-    """The policy of a file. `values` fill its placeholders, `given` says which of its `if` hold, and `kinds`
-    are judged beside those that the file names.
+    """The policy of a file. `values` fill its placeholders, `given` says which of its `if` hold, `kinds` are
+    judged beside those that the file names, and `lists` are items that follow from the model.
     """
     source = _read(name)
-    filled = _Filled(name=name, values=values or {}, given=given or {})
+    filled = _Filled(name=name, values=values, given=given, lists=lists)
     found = Policy(
         name=name,
         purpose=source["purpose"].strip(),
@@ -67,7 +68,7 @@ def policy(
     return found
 
 
-def shared(name: str, values: Mapping[str, Value] | None = None) -> str:
+def shared(name: str, values: Mapping[str, Value] = _NONE) -> str:
     """An expression of `shared.yaml`, filled."""
     return _Filled(name=_SHARED, values=values or {}, given={}).text(f"${{{name}}}", {})
 
@@ -94,7 +95,8 @@ class _Filled:
 
     name: str
     values: Mapping[str, Value]
-    given: Mapping[str, bool]
+    given: Mapping[str, bool] = field(default_factory=dict)
+    lists: Mapping[str, _Items] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     def items(self, items: _Items, own: Mapping[str, str] = _NONE) -> Iterator[dict[str, str]]:
@@ -139,6 +141,9 @@ class _Filled:
         return self.given[name]
 
     def _listed(self, name: str) -> _Items:
+        if name in self.lists:
+            self.used.add(name)
+            return self.lists[name]
         for source in (_read(self.name), _read(_SHARED)):
             if name in source.get("lists", {}):
                 found: _Items = source["lists"][name]
@@ -146,7 +151,7 @@ class _Filled:
         raise KeyError(f"{self.name}.yaml: there is no list {name}")
 
     def check(self) -> None:
-        if unused := {*self.values, *self.given} - self.used:
+        if unused := {*self.values, *self.given, *self.lists} - self.used:
             raise ValueError(f"{self.name}.yaml does not use {', '.join(sorted(unused))}")
 
 
