@@ -23,7 +23,7 @@ def test_every_check_of_the_pinned_kuberay_has_been_judged() -> None:
     program = versions.load().programs["kuberay"]
     found = source_of(f"{program.module}@{program.version}", _VALIDATION)
     assert sha256(found.read_bytes()).hexdigest() == _JUDGED, (
-        "KubeRay validates anew: compare validation.go with muster/render/tenancy/policies/muster-ray-valid.yaml; "
+        "KubeRay validates anew: compare validation.go with muster-ray-valid.yaml (render/tenancy/policies); "
         "add what is new with an attack (attacks/validity.py), and write the digest here"
     )
 

@@ -18,9 +18,6 @@ from muster.render.tenancy.policies import (
     pods,
     protected,
     queues,
-    ray,
-    reserved,
-    reviews,
     scalers,
     services,
     sizes,
@@ -40,7 +37,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        never = (reviews.reviews(stack), pods.pod_valid(stack), fabrics.topologies(stack))
+        never = (work.reviews(stack), pods.pod_valid(stack), fabrics.topologies(stack))
         found += [(each, TenancyMode.ENFORCE) for each in never]
         found.append((node_labels.node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
@@ -57,7 +54,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
         ours = (
             *(
                 work.work(stack),
-                ray.ray(stack),
+                work.ray_size(stack),
                 services.ray_services(stack),
                 services.services(),
                 services.routes(),
@@ -74,7 +71,7 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
                 pods.changes(stack),
                 credentials.accounts(),
                 scalers.scalers(),
-                reserved.reserved(stack),
+                work.reserved(stack),
                 sizes.sizes(stack),
             ),
             *(protected.protected(stack), protected.namespaces()),

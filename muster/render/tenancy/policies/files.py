@@ -55,7 +55,7 @@ def policy(
     found = Policy(
         name=name,
         purpose=source["purpose"].strip(),
-        kinds=(*map(_kinds, source.get("resourceRules", ())), *kinds),
+        kinds=(*kinds, *map(_kinds, source.get("resourceRules", ()))),
         conditions=tuple(_named(filled.items(source.get("matchConditions", ())))),
         words=tuple(_named(filled.items(source.get("variables", ())))),
         rules=tuple(
