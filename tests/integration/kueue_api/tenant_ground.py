@@ -43,6 +43,8 @@ _HAS_BACKSTOP: Final = "backstop" not in WITHOUT
 # All policies, a policy, a rule of it by words of its message, or one that asks for less (`_CHANGED`).
 PLANTED: Final = (
     "muster-ray-valid",
+    "muster-ray-valid:any more",
+    "muster-reserved",
     "muster-owners",
     "muster-owners:was created for",
     "owners-by-uid",
@@ -91,6 +93,7 @@ AT: Final = {
     "JobSet": ("jobset.x-k8s.io/v1alpha2", "jobsets"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
     "Pod": ("v1", "pods"),
+    "Service": ("v1", "services"),
     "Secret": ("v1", "secrets"),
     "ServiceAccount": ("v1", "serviceaccounts"),
     "Workload": (names.KUEUE_API_VERSION, "workloads"),
@@ -226,7 +229,7 @@ class Ground:
             left = [
                 self.path(kind, item["metadata"]["name"], team)
                 for team in (TEAM, OTHER)
-                for kind in (*WORK, "Pod", "Workload")
+                for kind in (*WORK, "Pod", "Service", "Workload")
                 for item in self.world.items(self.path(kind, team=team))
             ]
             if not left:

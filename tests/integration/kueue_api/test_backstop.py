@@ -22,6 +22,9 @@ from tests.waiting import eventually
 
 _INVALID: Final = {"headGroupSpec": {"rayStartParams": {"labels": "a=b"}}}
 """KubeRay takes a cluster with this for invalid, and does nothing any more."""
+_REDIS: Final = {"redisAddress": "redis:6379"}
+_SERVICES: Final = f"/api/v1/namespaces/{TEAM}/services"
+_SECOND: Final = f"{_SERVICES}/second"
 
 
 def test_pods_that_outlive_their_quota_go_and_those_with_quota_stay(world: World) -> None:
@@ -32,6 +35,10 @@ def test_pods_that_outlive_their_quota_go_and_those_with_quota_stay(world: World
             "held": _is_held(world),
             "given": _is_given_away(world),
             "detached": _is_detached(world),
+            "unended": _cannot_end(world),
+            "untolerant": _is_tolerant_no_more(world),
+            "served": _asks_for_a_service(world),
+            "doubled": _has_two_heads(world),
         }
         honest = {name: _pods(world, name) for name in ("job-2", "cluster-2", "rayjob-2")}
         for name, had in ended.items():
@@ -41,7 +48,7 @@ def test_pods_that_outlive_their_quota_go_and_those_with_quota_stay(world: World
         eventually("none of them is left", lambda: not outlived & _all(world))
         assert all(had and had <= _all(world) for had in honest.values())
         told = {each["regarding"]["name"] for each in _events(world)}
-        assert {"finalizer", "invalid", "given"} <= told
+        assert {"finalizer", "invalid", "given", "untolerant", "served", "doubled"} <= told
 
 
 def test_the_account_deletes_no_other_pods(world: World) -> None:
@@ -60,9 +67,12 @@ def _running(world: World) -> Iterator[None]:
     jobs = envtest.controllers(world.plane, world.programs, ("job-controller",))
     with world.kuberay(), jobs, world.manager("--delete-without-quota=0"):
         made = [
-            _made("RayCluster", "finalizer", gcsFaultToleranceOptions={"redisAddress": "redis:6379"}),
-            *(_made("RayCluster", name) for name in ("invalid", "cluster-2")),
-            *(_made("RayJob", name) for name in ("held", "detached", "rayjob-2")),
+            *(
+                _made("RayCluster", name, gcsFaultToleranceOptions=_REDIS)
+                for name in ("finalizer", "untolerant")
+            ),
+            *(_made("RayCluster", name) for name in ("invalid", "cluster-2", "served", "doubled")),
+            *(_made("RayJob", name) for name in ("held", "detached", "unended", "rayjob-2")),
             *(_made("Job", name) for name in ("given", "job-2")),
         ]
         for item in made:
@@ -82,6 +92,7 @@ def _running(world: World) -> Iterator[None]:
                     world.delete(f"{path}/{item['metadata']['name']}")
                     _patch(world, f"{path}/{item['metadata']['name']}", {"metadata": {"finalizers": None}})
                 world.wait_until_empty(path)
+            world.delete(_SECOND)
 
 
 def _made(kind: str, name: str, **spec: object) -> Object:
@@ -90,9 +101,13 @@ def _made(kind: str, name: str, **spec: object) -> Object:
     item = copy.deepcopy(work(kind, gpu))
     item["metadata"]["name"] = name
     item["spec"] |= spec
+    if kind == "RayJob":
+        item["spec"]["rayClusterSpec"] |= {"rayVersion": "2.54.0", "authOptions": {"mode": "token"}}
     if kind == "RayCluster":
         # Kueue counts what ends the cluster of a fault-tolerant head beyond small limits.
-        item["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"].pop("limits")
+        head = item["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+        head["resources"].pop("limits")
+        head["ports"] = [{"name": "dashboard", "containerPort": 8265}]
     return item
 
 
@@ -138,6 +153,40 @@ def _is_detached(world: World) -> frozenset[str]:
     eventually("Kueue queues it by itself", partial(world.workload, cluster))
     _evict(world, cluster)
     return _pods(world, "detached")
+
+
+def _cannot_end(world: World) -> frozenset[str]:
+    """A RayJob is deleted whose token is gone: KubeRay cannot ask its cluster, and keeps its finalizer."""
+    had, secret = _pods(world, "unended"), _cluster_of(world, "unended")
+    _patch(world, f"/api/v1/namespaces/{TEAM}/secrets/{secret}", {"data": {"auth_token": None}})
+    world.delete(f"{PATHS['RayJob']}/unended")
+    return had
+
+
+def _is_tolerant_no_more(world: World) -> frozenset[str]:
+    """Deleted without its fault tolerance: KubeRay does not look at the finalizer that it put there."""
+    had = _pods(world, "untolerant")
+    _patch(world, f"{CLUSTERS}/untolerant", {"spec": {"gcsFaultToleranceOptions": None}})
+    world.delete(f"{CLUSTERS}/untolerant")
+    return had
+
+
+def _asks_for_a_service(world: World) -> frozenset[str]:
+    """Evicted, but KubeRay fails before it comes to the pods: its head has no port for Serve."""
+    serves: Object = {"annotations": {"ray.io/enable-serve-service": "true"}}
+    _patch(world, f"{CLUSTERS}/served", {"metadata": serves})
+    _evict(world, "served")
+    return _pods(world, "served")
+
+
+def _has_two_heads(world: World) -> frozenset[str]:
+    """Evicted, but KubeRay fails before it comes to the pods: it finds two Services of its head."""
+    head = world.plane.call("GET", f"{_SERVICES}/doubled-head-svc")
+    second: Object = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}}
+    second["metadata"] = {"name": "second", "namespace": TEAM, "labels": head["metadata"]["labels"]}
+    apply(world.plane, second)
+    _evict(world, "doubled")
+    return _pods(world, "doubled")
 
 
 def _evict(world: World, name: str) -> None:

@@ -53,8 +53,10 @@ _RAY: Final[tuple[Object, ...]] = (
     _INVALID,
     {"spec": {"rayVersion": "none"}},
     {"spec": {"gcsFaultToleranceOptions": _HOLD}},
+    {"spec": {"gcsFaultToleranceOptions": None}},
     {"spec": {"enableInTreeAutoscaling": True}},
     {"metadata": {"annotations": {"ray.io/ft-enabled": "false"}}},
+    {"metadata": {"annotations": {"ray.io/enable-serve-service": "true"}}},
     {"metadata": {"labels": {names.KUBERAY_ORIGIN_LABEL: None}}},
 )
 _OF_KIND: Final[dict[str, tuple[Object, ...]]] = {
@@ -151,9 +153,18 @@ class Tenant(RuleBasedStateMachine):
     def create(self, tenant: str, kind: str, count: int, fault_tolerant: bool) -> None:
         self._create(tenant, kind, count, fault_tolerant)
 
-    def _create(self, tenant: str, kind: str, count: int, fault_tolerant: bool) -> Answer:
+    @rule(tenant=_tenant, kind=st.sampled_from(("Job", "Pod", "Service")), which=_which)
+    def pretend(self, tenant: str, kind: str, which: int) -> None:
+        """What KubeRay could take for the head of a cluster, or for the Service of its head."""
+        if clusters := self.ground.existing("RayCluster"):
+            _, cluster = clusters[which % len(clusters)]
+            self._create(tenant, kind, 0, False, head_of=cluster["metadata"]["name"])
+
+    def _create(
+        self, tenant: str, kind: str, count: int, fault_tolerant: bool, *, head_of: str = ""
+    ) -> Answer:
         self._created += 1
-        body = _of_kind(kind, count, fault_tolerant)
+        body = _head(kind, head_of) if head_of else _of_kind(kind, count, fault_tolerant)
         body = named(body, f"work-{self._created}")
         body["metadata"]["labels"][names.PRIORITY_LABEL] = "dev"
         return self.ground.ask(tenant, "POST", self.ground.path(kind), body)
@@ -272,6 +283,17 @@ def _of_kind(kind: str, count: int, fault_tolerant: bool) -> Object:
     if fault_tolerant:
         spec["gcsFaultToleranceOptions"] = _HOLD
     return body
+
+
+def _head(kind: str, cluster: str) -> Object:
+    """Small, with the labels of this cluster's head."""
+    labels = {"ray.io/cluster": cluster, "ray.io/node-type": "head", "ray.io/identifier": f"{cluster}-head"}
+    if kind == "Job":
+        job = work("Job", plain())
+        job["spec"]["template"]["metadata"] = {"labels": labels}
+        return job
+    spec: Object = {"ports": [{"port": 80}]} if kind == "Service" else plain()
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"labels": labels}, "spec": spec}
 
 
 def _sized(kind: str, body: Object, count: int) -> Object:

@@ -56,13 +56,18 @@ the work and counts it anew. `open` is in [known issues](known-issues.md#elastic
 """
 _WAYS: Final = """\
 The first request of each kind once got GPUs without quota. The others are its neighbours by kind, field, verb
-and number of steps. Where no policy is in force, the backstop ends the pods of the first five.
+and number of steps. Where no policy is in force, the backstop ends the pods of the first six.
+
+Accounts and Secrets that running work names may go: members have no right to accounts, and no policy sees who
+names one. Without the account of its head KubeRay stops no elastic cluster, and the backstop ends its pods.
 """
 # What a tenant is after -> the beginnings of its requests' names, the one that once worked first.
 WAYS: Final = {
     "a cluster that is deleted and runs on": (
         "annotation ray.io/ft-enabled beside",
         "annotation ray.io/external-storage-namespace beside",
+        "RayCluster without its fault tolerance",
+        "RayCluster without the annotation of its fault",
         "RayCluster with a finalizer",
         "RayJob with a finalizer",
     ),
@@ -77,6 +82,12 @@ WAYS: Final = {
         "the user of Redis by a flag",
         "a cluster that scales itself with a group",
         "RayCluster that says it is a RayJob's",
+        "RayCluster whose head's account",
+        "RayCluster that asks for",
+        "RayService with a second Service",
+        "Job whose pod is a second head",
+        "CronJob whose pod is a second head",
+        "RayJob whose submitter is a second head",
     ),
     "a job that is on hold and keeps its GPUs": (
         "RayJob with backoffLimit that KubeRay",
@@ -107,6 +118,7 @@ WAYS: Final = {
         "Secret with the name of",
         "Secret with a drawn name",
         "RayJob with a Secret of its own",
+        "RayService with a cluster that stays",
     ),
     "pods that are counted as none": ("two billion workers", "65536 by 65536 hosts", "workers of no host"),
     "the GPUs of other pods of its node": (

@@ -15,6 +15,11 @@ from tests.integration.tenancy.works import annotated, cluster_spec, head, named
 from tests.unit.model.go_modules import source_of
 
 _VALIDATION: Final = "controllers/ray/utils/validation.go"
+_CONTROLLER: Final = "controllers/ray/raycluster_controller.go"
+_STEPS: Final = [
+    *("AutoscalerServiceAccount", "AutoscalerRole", "AutoscalerRoleBinding", "Ingress", "AuthSecret"),
+    *("HeadService", "HeadlessService", "ServeService", "Pods"),
+]
 # Of KubeRay 1.6.2. Each of its checks is in ray_valid.py, in another policy, or in the definitions.
 _JUDGED: Final = "4f41d58b94600cae8f6c3db282cea07948905c80c3c7a3c6fd7cf6ce1a3c8b16"
 
@@ -26,6 +31,15 @@ def test_every_check_of_the_pinned_kuberay_has_been_judged() -> None:
         "KubeRay validates anew: compare validation.go with muster-ray-valid.yaml (render/tenancy/policies); "
         "add what is new with an attack (attacks/validity.py), and write the digest here"
     )
+
+
+def test_every_step_before_kuberay_stops_pods_has_been_judged() -> None:
+    """An error in one of them, and no pod of the cluster is stopped."""
+    program = versions.load().programs["kuberay"]
+    text = source_of(f"{program.module}@{program.version}", _CONTROLLER).read_text()
+    _, _, steps = text.partition("reconcileFuncs := []reconcileFunc{")
+    found = [step.strip().removeprefix("r.reconcile") for step in steps.partition("}")[0].split(",")]
+    assert found[:-1] == _STEPS, "judge what a tenant can make fail in it (ray_valid.py), with an attack"
 
 
 def _cluster(**spec: Any) -> Object:

@@ -3,7 +3,9 @@
 Kueue takes the quota of a RayJob back when the job has finished (rayjob_controller.go of 0.19.2, Finished).
 KubeRay deletes its cluster afterwards: after `ttlSecondsAfterFinished`, in part, or never, as the RayJob asks
 for. It ends a deleted one by the token of its cluster (1.6.2, rayjob_controller.go), and waits for a Secret
-that its author has emptied. With KAI every pod is counted for as long as it runs.
+that its author has emptied. The cluster of a RayService that was not ready in time stays until
+`rayClusterDeletionDelaySeconds` have passed, whatever its queue says (rayservice_controller.go). With KAI
+every pod is counted for as long as it runs.
 """
 
 from typing import Final
@@ -29,7 +31,7 @@ def finished(stack: Stack) -> Policy:
             "Kueue takes back the quota of a job when it has finished. Its pods must give back their nodes "
             "with it."
         ),
-        kinds=kinds_of((BY_KIND["RayJob"], *_CLEANED)),
+        kinds=kinds_of((BY_KIND["RayJob"], BY_KIND["RayService"], *_CLEANED)),
         unless=UNLESS,
         words=(
             BEFORE,
@@ -40,9 +42,9 @@ def finished(stack: Stack) -> Policy:
         rules=(
             Rule(
                 holds="variables.new.size() == 0",
-                message="'a finished ' + object.kind + ' gives back its quota, but ' + "
-                "(object.kind == 'RayJob' ? 'its cluster' : 'its pods') + ' would keep the nodes; '"
-                " + variables.new.join('; ')",
+                message="'a finished ' + object.kind + ' gives back its quota, but its ' + "
+                "(request.resource.group == 'ray.io' ? 'cluster' : 'pods') + ' would keep the nodes; ' + "
+                "variables.new.join('; ')",
             ),
         ),
     )
@@ -60,7 +62,12 @@ def _faults(of: str, most: int) -> str:
         f"({of}.spec.?rayClusterSpec.?authOptions.?secretName.orValue('') == '' ? [] : "
         "['remove spec.rayClusterSpec.authOptions.secretName, and KubeRay makes a Secret'])",
     )
-    of_ray = f"({_HAS_CLUSTER.format(of=of)} ? {' + '.join(found)} : [])"
+    delay = f"{of}.spec.?rayClusterDeletionDelaySeconds.orValue(0)"
+    of_ray = (
+        f"request.resource.resource == 'rayservices' ? ({delay} <= {most} ? [] : "
+        f"['set spec.rayClusterDeletionDelaySeconds to {most} or less, not ' + string({delay})]) : "
+        f"({_HAS_CLUSTER.format(of=of)} ? {' + '.join(found)} : [])"
+    )
     return (
         "".join(
             f"request.resource.resource in {[each.resource for each in _CLEANED if each.cleaning == path]} ? "

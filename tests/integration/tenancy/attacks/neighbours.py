@@ -254,6 +254,14 @@ ATTACKS: Final = (
         _FOR_GOOD,
         deletionStrategy=_RULES,
     ),
+    Attack(
+        name="RayService with a cluster that stays when it has failed",
+        body=works.ray_service(rayClusterDeletionDelaySeconds=31536000),
+        gains="GPUs without quota, for a year: KubeRay stops no service that was not ready in time",
+        policy=_FINISHED,
+        path="RayService.spec.rayClusterDeletionDelaySeconds",
+        words=("gives back its quota", "set spec.rayClusterDeletionDelaySeconds to 120 or less"),
+    ),
     _finished(
         "a Secret of its own, which is emptied later",
         "rayClusterSpec.authOptions.secretName",

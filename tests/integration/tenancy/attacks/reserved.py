@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from tests.integration.tenancy import works
@@ -113,6 +114,63 @@ def _names() -> tuple[Attack, ...]:
     )
 
 
+def _heads() -> Iterator[Attack]:
+    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose."""
+    labels = {"ray.io/cluster": "notebook", "ray.io/node-type": "head"}
+    of_head = {**labels, "ray.io/identifier": "notebook-head"}
+    embedded: Object = {"metadata": {"labels": of_head}, "spec": {"ports": [{"name": "serve", "port": 8000}]}}
+    by_hand, template = works.service(name="second"), {"metadata": {"labels": labels}}
+    at, submitter = ("template", "metadata", "labels"), works.template(restart="Never") | template
+    for name, body, path, key in (
+        (
+            "RayService with a second Service of a head",
+            works.ray_service(serveService=embedded),
+            "RayService.spec.serveService",
+            "ray.io/identifier",
+        ),
+        (
+            "Service by hand as a second one of a head",
+            changed(by_hand, "metadata", "labels", value=of_head),
+            "Service",
+            "ray.io/identifier",
+        ),
+        (
+            "Job whose pod is a second head",
+            changed(works.job(), "spec", *at, value=labels),
+            "Job.spec.template",
+            "ray.io/node-type",
+        ),
+        (
+            "CronJob whose pod is a second head",
+            changed(works.cron_job(), "spec", "jobTemplate", "spec", *at, value=labels),
+            "CronJob.spec.jobTemplate.spec.template",
+            "ray.io/node-type",
+        ),
+        (
+            "RayJob whose submitter is a second head",
+            works.ray_job(submissionMode="K8sJobMode", submitterPodTemplate=submitter),
+            "RayJob.spec.submitterPodTemplate",
+            "ray.io/node-type",
+        ),
+        (
+            "Pod by hand as a second head",
+            changed(works.pod(0), "metadata", "labels", value=labels),
+            "Pod",
+            "ray.io/node-type",
+        ),
+    ):
+        yield Attack(
+            name=name,
+            body=body,
+            gains="GPUs without quota: KubeRay stops no pod of a cluster with two heads",
+            policy=_POLICY,
+            path=f"{path}.metadata.labels{{{key}}}",
+            words=(_CONTROLLERS, key, "metadata.labels"),
+            by_rbac=body["kind"] in _BY_RBAC,
+            before=named(by_hand, "first") if body["kind"] == "Service" else None,
+        )
+
+
 # What Grafana's sidecar loads of every namespace.
 _GRAFANAS: Final = {
     "grafana_dashboard": "the operators' dashboard, overwritten",
@@ -172,4 +230,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         path="RayCluster.metadata.annotations{ray.io/ippr}",
         words=("remove ray.io/ippr from metadata.annotations",),
     ),
+    *_heads(),
 )

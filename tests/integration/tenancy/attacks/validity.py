@@ -9,7 +9,15 @@ from tests.integration.tenancy import works
 from tests.integration.tenancy.attack import CHANGES, Attack
 from tests.integration.tenancy.attacks.sizes import CLUSTERS
 from tests.integration.tenancy.cluster import Object
-from tests.integration.tenancy.works import annotated, cluster_spec, head, labelled, template
+from tests.integration.tenancy.works import (
+    annotated,
+    changed,
+    cluster_spec,
+    head,
+    labelled,
+    named,
+    template,
+)
 
 _POLICY: Final = "muster-ray-valid"
 _GAINS: Final = "GPUs without quota: Kueue gives it to others, and KubeRay stops nothing"
@@ -286,4 +294,66 @@ def _of_services() -> Iterator[Attack]:
     )
 
 
-ATTACKS: Final = (*_in_clusters(), *_scaled(), *_noted(), *_of_jobs(), *_of_services())
+def _unstopped() -> Iterator[Attack]:
+    """Changes of a cluster that is valid, after which KubeRay fails before it comes to the pods."""
+    plain, serves = works.ray_cluster(), "ray.io/enable-serve-service"
+    tolerant = works.ray_cluster(gcsFaultToleranceOptions=_REDIS)
+    elastic = annotated(
+        works.ray_cluster(
+            enableInTreeAutoscaling=True, headGroupSpec=head(template=template(restart="Never"))
+        ),
+        _ELASTIC,
+        "true",
+    )
+    account = ("spec", "headGroupSpec", "template", "spec", "serviceAccountName")
+    for name, before, after, field, kept in (
+        (
+            "whose head's account is another",
+            elastic,
+            changed(elastic, *account, value="none"),
+            ".".join(account),
+            "serviceAccountName of the head",
+        ),
+        ("without its fault tolerance", tolerant, plain, "spec.gcsFaultToleranceOptions.redisAddress", "gcs"),
+        (
+            "without the annotation of its fault tolerance",
+            annotated(plain, _FT, "True"),
+            plain,
+            f"metadata.annotations{{{_FT}}}",
+            "gcsFaultToleranceOptions, or annotation",
+        ),
+        (
+            "that asks for a Service of Serve",
+            plain,
+            annotated(plain, serves, "true"),
+            f"metadata.annotations{{{serves}}}",
+            f"annotation {serves}",
+        ),
+        (
+            "that asks for a Secret",
+            works.ray_cluster(authOptions=_TOKEN | {"secretName": "mine"}),
+            plain,
+            "spec.authOptions.secretName",
+            "authOptions",
+        ),
+    ):
+        yield Attack(
+            name=f"RayCluster {name}",
+            body=after,
+            before=named(before, f"stops-{name.rpartition(' ')[2].lower()}-{len(name)}"),
+            ways=CHANGES,
+            gains=_GAINS,
+            policy=_POLICY,
+            path=f"RayCluster.{field}",
+            words=("would not stop RayCluster stops-", f"leave {kept}"),
+        )
+
+
+ATTACKS: Final = (
+    *_in_clusters(),
+    *_scaled(),
+    *_noted(),
+    *_of_jobs(),
+    *_of_services(),
+    *_unstopped(),
+)
