@@ -26,7 +26,16 @@ from typing import Any, Final, cast
 from muster import bounded_yaml
 from muster.model import names
 from muster.render.tenancy.policies.pod_templates import MODEL
-from muster.render.tenancy.policies.policy import MADE_FOR_WORK, OURS, SYSTEM, Kinds, Policy, Rule, quoted
+from muster.render.tenancy.policies.policy import (
+    KUBERAY,
+    MADE_FOR_WORK,
+    OURS,
+    SYSTEM,
+    Kinds,
+    Policy,
+    Rule,
+    quoted,
+)
 
 Value = str | int | Sequence[str]
 _Items = Sequence[Mapping[str, Any]]
@@ -34,7 +43,7 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHARED: Final = "shared"
-_COMMON: Final = {**MODEL, "system": SYSTEM, "ours": OURS, "madeForWork": MADE_FOR_WORK}
+_COMMON: Final = {**MODEL, "system": SYSTEM, "ours": OURS, "madeForWork": MADE_FOR_WORK, "kuberay": KUBERAY}
 _KEYS: Final = ("expressions", "texts", "lists")
 _OWN_KEYS: Final = ("include", "if")
 
@@ -44,18 +53,18 @@ def policy(
     *,
     values: Mapping[str, Value] = _NONE,
     given: Mapping[str, bool] = _NONE,
-    kinds: Sequence[Kinds] = (),
+    kinds: Mapping[str, Sequence[Kinds]] = _NONE,
     lists: Mapping[str, _Items] = _NONE,
 ) -> Policy:
-    """The policy of a file. `values` fill its placeholders, `given` says which of its `if` hold, `kinds` are
-    judged beside those that the file names, and `lists` are items that follow from the model.
+    """The policy of a file. `values` fill its placeholders, `given` says which of its `if` hold, `kinds` and
+    `lists` are what resourceRules and items name that follows from the model.
     """
     source = _read(name)
     filled = _Filled(name=name, values=values, given=given, lists=lists)
     found = Policy(
         name=name,
         purpose=source["purpose"].strip(),
-        kinds=(*kinds, *map(_kinds, source.get("resourceRules", ()))),
+        kinds=tuple(_kinds(source["resourceRules"], kinds)),
         conditions=tuple(_named(filled.items(source.get("matchConditions", ())))),
         words=tuple(_named(filled.items(source.get("variables", ())))),
         rules=tuple(
@@ -80,9 +89,13 @@ def _read(name: str) -> dict[str, Any]:
     return cast(dict[str, Any], found)
 
 
-def _kinds(rule: Mapping[str, Any]) -> Kinds:
-    (group,) = rule["apiGroups"]
-    return Kinds(group=group, resources=tuple(rule["resources"]), operations=tuple(rule["operations"]))
+def _kinds(rules: Sequence[Any], given: Mapping[str, Sequence[Kinds]]) -> Iterator[Kinds]:
+    for rule in rules:
+        if isinstance(rule, str):
+            yield from given[rule]
+            continue
+        (group,) = rule["apiGroups"]
+        yield Kinds(group=group, resources=tuple(rule["resources"]), operations=tuple(rule["operations"]))
 
 
 def _named(items: Iterator[dict[str, str]]) -> Iterator[tuple[str, str]]:

@@ -195,6 +195,18 @@ def joined_faults(pods: str) -> str:
     return f"{pods}.map(pod, 'In ' + pod.path + ': ' + {joined('pod.fixes')}).join('. ')"
 
 
+def too_many(most: int) -> str:
+    """Whether work of no Ray cluster has more pods at a time than `most`, by the variable `groups`."""
+    found = list[str]()
+    for pods in dict.fromkeys(pods for work in WORK for pods in work.pods if pods.factors):
+        groups = groups_at(pods.template, _WHEN) if pods.template.groups else f"[{{'of': {_OF}}}]"
+        counts = [f"{optional('group.of', each)}.orValue(1)" for each in pods.factors]
+        found.append(f"{groups}.exists(group, {' || '.join(f'{each} > {most}' for each in counts)})")
+        if pods.template.groups or len(counts) > 1:
+            found.append(f"{groups}.map(group, {' * '.join(counts)}).sum() > {most}")
+    return " ||\n".join(found)
+
+
 _OF, _WHEN = "${of}", "${when}"
 MODEL: Final = {
     "clusterPaths": CLUSTER_PATH,

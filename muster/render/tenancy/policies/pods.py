@@ -50,7 +50,7 @@ def templates(stack: Stack) -> Policy:
     least = (f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
     return policy(
         "muster-templates",
-        kinds=pod_templates.makers_of_pods(stack),
+        kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
         values={
             **_standard(stack),
             **_placement(stack),
@@ -116,7 +116,9 @@ def pod_security(stack: Stack) -> Policy:
 
 def pod_valid(stack: Stack) -> Policy:
     serving = [each.resource for each in WORK if each.serves]
-    return policy("muster-pod-valid", kinds=kinds_of(stack.judged_work), values={"serving": serving})
+    return policy(
+        "muster-pod-valid", kinds={"work": kinds_of(stack.judged_work)}, values={"serving": serving}
+    )
 
 
 def _placement(stack: Stack) -> Mapping[str, str | list[str]]:

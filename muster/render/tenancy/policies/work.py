@@ -7,15 +7,10 @@ from muster.model import names
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
-from muster.model.work import BROUGHT, BY_KIND, QUEUED, RAY, WORK, by_group
+from muster.model.work import BROUGHT, BY_KIND, GROUPED, QUEUED, RAY, WORK, by_group
 from muster.render.tenancy.policies import pod_templates, pods
-from muster.render.tenancy.policies.files import policy
-from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Policy, kinds_of, quoted
-
-UNLESS: Final = (
-    ("made-for-work", MADE_FOR_WORK),
-    ("changed-by-the-system", f"request.operation == 'UPDATE' && {SYSTEM}"),
-)
+from muster.render.tenancy.policies.files import policy, shared
+from muster.render.tenancy.policies.policy import Policy, kinds_of, quoted
 
 
 def work(stack: Stack) -> Policy:
@@ -23,7 +18,7 @@ def work(stack: Stack) -> Policy:
     parameters = stack.tenancy.parameters
     return policy(
         "muster-work",
-        kinds=kinds_of(each for each in stack.judged_work if each.is_for_members),
+        kinds={"workOfMembers": kinds_of(each for each in stack.judged_work if each.is_for_members)},
         values={
             **_labels(stack),
             "classesThatCount": "variables.classes${when}" if is_kai else "[]",
@@ -44,7 +39,11 @@ def reviews(stack: Stack) -> Policy:
     labels = {} if is_enforced else _labels(stack)
     return policy(
         "muster-reviews",
-        kinds=kinds_of(RAY if is_enforced else (each for each in stack.judged_work if each.is_for_members)),
+        kinds={
+            "workOfMembers": kinds_of(
+                RAY if is_enforced else (each for each in stack.judged_work if each.is_for_members)
+            )
+        },
         values={
             "submissionFaultsHere": "${submissionFaults}" if is_kai else "[]",
             "endFaultsHere": "${endFaults}" if is_kai or not is_enforced else "[]",
@@ -58,7 +57,51 @@ def reviews(stack: Stack) -> Policy:
 
 def ray_size(stack: Stack) -> Policy:
     is_kai = stack.scheduler is Scheduler.KAI
-    return policy("muster-ray-size", kinds=kinds_of(RAY), given={"kueue": not is_kai, "kai": is_kai})
+    return policy(
+        "muster-ray-size", kinds={"rayWork": kinds_of(RAY)}, given={"kueue": not is_kai, "kai": is_kai}
+    )
+
+
+def ray_services(stack: Stack) -> Policy:
+    return policy(
+        "muster-ray-services",
+        kinds={"rayKinds": kinds_of(each for each in WORK if each.is_ray)},
+        values={"specOfObject": shared("raySpec", {"of": "object"})},
+        given={"kai": stack.scheduler is Scheduler.KAI},
+    )
+
+
+def growth(stack: Stack) -> Policy:
+    grouped = [(each, each.pods[0].template.groups) for each in GROUPED]
+    return policy(
+        "muster-growth",
+        kinds={
+            "queuedWork": kinds_of(
+                (each for each in stack.judged_work if each.is_queued), operations=("UPDATE",)
+            )
+        },
+        values={
+            "wasSuspended": pod_templates.is_suspended("oldObject"),
+            "oneGang": [each.resource for each in WORK if each.is_one_gang],
+            "resizable": [
+                *("jobs", *(each.resource for each, _ in grouped)),
+                *(each.resource for each in WORK if each.is_pod_by_pod),
+            ],
+        },
+        lists={
+            "groupsOfWork": [
+                {
+                    "include": "keptGroups",
+                    "kind": each.kind,
+                    "resource": each.resource,
+                    "path": path,
+                    "now": pod_templates.optional("object", path),
+                    "before": pod_templates.optional("oldObject", path),
+                }
+                for each, path in grouped
+            ]
+        },
+    )
 
 
 def _labels(stack: Stack) -> Mapping[str, str]:
@@ -133,7 +176,7 @@ def reserved(stack: Stack) -> Policy:
     )
     return policy(
         "muster-reserved",
-        kinds=pod_templates.makers_of_pods(stack),
+        kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
         values={
             "isOfControllersOfPods": " || ".join(of_controllers),
             "isWrittenByKueue": " || ".join(written),
