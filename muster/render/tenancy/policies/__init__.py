@@ -8,7 +8,7 @@ from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
 from muster.render.tenancy.policies import objects, placement, pods, work
-from muster.render.tenancy.policies.controller import fences
+from muster.render.tenancy.policies.fences import fences
 from muster.render.tenancy.policies.files import policy
 from muster.render.tenancy.policies.policy import Policy
 

@@ -3,6 +3,7 @@
 A file has the fields of a ValidatingAdmissionPolicy's spec under their own names: resourceRules,
 matchConditions, variables, validations. `Policy` adds what all policies have alike. Beside them:
 
+    name         the name of the policy, where it is not the file's
     purpose      why the policy is there, for docs/reference/admission.md
     everywhere   true for one that is in force outside of team namespaces as well
     expressions  CEL by name, for ${name} in any expression; it stands there in parentheses
@@ -62,7 +63,7 @@ def policy(
     source = _read(name)
     filled = _Filled(name=name, values=values, given=given, lists=lists)
     found = Policy(
-        name=name,
+        name=source.get("name", name),
         purpose=source["purpose"].strip(),
         kinds=tuple(_kinds(source["resourceRules"], kinds)),
         conditions=tuple(_named(filled.items(source.get("matchConditions", ())))),
