@@ -13,7 +13,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.files import policy
 from muster.render.tenancy.policies.pods import asked
-from muster.render.tenancy.policies.policy import MANAGER, RECORDER, Policy
+from muster.render.tenancy.policies.policy import Policy
 
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
 
@@ -30,7 +30,7 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
         _pods(stack),
         policy("muster-controller-reports"),
         policy("muster-controller-keys"),
-        *((policy(names.RECORDER, values={"recorder": RECORDER}),) if stack.recording.forecasts else ()),
+        *((policy(names.RECORDER),) if stack.recording.forecasts else ()),
     )
 
 
@@ -48,7 +48,7 @@ def _workloads(stack: Stack) -> Policy:
     return policy(
         "muster-controller",
         values={
-            "recorderOfForecasts": RECORDER if forecasts else "false",
+            "recorderOfForecasts": "${recorder}" if forecasts else "false",
             "isSteering": "key == 'podSets' && ${isSteered}" if steers else "false",
             "steeringWords": " and the affinity of its podSets" if steers else "",
             "areOurTolerations": held if has_placeholders else ".size() == 0",
@@ -114,7 +114,6 @@ def _deleted(stack: Stack) -> Mapping[str, str]:
         **found,
         "mayDeleteOfTeams": f"({of_teams} || ${{isWithoutQuota}})",
         "deletedWords": f"{words}, and pods with devices on nodes",
-        "manager": MANAGER,
         "asksForGpus": asked("oldObject"),
     }
 

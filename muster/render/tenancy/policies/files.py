@@ -27,16 +27,7 @@ from typing import Any, Final, cast
 from muster import bounded_yaml
 from muster.model import names
 from muster.render.tenancy.policies.pod_templates import MODEL
-from muster.render.tenancy.policies.policy import (
-    KUBERAY,
-    MADE_FOR_WORK,
-    OURS,
-    SYSTEM,
-    Kinds,
-    Policy,
-    Rule,
-    quoted,
-)
+from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM, Kinds, Policy, Rule, quoted
 
 Value = str | int | Sequence[str]
 _Items = Sequence[Mapping[str, Any]]
@@ -44,7 +35,7 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHARED: Final = "shared"
-_COMMON: Final = {**MODEL, "system": SYSTEM, "ours": OURS, "madeForWork": MADE_FOR_WORK, "kuberay": KUBERAY}
+_COMMON: Final = {**MODEL, "system": SYSTEM, "madeForWork": MADE_FOR_WORK}
 _KEYS: Final = ("expressions", "texts", "lists")
 _OWN_KEYS: Final = ("include", "if")
 

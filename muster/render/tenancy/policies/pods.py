@@ -54,8 +54,8 @@ def templates(stack: Stack) -> Policy:
         values={
             **_standard(stack),
             **_placement(stack),
+            **_claims(stack),
             "longestGrace": stack.tenancy.termination_grace,
-            "claimFaults": _claims(stack),
             "leastRequest": ", ".join(least),
             "leastFix": " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items()),
             "managersOfWork": pod_templates.values_at(path for work in WORK for path in work.managers),
@@ -68,19 +68,17 @@ def templates(stack: Stack) -> Policy:
     )
 
 
-def _claims(stack: Stack) -> str:
-    """What of `pod` has to change, as a list in CEL. Only Kueue reads which classes a template claims.
-    Source: https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/pkg/dra/claims.go and
-    pkg/controller/core/workload_controller.go, read 2026-11-27.
-    """
+def _claims(stack: Stack) -> Mapping[str, str]:
+    """What of the claims of a pod has to change."""
     if stack.scheduler is Scheduler.KAI:
-        return shared("noClaims", {"whyNoClaims": "no quota of KAI counts devices that are claimed"})
-    if not stack.kueue.install:
-        return "[]"
-    if not stack.kueue.device_classes:
+        reason = "no quota of KAI counts devices that are claimed"
+    elif not stack.kueue.install:
+        return {"claimFaults": "[]"}
+    elif stack.kueue.device_classes:
+        return {"claimFaults": "${unnamedClaims}"}
+    else:
         reason = "Kueue admits no claim of a class that muster:kueue.deviceClasses does not map"
-        return shared("noClaims", {"whyNoClaims": reason})
-    return "${unnamedClaims}"
+    return {"claimFaults": "${noClaims}", "whyNoClaims": reason}
 
 
 def pods(stack: Stack) -> Policy:
