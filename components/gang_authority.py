@@ -6,7 +6,7 @@ makes pods only where the policy says `onStaggered: hold`, or where placeholders
 read the policy and keep one Secret and one webhook configuration, both by name.
 
 RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
-policies of muster/render/tenancy/policies/controller, so that a stolen token changes no image.
+policies of muster/render/tenancy/policies (fences.py), so that a stolen token changes no image.
 
 Nothing is given that nothing uses: tests/integration/test_rights.py compares the rules with what the programs
 have asked for, and names the few that a run need not meet.

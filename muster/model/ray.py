@@ -6,51 +6,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.model.keys import declared
-from muster.model.names import ELASTIC_JOB
 from muster.model.programs import Version
 from muster.model.section import Section
-
-# Which Ray clusters may scale themselves: those whose growth Kueue queues step by step.
-# One rule on `enableInTreeAutoscaling` for the policies, in CEL. Only a RayCluster of its own may be
-# elastic: for a RayJob or RayService the templates are in two objects, and claims cannot be kept out of
-# both. KAI's gate counts every pod, so with KAI any cluster may scale itself.
-
-# Of the object, in CEL.
-_ELASTIC: Final = f"object.metadata.?annotations[?'{ELASTIC_JOB}'].orValue('') == 'true'"
-_SCALES: Final = "variables.cluster{when}.?enableInTreeAutoscaling.orValue(false)"
-_NOW, _BEFORE = _SCALES.format(when=""), _SCALES.format(when="Before")
-
-CLUSTER_MESSAGE: Final = (
-    "a cluster that scales itself can outgrow what its queue counted; remove enableInTreeAutoscaling, or set "
-    f'annotation {ELASTIC_JOB}: "true" so that each step is queued'
-)
-OWNED_MESSAGE: Final = (
-    "enableInTreeAutoscaling is for a RayCluster of its own, whose growth is queued step by step; remove it "
-    "and give the worker groups the replicas that they need at most, or use an elastic RayCluster"
-)
-# With the variables `cluster` and `clusterBefore`.
-CLUSTER_IN_CEL: Final = f"request.resource.resource != 'rayclusters' || !{_NOW} || {_ELASTIC}"
-# What scales itself already stays changeable.
-OWNED_IN_CEL: Final = f"request.resource.resource == 'rayclusters' || !{_NOW} || {_BEFORE}"
-
-
-# How many workers a group of a Ray cluster may run: as many as its queue counted.
-# One rule for the policies, in CEL. Includes the meaning of an unset bound.
-
-# The bounds are the defaults of KubeRay's definition (ray-operator/apis/ray/v1/raycluster_types.go). KubeRay
-# raises replicas to minReplicas; a group without replicas counts as one to Kueue. A worker of no host is none
-# to KubeRay (1.6.2, GetWorkerGroupDesiredReplicas) and one to Kueue (0.19.2, pkg/controller/jobs/raycluster).
-_LEAST, _REPLICAS, _MOST = 0, 1, 2**31 - 1
-
-FIX: Final = "set 0 <= minReplicas <= replicas <= maxReplicas, and numOfHosts to 1 or more"
-# Of the variable `group`.
-IN_CEL: Final = (
-    f"{_LEAST} <= group.?minReplicas.orValue({_LEAST}) && "
-    f"group.?minReplicas.orValue({_LEAST}) <= group.?replicas.orValue({_REPLICAS}) && "
-    f"group.?replicas.orValue({_REPLICAS}) <= group.?maxReplicas.orValue({_MOST}) && "
-    "group.?numOfHosts.orValue(1) >= 1"
-)
-
 
 # CVE-2026-27482 (DELETE on the dashboard by DNS rebinding) is fixed in 2.54.0.
 FLOOR: Final = Version(2, 54)

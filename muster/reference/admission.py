@@ -161,6 +161,7 @@ _SHOWN: Final = (
 
 def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
     """The message itself first, then each sentence that may be a part of it."""
+    expression, variables = _line(expression), {name: _line(text) for name, text in variables.items()}
     found = dict.fromkeys((_text(split(expression, _PLUS)), *_sentences(expression)))
     seen: set[str] = set()
     waiting = _VARIABLE.findall(expression)
@@ -169,8 +170,13 @@ def sentences(expression: str, variables: Mapping[str, str]) -> list[str]:
         if name not in seen and name in variables:
             seen.add(name)
             found |= dict.fromkeys(_sentences(variables[name]))
-            waiting += _VARIABLE.findall(variables[name])
+            waiting = _VARIABLE.findall(variables[name]) + waiting
     return list(found)
+
+
+def _line(expression: str) -> str:
+    """The expression on one line. No string of a policy has two spaces in a row."""
+    return " ".join(expression.split())
 
 
 def _sentences(expression: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from muster.model.ray import NODE_LABEL, RELEASED_IMAGE, Peer, Port, Ray, ports_
 from muster.model.work import RAY
 from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.files import shared
 
 POLICY: Final = "muster-ray"
 ADVICE: Final = "muster-ray-advice"
@@ -153,7 +154,7 @@ def _variables(ray: Ray) -> dict[str, str]:
     """Each check of the new object and, at an update, of the old one: work that is older than the policy may
     still be suspended and resumed, but a valid object cannot become invalid.
     """
-    found = {"clusterPath": pod_templates.CLUSTER_PATH}
+    found = {"clusterPath": pod_templates.MODEL["clusterPaths"]}
     for when, root in (("now", "object"), ("before", "oldObject")):
         found[when] = _ray_cluster(root)
         found[f"{when}Pods"] = _pod_specs(f"variables.{when}")
@@ -201,7 +202,7 @@ def _ray_cluster(root: str) -> str:
     """The cluster's description, an empty map where there is none: a RayJob that selects a cluster has none,
     and that cluster was checked when it was created.
     """
-    return f"{root} == null ? {{}} : {pod_templates.ray_spec(root)}"
+    return f"{root} == null ? {{}} : {shared('raySpec', {'of': root})}"
 
 
 def _has(cluster: str) -> str:

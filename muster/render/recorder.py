@@ -2,7 +2,7 @@
 
 The image is that of Muster's controller, which holds the recorder as well (muster/local/build/images.py). Its
 account may list and watch what jobs are made from. Where it forecasts, the account may also list queues, and
-patch Workloads: a policy limits it to one annotation (tenancy/policies/controller/workloads.py). Nothing
+patch Workloads: a policy limits it to one annotation (tenancy/policies/muster-recorder.yaml). Nothing
 comes in to its pod.
 """
 

@@ -19,7 +19,7 @@ from muster.local.envtest import ControlPlane
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import ArtifactSource, Stack
 from muster.model.tenancy import TenancyMode
-from muster.render.tenancy.policies.controller import fences
+from muster.render.tenancy.policies.fences import fences
 from tests.mocks.recorder import run
 
 RIGHTS: Final = frozenset(

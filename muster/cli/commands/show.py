@@ -105,7 +105,9 @@ def _with_lines(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: "\n".join(cel_lines(each)) if key in ("expression", "messageExpression") else _with_lines(each)
+        key: "\n".join(cel_lines(each))
+        if key in ("expression", "messageExpression") and "\n" not in each
+        else _with_lines(each)
         for key, each in value.items()
     }
 

@@ -118,7 +118,7 @@ def has_quota(workload: Workload | Reported) -> bool:
 
 
 def asks_for_devices(spec: PodSpec) -> bool:
-    """As muster/render/tenancy/policies/templates.py does, but for amounts of zero."""
+    """As muster/render/tenancy/policies/muster-templates.yaml does, but for amounts of zero."""
     needs = (spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers)))
     return bool(spec.resource_claims) or any(
         name.startswith(DEVICE_PREFIXES) and str(amount) != "0"

@@ -323,13 +323,13 @@ def limits(stack: Stack, team: Team, labels: Mapping[str, str]) -> list[Manifest
 
 
 # A team's Namespace, with the labels and annotations that admission reads.
-# Users of the namespace may not change them (policies/protected.py).
+# Users of the namespace may not change them (policies/muster-protected.yaml).
 
 _POD_SECURITY: Final = "pod-security.kubernetes.io"
 
 
 def namespace(stack: Stack, team: Team, labels: Mapping[str, str], *, queues: tuple[str, ...]) -> Manifest:
-    # No standard allows the capabilities: a policy holds the rest of it (policies/pod_security.py).
+    # No standard allows the capabilities: a policy holds the rest of it (policies/muster-pod-security.yaml).
     level = "privileged" if stack.tenancy.capabilities else stack.tenancy.pod_security.value
     body = manifest(
         "v1",

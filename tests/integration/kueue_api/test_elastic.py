@@ -159,7 +159,7 @@ def _events(world: World) -> set[str]:
 
 
 def test_kueue_counts_of_a_changed_cluster_only_how_many_pods_it_has(world: World) -> None:
-    """So a policy keeps the resources and the gate in its templates (policies/elastic.py)."""
+    """So a policy keeps the resources and the gate in its templates (policies/muster-growth.yaml)."""
     cluster = elastic()
     cluster["spec"]["enableInTreeAutoscaling"] = False
     # It gets no quota: of one that has it Kueue counts a change in a slice of its own.

@@ -16,7 +16,7 @@ from muster.model.names import FORECAST_ANNOTATION, SYSTEM_NAMESPACE
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render import recorder as deployed
-from muster.render.tenancy.policies.controller import fences
+from muster.render.tenancy.policies.fences import fences
 from muster.replay import forecaster
 from muster.replay.__main__ import main
 from muster.replay.player import PROGRAM

@@ -10,7 +10,7 @@ import pytest
 
 from muster.config import load
 from muster.model.tenancy import TenancyMode
-from muster.render.tenancy.policies.fabrics import NAME, fabrics
+from muster.render.tenancy.policies.placement import FABRIC, fabrics
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, apply
 from tests.integration.tenancy.conftest import World
@@ -32,7 +32,7 @@ def warned(world: World) -> Iterator[World]:
     eventually("it is in force", lambda: bool(world.member.create(_ray_job(2)).warnings))
     yield world
     for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
-        world.server.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{NAME}")
+        world.server.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/{FABRIC}")
 
 
 def _template(gpus: int, *, efa: int = 0, pool: str = "") -> Object:
@@ -83,7 +83,7 @@ def test_a_job_without_the_fast_network_of_its_nodes_is_accepted_with_a_warning(
     answer = warned.member.create(SLOW[name])
     assert answer.is_allowed, answer.message
     (warning,) = answer.warnings
-    for words in (NAME, "on pool h100", f"request no {_EFA}", "can request 32"):
+    for words in (FABRIC, "on pool h100", f"request no {_EFA}", "can request 32"):
         assert words in warning
 
 

@@ -10,7 +10,7 @@ import pytest
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import TenancyMode
-from muster.render.tenancy.policies.reviews import reviews
+from muster.render.tenancy.policies.work import reviews
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, apply, await_denied
 from tests.integration.tenancy.conftest import World, described

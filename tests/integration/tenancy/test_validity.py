@@ -20,7 +20,7 @@ _STEPS: Final = [
     *("AutoscalerServiceAccount", "AutoscalerRole", "AutoscalerRoleBinding", "Ingress", "AuthSecret"),
     *("HeadService", "HeadlessService", "ServeService", "Pods"),
 ]
-# Of KubeRay 1.6.2. Each of its checks is in ray_valid.py, in another policy, or in the definitions.
+# Of KubeRay 1.6.2. Each of its checks is in muster-ray-valid.yaml, in another policy, or in the definitions.
 _JUDGED: Final = "4f41d58b94600cae8f6c3db282cea07948905c80c3c7a3c6fd7cf6ce1a3c8b16"
 
 
@@ -28,7 +28,7 @@ def test_every_check_of_the_pinned_kuberay_has_been_judged() -> None:
     program = versions.load().programs["kuberay"]
     found = source_of(f"{program.module}@{program.version}", _VALIDATION)
     assert sha256(found.read_bytes()).hexdigest() == _JUDGED, (
-        "KubeRay validates anew: compare validation.go with muster/render/tenancy/policies/ray_valid.py; "
+        "KubeRay validates anew: compare validation.go with muster-ray-valid.yaml (render/tenancy/policies); "
         "add what is new with an attack (attacks/validity.py), and write the digest here"
     )
 
@@ -39,7 +39,9 @@ def test_every_step_before_kuberay_stops_pods_has_been_judged() -> None:
     text = source_of(f"{program.module}@{program.version}", _CONTROLLER).read_text()
     _, _, steps = text.partition("reconcileFuncs := []reconcileFunc{")
     found = [step.strip().removeprefix("r.reconcile") for step in steps.partition("}")[0].split(",")]
-    assert found[:-1] == _STEPS, "judge what a tenant can make fail in it (ray_valid.py), with an attack"
+    assert found[:-1] == _STEPS, (
+        "judge what a tenant can make fail in it (muster-ray-valid.yaml), with an attack"
+    )
 
 
 def _cluster(**spec: Any) -> Object:

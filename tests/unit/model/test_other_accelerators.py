@@ -15,7 +15,7 @@ from muster.model.node_labels import node_labels
 from muster.preview.figures import format_unit
 from muster.render import gang, kueue, queues
 from muster.render.karpenter import node_pool
-from muster.render.tenancy.policies.templates import asked
+from muster.render.tenancy.policies.pods import asked
 from tests.unit.model.model_stacks import parsed
 
 _AMD: Final = """\

@@ -7,80 +7,54 @@ Each says what it is for in `purpose`. docs/reference/admission.md lists all of 
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
-from muster.render.tenancy.policies import (
-    changes,
-    ending,
-    fabrics,
-    finished,
-    growth,
-    kai_valid,
-    node_labels,
-    pod_security,
-    pod_valid,
-    pods,
-    protected,
-    queues,
-    ray,
-    ray_valid,
-    reserved,
-    reviews,
-    scalers,
-    services,
-    sizes,
-    templates,
-    work,
-)
-from muster.render.tenancy.policies.controller import fences
+from muster.render.tenancy.policies import objects, placement, pods, work
+from muster.render.tenancy.policies.fences import fences
+from muster.render.tenancy.policies.files import policy
 from muster.render.tenancy.policies.policy import Policy
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
     """Every policy, each with its binding."""
-    return [policy.manifests(mode) for policy, mode in in_force(stack)]
+    return [each.manifests(mode) for each, mode in in_force(stack)]
 
 
 def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        never = (reviews.reviews(stack), pod_valid.pod_valid(stack), fabrics.topologies(stack))
-        found += [(policy, TenancyMode.ENFORCE) for policy in never]
-        found.append((node_labels.node_labels(stack), TenancyMode.WARN))
+        never = (work.reviews(stack), pods.pod_valid(stack), placement.topologies(stack))
+        found += [(each, TenancyMode.ENFORCE) for each in never]
+        found.append((placement.node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
-            found.append((queues.queues(), TenancyMode.ENFORCE))
+            found.append((policy("muster-queues"), TenancyMode.ENFORCE))
     if stack.is_gated:
-        found.append((kai_valid.kai_waiting(), TenancyMode.WARN))
-        found += [] if stack.kai.gpu_sharing else [(kai_valid.kai_sharing(), TenancyMode.ENFORCE)]
+        found.append((policy("muster-kai-waiting"), TenancyMode.WARN))
+        found += [] if stack.kai.gpu_sharing else [(placement.kai_sharing(), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.
-        found.append((pod_security.pod_security(stack), TenancyMode.ENFORCE))
-    if (advice := fabrics.fabrics(stack)) is not None:
+        found.append((pods.pod_security(stack), TenancyMode.ENFORCE))
+    if (advice := placement.fabrics(stack)) is not None:
         found.append((advice, TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:
+        is_kueue = stack.scheduler is Scheduler.KUEUE
         ours = (
-            *(
-                work.work(stack),
-                ray.ray(stack),
-                services.ray_services(stack),
-                services.services(),
-                services.routes(),
-            ),
-            *(templates.templates(stack), ending.ending(stack)),
-            *(
-                (growth.growth(stack), finished.finished(stack), ray_valid.ray_valid())
-                if stack.scheduler is Scheduler.KUEUE
-                else ()
-            ),
-            *(
-                protected.owners(stack),
-                pods.pods(stack),
-                changes.changes(stack),
-                pod_security.accounts(),
-                scalers.scalers(),
-                reserved.reserved(stack),
-                sizes.sizes(stack),
-            ),
-            *(protected.protected(stack), protected.namespaces()),
+            work.work(stack),
+            work.ray_size(stack),
+            work.ray_services(stack),
+            policy("muster-services"),
+            policy("muster-routes"),
+            pods.templates(stack),
+            objects.ending(stack),
+            *((work.growth(stack), objects.finished(stack), policy("muster-ray-valid")) if is_kueue else ()),
+            objects.owners(stack),
+            pods.pods(stack),
+            pods.changes(stack),
+            policy("muster-accounts"),
+            objects.autoscalers(),
+            work.reserved(stack),
+            objects.sizes(stack),
+            objects.protected(stack),
+            policy("muster-namespaces"),
         )
-        found += [(policy, stack.tenancy.mode) for policy in ours]
+        found += [(each, stack.tenancy.mode) for each in ours]
     return found

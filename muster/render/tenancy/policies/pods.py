@@ -1,137 +1,140 @@
-"""Pods with GPUs have to belong to admitted work.
+"""Pods and pod templates: which may start, by the stack's scheduler, its claims, capabilities and limits.
 
-Whether a pod in a team's namespace may request a GPU depends on its creator and its owner: the owner is the
-work that the queue admitted, or Kueue's gate keeps the pod until its queue has admitted it.
+The rules are in muster-templates, muster-pods, muster-pod-changes and muster-pod-security.yaml.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from muster.model import names
+from muster.model.quantities import parse_quantity
 from muster.model.stack import Scheduler, Stack
-from muster.model.work import Work
+from muster.model.tenancy import Capability
+from muster.model.work import WORK, Work
 from muster.render import gang
-from muster.render.tenancy.policies import fabrics, placement, pod_templates, templates
-from muster.render.tenancy.policies.ending import foreign_finalizers, grace_faults
-from muster.render.tenancy.policies.policy import ADMINISTRATOR, OURS, SYSTEM, Kinds, Policy, Rule
+from muster.render.tenancy.policies import pod_templates
+from muster.render.tenancy.policies.files import policy, shared
+from muster.render.tenancy.policies.policy import Policy, kinds_of
+from muster.render.tenancy.team import LEAST_REQUEST
 
-_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
-_GATE: Final = "kueue.x-k8s.io/admission"
-_ADMITTED: Final = (
-    f"{SYSTEM} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
-    f"owner.?controller.orValue(false) && "
-    "((owner.kind == 'Job' && owner.apiVersion.startsWith('batch/')) || "
-    "(owner.kind == 'RayCluster' && owner.apiVersion.startsWith('ray.io/')) || "
-    # Of what serves, where Kueue has put its gate there (pkg/controller/jobs/pod of 0.19.2). While its
-    # webhook is down there is none, and the pod is refused.
-    "(owner.kind in ['StatefulSet', 'ReplicaSet'] && owner.apiVersion.startsWith('apps/') && "
-    f"object.metadata.?annotations[?'{_PARENT}'].hasValue() && "
-    f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{_GATE}'))))"
+WAYS: Final = (
+    f"resources of {', '.join(names.DEVICE_PREFIXES)}, resourceClaims, "
+    f"annotations {', '.join(names.GPU_PARTS)}"
 )
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+# Those of the Pod Security Standard.
+_DEFAULT_CAPABILITIES: Final = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+_RESTRICTED_CAPABILITIES: Final = ("NET_BIND_SERVICE",)
 
-# Placeholder pods, which keep the nodes of an incomplete gang; they are deleted with the Workload.
-_PLACEHOLDER: Final = (
-    f"{OURS} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
-    "owner.kind == 'Workload' && owner.apiVersion.startsWith('kueue.x-k8s.io/'))"
-)
-# What lets a pod onto nodes that are kept for a gang.
-_ENTERS: Final = f"{placement.HELD} + {placement.EVERY_TAINT}"
+
+def asked(of: str) -> str:
+    """Whether a pod or a template requests GPUs, in CEL."""
+    return shared("asksForGpus", {"of": of, "isDevice": f"({_IS_DEVICE})"})
+
+
+_IS_DEVICE: Final = " || ".join(f"name.startsWith('{prefix}')" for prefix in names.DEVICE_PREFIXES)
+
+
+def kinds(stack: Stack) -> str:
+    """The kinds that a queue admits with GPUs. The gate is removed only from pods of Ray clusters."""
+    if stack.is_gated:
+        return "RayJob, RayCluster or RayService"
+    return "RayJob, RayCluster, RayService or batch Job"
+
+
+def templates(stack: Stack) -> Policy:
+    away = any(check.controller_name == names.MULTI_KUEUE for check in stack.kueue.admission_checks)
+    least = (f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
+    return policy(
+        "muster-templates",
+        kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
+        values={
+            **_standard(stack),
+            **_placement(stack),
+            **_claims(stack),
+            "longestGrace": stack.tenancy.termination_grace,
+            "leastRequest": ", ".join(least),
+            "leastFix": " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items()),
+            "managersOfWork": pod_templates.values_at(path for work in WORK for path in work.managers),
+            "managers": [
+                *(each.manager for each in WORK if each.manager),
+                *((names.MULTI_KUEUE,) if away else ()),
+            ],
+        },
+        given={"placeholders": bool(stack.placeholder_pools)},
+    )
+
+
+def _claims(stack: Stack) -> Mapping[str, str]:
+    """What of the claims of a pod has to change."""
+    if stack.scheduler is Scheduler.KAI:
+        reason = "no quota of KAI counts devices that are claimed"
+    elif not stack.kueue.install:
+        return {"claimFaults": "[]"}
+    elif stack.kueue.device_classes:
+        return {"claimFaults": "${unnamedClaims}"}
+    else:
+        reason = "Kueue admits no claim of a class that muster:kueue.deviceClasses does not map"
+    return {"claimFaults": "${noClaims}", "whyNoClaims": reason}
 
 
 def pods(stack: Stack) -> Policy:
-    return Policy(
-        name="muster-pods",
-        purpose=(
-            "A pod with GPUs belongs to work that a queue admitted. A bare Pod belongs to no queue, and the "
-            "pods of a Deployment to one where the stack serves Deployments."
-        ),
-        kinds=(Kinds(group="", resources=("pods",), operations=("CREATE",)),),
-        words=(
-            ("gpu", templates.asked("object")),
-            ("admitted", _ADMITTED),
-            ("finalizers", foreign_finalizers("object")),
-            ("pod", pod_templates.pod_of("''", "dyn(object)")),
-            ("faults", f"[variables.pod].map(pod, {_faults(stack)})[0]"),
-            *((("held", f"[variables.pod].map(pod, {_ENTERS})[0]"),) if stack.placeholder_pools else ()),
-        ),
-        rules=(
-            *(_owner(stack), _priority(), _finalizers(), _placement()),
-            *((_held(),) if stack.placeholder_pools else ()),
-            *(_kai(stack) if stack.scheduler is Scheduler.KAI else ()),
-        ),
+    has_placeholders = bool(stack.placeholder_pools)
+    return policy(
+        "muster-pods",
+        values={
+            **_placement(stack),
+            "longestGrace": stack.tenancy.termination_grace,
+            "asksForGpus": asked("object"),
+            "mayKeepNodes": "${isPlaceholder}" if gang.holds(stack) else "false",
+            "kinds": kinds(stack),
+            "unqueued": "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment",
+        },
+        given={
+            "placeholders": has_placeholders,
+            "kai": stack.scheduler is Scheduler.KAI,
+            "gated": stack.is_gated,
+        },
     )
 
 
-def _faults(stack: Stack) -> str:
-    return " + ".join((placement.faults(stack), fabrics.faults(), grace_faults(stack)))
+def changes(stack: Stack) -> Policy:
+    held = "${heldFaults}" if stack.placeholder_pools else "[]"
+    return policy("muster-pod-changes", values={**_placement(stack), "held": held})
 
 
-def _owner(stack: Stack) -> Rule:
-    kept = f" || {_PLACEHOLDER}" if gang.holds(stack) else ""
-    unqueued = "a bare Pod" if Work.DEPLOYMENT in stack.work else "a bare Pod or a Deployment"
-    return Rule(
-        holds=f"!variables.gpu || variables.admitted{kept} || {ADMINISTRATOR}",
-        message=f"'GPUs are for work that a queue admitted; submit a {templates.kinds(stack)}, with a queue, "
-        f"in place of {unqueued}'",
+def pod_security(stack: Stack) -> Policy:
+    allowed = ", ".join(stack.tenancy.capabilities)
+    beyond = f", beyond which a container may add {allowed}" if allowed else ""
+    return policy("muster-pod-security", values={**_standard(stack), "beyond": beyond})
+
+
+def pod_valid(stack: Stack) -> Policy:
+    serving = [each.resource for each in WORK if each.serves]
+    return policy(
+        "muster-pod-valid", kinds={"work": kinds_of(stack.judged_work)}, values={"serving": serving}
     )
 
 
-def _priority() -> Rule:
-    """Pods of admitted work were checked in its templates."""
-    return Rule(
-        holds=f"variables.admitted || object.spec.?priorityClassName.orValue('') == '' || {SYSTEM} && "
-        f"object.spec.?priority.orValue(0) <= 0 || {ADMINISTRATOR}",
-        message="'a pod outside the queues must not have priority over queued work; remove "
-        "spec.priorityClassName'",
-    )
+def _placement(stack: Stack) -> Mapping[str, str | list[str]]:
+    schedulers = ["", _DEFAULT_SCHEDULER]
+    if stack.scheduler is Scheduler.KAI:
+        schedulers.append(names.KAI_SCHEDULER)
+    return {"schedulers": schedulers, "theScheduler": schedulers[-1]}
 
 
-def _finalizers() -> Rule:
-    """Controllers copy those of a template, in which a tenant is refused them (templates.py). What exists
-    from before is refused here, before its pods hold any node.
-    """
-    return Rule(
-        holds=f"variables.finalizers.size() == 0 || !variables.admitted || {ADMINISTRATOR}",
-        message="'a finalizer would keep a pod and its node after its work has ended; remove ' + "
-        "variables.finalizers.join(', ') + ' from metadata.finalizers of the pod template'",
-    )
-
-
-def _placement() -> Rule:
-    """Of pods that a tenant makes by hand. Those of controllers have what their template has."""
-    return Rule(
-        holds=f"variables.faults.size() == 0 || {SYSTEM} || {ADMINISTRATOR}",
-        message="'the cluster places and ends the pods of a team; in the Pod ' + variables.faults.join('; ')",
-    )
-
-
-def _held() -> Rule:
-    """Also of controllers that no queue knows: a tenant writes the template of a Deployment."""
-    return Rule(
-        holds=f"variables.held.size() == 0 || variables.admitted || {ADMINISTRATOR}",
-        message="'nodes kept for a gang are for its own pods; in the pod ' + variables.held.join('; ')",
-    )
-
-
-def _kai(stack: Stack) -> tuple[Rule, ...]:
-    """A webhook that is down leaves pods without their gate: those are refused here, and no others."""
-    rules = [
-        Rule(
-            holds=f"!variables.gpu || object.spec.?schedulerName.orValue('') == '{names.KAI_SCHEDULER}' || "
-            f"{ADMINISTRATOR}",
-            message=f"'pods with GPUs are scheduled by KAI, which knows the queues; set schedulerName: "
-            f"{names.KAI_SCHEDULER} "
-            "in the pod templates'",
-        )
-    ]
-    if stack.is_gated:
-        gate = f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{names.GANG_GATE}')"
-        rules.append(
-            Rule(
-                holds=f"!variables.gpu || {gate} || {ADMINISTRATOR}",
-                message=f"'pods with GPUs wait behind the gate {names.GANG_GATE} until their gang has its "
-                f"capacity; the webhook of Muster puts it there when a {templates.kinds(stack)} is created: "
-                "if it was down, create the object again. A batch Job gets no gate, and so no GPUs: submit a "
-                "RayJob'",
-            )
-        )
-    return tuple(rules)
+def _standard(stack: Stack) -> Mapping[str, str | tuple[str, ...]]:
+    """The Pod Security Standard that holds in the namespace of a request, and what it allows."""
+    allowed = tuple(stack.tenancy.capabilities)
+    restricted = (*_RESTRICTED_CAPABILITIES, *allowed)
+    beyond = f" and {', '.join(allowed)}" if allowed else f" (a stack can allow {', '.join(Capability)})"
+    return {
+        "standard": f"${{byTheApiServer}} ? ${{podSecurityLabel}} : '{stack.tenancy.pod_security}'",
+        "defaultCapabilities": (*_DEFAULT_CAPABILITIES, *allowed),
+        "beyondDefault": beyond,
+        "restrictedCapabilities": restricted,
+        "restrictedNames": ", ".join(restricted),
+    }

@@ -1,0 +1,126 @@
+"""Limits our own accounts to the writes that they make, in every mode of tenancy.
+
+RBAC cannot look into an object: who may patch pods may change their images, and who may create a Secret may
+create one that holds the token of another account. With these policies a stolen token of ours is worth little
+more than the controller's work.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from muster.model import names
+from muster.model.stack import Scheduler, Stack
+from muster.render import gang
+from muster.render.tenancy.policies.files import policy
+from muster.render.tenancy.policies.pods import asked
+from muster.render.tenancy.policies.policy import Policy
+
+_STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
+
+
+def fences(stack: Stack) -> tuple[Policy, ...]:
+    """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
+    has_kueue = stack.scheduler is Scheduler.KUEUE
+    ray_clusters = _ray_clusters(stack) if has_kueue else policy("muster-controller-ray-clusters-kai")
+    return (
+        *((_workloads(stack),) if has_kueue else ()),
+        ray_clusters,
+        *((policy("muster-controller-nodes"),) if stack.placeholder_pools else ()),
+        policy("muster-controller-requests"),
+        _pods(stack),
+        policy("muster-controller-reports"),
+        policy("muster-controller-keys"),
+        *((policy(names.RECORDER),) if stack.recording.forecasts else ()),
+    )
+
+
+def _workloads(stack: Stack) -> Policy:
+    has_placeholders, steers = bool(stack.placeholder_pools), gang.steers(stack)
+    forecasts = stack.recording.forecasts
+    # On nodes that another gang has left, no request is consumed.
+    takes = any(pool.provisioning_class == names.GKE_QUEUED_CLASS for pool in stack.queued_pools)
+    annotations = (
+        *names.CLAIM_ANNOTATIONS,
+        *((names.PLACED_ANNOTATION,) if has_placeholders or takes else ()),
+        *(names.UNDISTURBED if has_placeholders else ()),
+    )
+    held = f".all(each, each.?key.orValue('') == '{names.HELD_TAINT_KEY}')"
+    return policy(
+        "muster-controller",
+        values={
+            "recorderOfForecasts": "${recorder}" if forecasts else "false",
+            "isSteering": "key == 'podSets' && ${isSteered}" if steers else "false",
+            "steeringWords": " and the affinity of its podSets" if steers else "",
+            "areOurTolerations": held if has_placeholders else ".size() == 0",
+            "tolerationsWords": f", tolerations of {names.HELD_TAINT_KEY}" if has_placeholders else "",
+            "annotations": annotations,
+            "annotationNames": ", ".join(annotations),
+            "butForecasts": f" && key != '{names.FORECAST_ANNOTATION}'" if forecasts else "",
+        },
+    )
+
+
+def _ray_clusters(stack: Stack) -> Policy:
+    flavors = gang.gang_policy(stack).flavors
+    return policy(
+        "muster-controller-ray-clusters",
+        values={
+            "claims": ", ".join(names.CLAIM_ANNOTATIONS),
+            "pins": sorted({each.key for flavor in flavors for each in flavor.node_selector_from_details}),
+        },
+    )
+
+
+def _pods(stack: Stack) -> Policy:
+    is_kai, has_placeholders = stack.scheduler is Scheduler.KAI, bool(stack.placeholder_pools)
+    # With KAI a gang that takes the room of others is bounded to their nodes. Of the affinity of a gated pod
+    # the API server lets only the demands on nodes be changed, and these only be narrowed.
+    stamped = (*_STAMPED, "affinity") if is_kai else _STAMPED
+    # Gated pods get what placeholders have brought. With Kueue the templates of jobs do.
+    hands_over = is_kai and has_placeholders
+    set_words = f", and of {names.HELD_TAINT_KEY} for the set in {names.PLACED_ANNOTATION}"
+    undisturbed = names.UNDISTURBED if hands_over else ()
+    makes_pods = gang.makes_pods(stack)
+    return policy(
+        "muster-controller-pods",
+        values={
+            "stamped": stamped,
+            "stampedAnnotations": (names.CONSUME_ANNOTATION, names.CLASS_ANNOTATION, *undisturbed),
+            "affinityWords": "node affinity, " if is_kai else "",
+            "isHandedOver": "${isOfItsSet}" if hands_over else "false",
+            "setWords": set_words if hands_over else "",
+            **_deleted(stack),
+            **(_made(stack) if makes_pods else {}),
+        },
+        given={"makesPods": makes_pods},
+    )
+
+
+def _deleted(stack: Stack) -> Mapping[str, str]:
+    """Which pods may be deleted: of our own, and of teams."""
+    if stack.scheduler is Scheduler.KAI:
+        own, of_teams = "false", "${isUnbound} && ${isOfRayCluster}"
+        words = "pods of Ray clusters that no node has yet"
+        if stack.placeholder_pools:
+            own, words = "${broughtItsNode}", f"its placeholders, and {words}"
+    else:
+        own = "${wasPlaceholder} || ${broughtItsNode}"
+        of_teams = "${isUnbound} && ${isOfRayCluster} && ${neverStarted}"
+        words = "its placeholders, and pods of elastic gangs that were never let start"
+    found = {"mayDelete": own, "mayDeleteOfTeams": of_teams, "deletedWords": words}
+    if not stack.deletes_without_quota:
+        return found
+    return {
+        **found,
+        "mayDeleteOfTeams": f"({of_teams} || ${{isWithoutQuota}})",
+        "deletedWords": f"{words}, and pods with devices on nodes",
+        "asksForGpus": asked("oldObject"),
+    }
+
+
+def _made(stack: Stack) -> Mapping[str, str]:
+    """Which pods may be created: those that keep nodes, and those that bring them."""
+    return {
+        "mayHold": "(variables.isOfTeam && ${isPlaceholder})" if gang.holds(stack) else "false",
+        "mayBring": "${bringsItsNode}" if stack.placeholder_pools else "false",
+    }
