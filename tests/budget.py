@@ -129,7 +129,8 @@ SUITES: Final = {
             900,
             ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
-        # On demand (`make test-kai`), for the same reason.
+        # Its programs take minutes to compile, too: `make test-kai` and `make test-all`. After `local`, because it
+        # starts a local cluster.
         Suite(
             "kai",
             3600,

@@ -49,15 +49,24 @@ class StoryError(MusterError):
 
 
 class Follower:
-    """One story in one namespace."""
+    """One story. `namespace`: of its programs; `others`: where its jobs run too."""
 
-    def __init__(self, cluster: Cluster, screen: Screen, *, namespace: str, timeout: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        screen: Screen,
+        *,
+        namespace: str,
+        others: tuple[str, ...] = (),
+        timeout: float,
+    ) -> None:
         self.cluster = cluster
         self.namespace = namespace
+        self._namespaces = (namespace, *others)
         self._screen = screen
         self._deadline = time.monotonic() + timeout
         self._timeout = timeout
-        self._jobs: dict[str, str] = {}
+        self._jobs: dict[str, Object] = {}
         self._applied: list[Object] = []
         self._shown: set[str] = set()
         self._standing: dict[str, Event] = {}
@@ -77,7 +86,7 @@ class Follower:
             text = text.replace(placeholder, image)
         for manifest in yaml.safe_load_all(text):
             if manifest["kind"] in JOB_KINDS:
-                self._jobs[manifest["metadata"]["name"]] = manifest["kind"]
+                self._jobs[name_of(manifest)] = manifest
                 self._clear(manifest)
             self._apply(manifest)
         self._screen.say(f"$ kubectl apply -f examples/{file}")
@@ -95,9 +104,9 @@ class Follower:
 
     def delete(self, kind: str, name: str) -> None:
         """Delete a job of this story."""
-        self.say(f"$ kubectl -n {self.namespace} delete {kind.lower()} {name}")
-        self._jobs.pop(name, None)
-        self.cluster.delete(kind, name, namespace=self.namespace)
+        namespace = self._jobs.pop(name)["metadata"]["namespace"]
+        self.say(f"$ kubectl -n {namespace} delete {kind.lower()} {name}")
+        self.cluster.delete(kind, name, namespace=namespace)
 
     def clean_up(self) -> None:
         """Delete what the story made, the last first."""
@@ -112,12 +121,12 @@ class Follower:
 
     def _clear(self, manifest: Object) -> None:
         """A job of an earlier run must go first: a finished one would not run again."""
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
-        if self.cluster.get(kind, name, namespace=self.namespace) is None:
+        kind, name, namespace = manifest["kind"], name_of(manifest), manifest["metadata"]["namespace"]
+        if self.cluster.get(kind, name, namespace=namespace) is None:
             return
         self._screen.say(f"deleting {kind} {name} of an earlier run")
-        self.cluster.delete(kind, name, namespace=self.namespace)
-        while self.cluster.get(kind, name, namespace=self.namespace) is not None:
+        self.cluster.delete(kind, name, namespace=namespace)
+        while self.cluster.get(kind, name, namespace=namespace) is not None:
             self._check_time(f"{kind} {name} of an earlier run is still being deleted")
             time.sleep(_INTERVAL)
 
@@ -137,7 +146,10 @@ class Follower:
             time.sleep(_INTERVAL)
 
     def look(self) -> Snapshot:
-        lists = {kind: self.cluster.all(kind, namespace=self.namespace) for kind in _KINDS}
+        lists = {
+            kind: [each for space in self._namespaces for each in self.cluster.all(kind, namespace=space)]
+            for kind in _KINDS
+        }
         now = Snapshot({**lists, "Node": self.cluster.all("Node")})
         for event in [*self._of_nodes(now), *events_of(now, self._jobs)]:
             self._show(event)
@@ -188,10 +200,11 @@ class Follower:
         self._standing = standing
 
     def _check_failures(self, now: Snapshot) -> None:
-        for name, kind in self._jobs.items():
+        for name, manifest in self._jobs.items():
+            kind, namespace = manifest["kind"], manifest["metadata"]["namespace"]
             job = now.find(kind, name)
             if job is None:
-                raise StoryError(f"{kind} {self.namespace}/{name} has been deleted")
+                raise StoryError(f"{kind} {namespace}/{name} has been deleted")
             status = job.get("status") or {}
             failed = status.get("jobDeploymentStatus") in ("Failed", "ValidationFailed")
             if (
@@ -200,12 +213,12 @@ class Follower:
                 or (kind == "Job" and holds(job, "Failed"))
             ):
                 reason = status.get("message") or status.get("reason") or status.get("jobStatus")
-                raise StoryError(f"{kind} {self.namespace}/{name} failed: {reason}")
+                raise StoryError(f"{kind} {namespace}/{name} failed: {reason}")
             workload = now.workload_of(job)
             if workload is not None and is_on_hold(workload):
                 checks = (workload.get("status") or {}).get("admissionChecks") or ()
                 said = "; ".join(str(check.get("message")) for check in checks)
-                raise StoryError(f"Workload {self.namespace}/{name_of(workload)} was deactivated: {said}")
+                raise StoryError(f"Workload {namespace}/{name_of(workload)} was deactivated: {said}")
 
     def _check_time(self, where: str) -> None:
         if time.monotonic() > self._deadline:
@@ -213,7 +226,8 @@ class Follower:
 
     def _standing_of(self, now: Snapshot) -> str:
         said = []
-        for name, kind in self._jobs.items():
+        for name, manifest in self._jobs.items():
+            kind = manifest["kind"]
             job = now.find(kind, name)
             status = (job or {}).get("status") or {}
             state = status.get("jobDeploymentStatus") or status.get("state") or "no state yet"
@@ -227,7 +241,8 @@ class Follower:
 
     def _follow_logs(self, now: Snapshot) -> None:
         """What the program prints, from the log of its first pod."""
-        for name, kind in self._jobs.items():
+        for name, manifest in self._jobs.items():
+            kind = manifest["kind"]
             job = now.find(kind, name)
             for pod in pods_of(now, job) if job else ():
                 labels = pod["metadata"].get("labels") or {}
@@ -257,14 +272,14 @@ class Follower:
 
     def _phase(self, pod: Object) -> str:
         """Of this very pod; empty when it is gone."""
-        found = self.cluster.get("Pod", name_of(pod), namespace=self.namespace)
+        found = self.cluster.get("Pod", name_of(pod), namespace=pod["metadata"]["namespace"])
         if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
             return ""
         return str((found.get("status") or {}).get("phase") or "Pending")
 
     def _show_log(self, who: str, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
-        lines = self.cluster.log(name_of(pod), namespace=self.namespace)
+        lines = self.cluster.log(name_of(pod), namespace=pod["metadata"]["namespace"])
         for number, line in enumerate(lines):
             if line.startswith("[train] "):
                 self._show(Event(f"{uid}/log/{number}", who, "| " + line.removeprefix("[train] ")))

@@ -21,9 +21,13 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Story:
+    """`namespace`: of its programs; `others`: where its jobs run too. `stack`: on which it is played."""
+
     summary: str
     namespace: str
     play: Callable[[Follower, Images, str], None]
+    others: tuple[str, ...] = ()
+    stack: str = "local"
 
 
 def gang(follower: Follower, images: Images, _: str) -> None:
@@ -97,6 +101,119 @@ def kai_gang(follower: Follower, images: Images, _: str) -> None:
     follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
 
 
+def kai_priorities(follower: Follower, images: Images, _: str) -> None:
+    """One GPU for the four classes: each preempts the one below, but nothing preempts `build`."""
+    follower.stock(l4=1)
+    _start(follower, images, "train", priority="train")
+    _preempt(follower, images, "build-preemptible", victim="train")
+    _preempt(follower, images, "build", victim="build-preemptible")
+    _submit_gang(follower, images, "inference", priority="inference")
+    follower.until("the cloud has no node for inference", lambda now: _is_accepted(now, "inference"))
+    follower.say("work of 100 or more is never evicted: inference waits until build has ended")
+    follower.until("build is ready", lambda now: _is_whole_and_ready(now, "build"))
+    follower.delete("RayCluster", "build")
+    follower.until("inference has the GPU", lambda now: _runs(now, "inference"))
+    follower.delete("RayCluster", "inference")
+    follower.until("build-preemptible has the GPU again", lambda now: _runs(now, "build-preemptible"))
+    follower.delete("RayCluster", "build-preemptible")
+    follower.until("train is ready again", lambda now: _is_whole_and_ready(now, "train"))
+    follower.delete("RayCluster", "train")
+    follower.until("its node is released", lambda now: not follower.new_nodes(now))
+
+
+def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
+    """A department runs beyond its quota on GPUs of the other, which takes them back."""
+    follower.stock(l4=4)
+    _start(follower, images, "own", workers=2)
+    _start(follower, images, "extra", workers=2)
+    follower.say(
+        "department-1 has four GPUs, two of them beyond its quota: department-2 does not need its own"
+    )
+    _submit_gang(follower, images, "owner", workers=2, team="team-b")
+    follower.until(
+        "owner has the two GPUs of extra",
+        lambda now: _starts(now, "owner") and _waits(now, "extra"),
+    )
+    if not _runs(follower.look(), "own"):
+        raise StoryError("RayCluster own was evicted although it is within the quota of its team")
+    follower.say("extra was evicted as a whole, and own, within the quota, runs on")
+    follower.until("RayCluster owner is ready", lambda now: _is_whole_and_ready(now, "owner"))
+    follower.delete("RayCluster", "owner")
+    follower.until("extra is ready again", lambda now: _is_whole_and_ready(now, "extra"))
+    for name in ("extra", "own"):
+        follower.delete("RayCluster", name)
+    follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
+
+
+def _start(
+    follower: Follower, images: Images, name: str, *, workers: int = 1, priority: str = "train"
+) -> None:
+    _submit_gang(follower, images, name, workers=workers, priority=priority)
+    follower.until(f"RayCluster {name} runs", lambda now: _starts(now, name))
+
+
+def _preempt(follower: Follower, images: Images, name: str, *, victim: str) -> None:
+    _submit_gang(follower, images, name, priority=name)
+    follower.until(f"{name} has the GPU of {victim}", lambda now: _starts(now, name) and _waits(now, victim))
+    follower.say(f"{victim} was evicted as a whole, and waits at the gate")
+
+
+def _submit_gang(
+    follower: Follower,
+    images: Images,
+    name: str,
+    *,
+    workers: int = 1,
+    priority: str = "train",
+    team: str = "team-a",
+) -> None:
+    """The gang of the first story under another name."""
+    count = f"{workers} worker{'s' * (workers != 1)} with a GPU each"
+    follower.say(f"RayCluster {name}: {count}, queue {team}, priority {priority}")
+    follower.apply(
+        "kai/raycluster.yaml",
+        images={
+            "RAY_IMAGE": images.ray,
+            "name: gang": f"name: {name}",
+            "priorityClassName: train": f"priorityClassName: {priority}",
+            "team-a": team,
+            f"eplicas: {2 * _HALF}": f"eplicas: {workers}",
+        },
+        programs={},
+    )
+
+
+def _starts(now: Snapshot, name: str) -> bool:
+    """Of a gang that nothing evicts while it is waited for."""
+    _refuse_part(now, name)
+    return _runs(now, name)
+
+
+def _runs(now: Snapshot, name: str) -> bool:
+    """All pods of the RayCluster have a node."""
+    pods = _staying(now, name)
+    return len(pods) == _size(now, name) and all("nodeName" in pod["spec"] for pod in pods)
+
+
+def _waits(now: Snapshot, name: str) -> bool:
+    """All pods of the RayCluster are behind the gate."""
+    pods = _staying(now, name)
+    return len(pods) == _size(now, name) and all(map(is_gated, pods))
+
+
+def _staying(now: Snapshot, name: str) -> list[Object]:
+    """Pods of the RayCluster that are not being deleted."""
+    cluster = now.find("RayCluster", name)
+    pods = pods_of(now, cluster) if cluster else []
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def _size(now: Snapshot, name: str) -> int:
+    cluster = now.find("RayCluster", name)
+    groups = cluster["spec"]["workerGroupSpecs"] if cluster else ()
+    return 1 + sum(group["replicas"] for group in groups)
+
+
 def _is_accepted(now: Snapshot, name: str) -> bool:
     _refuse_part(now, name)
     cluster = now.find("RayCluster", name)
@@ -110,8 +227,7 @@ def _is_whole_and_ready(now: Snapshot, name: str) -> bool:
 
 def _refuse_part(now: Snapshot, name: str) -> None:
     """StoryError when a pod of the gang has a node while another waits at the gate."""
-    cluster = now.find("RayCluster", name)
-    pods = pods_of(now, cluster) if cluster else []
+    pods = _staying(now, name)
     bound = sum("nodeName" in pod["spec"] for pod in pods)
     gated = sum(is_gated(pod) for pod in pods)
     if bound and gated:
@@ -167,19 +283,32 @@ def _workload(now: Snapshot, name: str) -> Object:
 
 _VICTIMS: Final = {"rayjob": ("RayJob", "dev"), "raycluster": ("RayCluster", "notebook")}
 
+_WITH_KAI: Final = "with `local up --scheduler kai` and stack local-kai"
 STORIES: Final[Mapping[str, Story]] = {
     "gang": Story("a RayJob over three pools waits, starts as a whole and finishes", "team-a", gang),
     "priority": Story("prod preempts dev, dev resumes from its checkpoint; both finish", "team-b", priority),
     "batch": Story("a plain Job goes through the same queues", "team-c", batch),
     "kai": Story(
-        "with `local up --scheduler kai` and stack local-kai: five pods of a RayCluster start, or none",
+        f"{_WITH_KAI}: five pods of a RayCluster start, or none", "team-a", kai_gang, stack="local-kai"
+    ),
+    "priorities": Story(
+        f"{_WITH_KAI}: who preempts whom, from train to inference",
         "team-a",
-        kai_gang,
+        kai_priorities,
+        stack="local-kai",
+    ),
+    "reclaim": Story(
+        f"{_WITH_KAI}: a department takes back GPUs that it has lent",
+        "team-a",
+        kai_reclaim,
+        others=("team-b",),
+        stack="local-kai",
     ),
     "karpenter": Story(
         "with `local up --autoscaler karpenter` and stack local-karpenter: stock for half of a gang",
         "team-a",
         karpenter,
+        stack="local-karpenter",
     ),
 }
 VICTIMS: Final = tuple(_VICTIMS)

@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from muster.errors import ExitCode, MusterError
+from muster.local.demo.scenarios import STORIES
 from muster.local.errors import LocalClusterError
 from muster.local.karpenter import Autoscaler
 from muster.local.preflight import require_linux
@@ -157,10 +158,14 @@ def tour(
     programs: str | None = None,
     scheduler: Scheduler = Scheduler.KUEUE,
     autoscaler: Autoscaler = Autoscaler.SIMULATED,
+    story: str | None = None,
 ) -> None:
-    """Build, boot, deploy, run. Raises StepError at the first step that fails."""
+    """Build, boot, deploy, run. Raises StepError at the first step that fails, and MusterError for a story of
+    another stack.
+    """
     require_linux()
     chosen = _KAI_TOUR if scheduler is Scheduler.KAI else _TOURS[autoscaler]
+    chosen = _with_story(chosen, story) if story else chosen
     named = ("--name", name)
     source = ("--programs", programs) if programs else ()
     _step("build", [*_MUSTER, "local", "build", *source], os.environ)
@@ -188,6 +193,15 @@ def tour(
             make=of_make,
         )
     )
+
+
+def _with_story(chosen: Tour, story: str) -> Tour:
+    playable = [name for name, each in STORIES.items() if each.stack == chosen.stack]
+    if story not in playable:
+        raise MusterError(
+            f"story {story} is not for stack {chosen.stack}.", fix=f"choose one of {', '.join(playable)}."
+        )
+    return replace(chosen, story=story)
 
 
 def free_stack(backend: Path, *, stack: str = "local", named: Sequence[str]) -> None:

@@ -18,20 +18,15 @@ pytestmark = [
 ]
 
 NAME = "kai"
-_DEMO_SECONDS = 900
+_STORY_SECONDS = 900
 
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[list[str]]:
     """What the command prints. The local cluster stays up until the last test of this file."""
     built.programs(tuple(kai.PROGRAMS), (kai.CRDS, kai.ROLES))
-    command = [sys.executable, "-m", "muster", "local", "demo", "--name", NAME, "--scheduler", "kai"]
     try:
-        done = subprocess.run(
-            command, cwd=CHECKOUT, capture_output=True, text=True, timeout=_DEMO_SECONDS, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        yield done.stdout.splitlines()
+        yield lines_of("demo", "--scheduler", "kai")
     finally:
         muster_local(NAME, "down")
 
@@ -57,6 +52,39 @@ def test_the_commands_of_a_local_cluster_know_kai(demo: list[str]) -> None:
     other = muster_local(NAME, "up")
     assert other.returncode == 3
     assert "is up with scheduler kai" in other.stderr
+
+
+def test_each_priority_takes_the_gpu_of_the_one_below_and_none_that_of_build(demo: list[str]) -> None:
+    told = lines_of("story", "priorities")
+    begun = [
+        line_with(told, f"RayCluster {name}: 1 worker")
+        for name in ("train", "build-preemptible", "build", "inference")
+    ]
+    for victim, start in zip(("train", "build-preemptible"), begun[1:], strict=False):
+        assert line_with(told, f"{victim} was evicted as a whole") > start
+    deleted = line_with(told, "delete raycluster build")
+    build = [number for number, line in enumerate(told) if "pod build-" in line and "is gone" in line]
+    build = [number for number in build if "build-preemptible" not in told[number]]
+    assert not [number for number in build if number < deleted], "build was evicted"
+    assert line_with(told, "inference-workers-worker") > begun[3]
+
+
+def test_a_department_takes_back_its_gpus_from_a_whole_gang(demo: list[str]) -> None:
+    told = lines_of("story", "reclaim")
+    evicted = line_with(told, "extra was evicted as a whole")
+    ended = line_with(told, "delete raycluster own")
+    assert line_with(told, "RayCluster owner: 2 workers") < evicted
+    assert not [line for line in told[:ended] if "pod own-" in line and "is gone" in line], "own was evicted"
+    assert sum("pod extra-" in line and "is gone" in line for line in told[:evicted]) == 3
+
+
+def lines_of(verb: str, *words: str) -> list[str]:
+    command = [sys.executable, "-m", "muster", "local", verb, *words, "--name", NAME]
+    done = subprocess.run(
+        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=_STORY_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
 
 
 def line_with(lines: list[str], text: str) -> int:

@@ -159,3 +159,53 @@ def test_a_gang_of_which_a_part_has_nodes_fails_the_story(bound: int, gated: int
             scenarios._is_whole_and_ready(now, "gang")
     else:
         assert scenarios._is_whole_and_ready(now, "gang")
+
+
+_BOUND = {"nodeName": "n"}
+_GATED = {"schedulingGates": [{"name": "muster.dev/gang"}]}
+
+
+@pytest.mark.parametrize(
+    ("pods", "ending", "runs", "waits"),
+    [
+        pytest.param([_BOUND, _BOUND], 0, True, False, id="whole"),
+        pytest.param([_GATED, _GATED], 0, False, True, id="evicted"),
+        pytest.param([_GATED, _GATED], 2, False, True, id="evicted-and-ending"),
+        pytest.param([_GATED], 1, False, False, id="one-to-come"),
+        pytest.param([_BOUND, _GATED], 0, False, False, id="part"),
+        pytest.param([], 2, False, False, id="ending"),
+    ],
+)
+def test_a_gang_runs_or_waits_with_all_of_its_pods(
+    pods: list[dict[str, Any]], ending: int, runs: bool, waits: bool
+) -> None:
+    labels = {"ray.io/cluster": "train"}
+    bodies = [
+        {"metadata": {"name": f"p{number}", "labels": labels}, "spec": spec}
+        for number, spec in enumerate(pods)
+    ]
+    bodies += [
+        {"metadata": {"name": f"e{number}", "labels": labels, "deletionTimestamp": "now"}, "spec": _BOUND}
+        for number in range(ending)
+    ]
+    spec = {"workerGroupSpecs": [{"replicas": 1}]}
+    cluster = {"kind": "RayCluster", "metadata": {"name": "train"}, "spec": spec}
+    now = Snapshot({"RayCluster": [cluster], "Pod": bodies})
+    assert (scenarios._runs(now, "train"), scenarios._waits(now, "train")) == (runs, waits)
+
+
+def test_a_story_of_two_teams_follows_and_deletes_in_both_namespaces(tmp_path: Path) -> None:
+    nothing = Reply(200, {"metadata": {"resourceVersion": "1"}, "items": []}, _JSON)
+    with serving(lambda _: nothing) as server:
+        screen = Screen(as_json=False, out=io.StringIO())
+        both = Follower(
+            cluster_at(server.url, tmp_path), screen, namespace="team-a", others=("team-b",), timeout=60
+        )
+        both.look()
+        both._jobs["owner"] = {"kind": "RayCluster", "metadata": {"name": "owner", "namespace": "team-b"}}
+        both.delete("RayCluster", "owner")
+    listed = [each.path.partition("?")[0] for each in server.asked if each.method == "GET"]
+    assert {f"/api/v1/namespaces/{team}/pods" for team in ("team-a", "team-b")} <= {*listed}
+    assert [each.path for each in server.asked if each.method == "DELETE"] == [
+        "/apis/ray.io/v1/namespaces/team-b/rayclusters/owner"
+    ]

@@ -96,6 +96,15 @@ def test_kai_and_karpenter_together_are_refused(capsys: pytest.CaptureFixture[st
     assert "leave one of them out" in capsys.readouterr().err
 
 
+def test_a_story_of_another_stack_is_refused_before_anything_is_built(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["local", "demo", "--scheduler", "kai", "--story", "priority"]) == 2
+    said = capsys.readouterr().err
+    assert "story priority is not for stack local-kai" in said
+    assert "choose one of kai, priorities, reclaim" in said
+
+
 def test_status_names_the_origin_of_every_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

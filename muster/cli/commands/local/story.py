@@ -22,6 +22,7 @@ _EXAMPLES = """
 muster local story gang
 muster local story priority --victim raycluster
 muster local story batch --name second --json
+muster local story priorities
 """
 _CODES = {
     ExitCode.DONE: "The job did what the example shows.",
@@ -75,7 +76,9 @@ def cli(
     screen = Screen(as_json=as_json)
     try:
         cluster = Cluster(str(kubeconfig) if kubeconfig else None, say=screen.say)
-        follower = Follower(cluster, screen, namespace=chosen.namespace, timeout=timeout)
+        follower = Follower(
+            cluster, screen, namespace=chosen.namespace, others=chosen.others, timeout=timeout
+        )
     except UnreachableError as error:
         screen.end(reason=str(error))
         return ExitCode.OUTSIDE
@@ -130,4 +133,4 @@ def _images(story: str, given: Images, path: str | None) -> Images:
     return images
 
 
-cli.add_section("Examples to run", [f"{name:9} {story.summary}" for name, story in STORIES.items()])
+cli.add_section("Examples to run", [f"{name:10} {story.summary}" for name, story in STORIES.items()])
