@@ -71,7 +71,7 @@ def test_what_a_node_s_image_decides_is_not_known() -> None:
     by_cdi = plugin("x", f"--device-list-strategy={CDI}")
     (finding,) = found(by_cdi)
     assert finding.state is State.UNKNOWN
-    assert "existing-clusters" in finding.fix
+    assert "Clusters that exist" in finding.fix
     (finding,) = found(by_cdi, provider=Provider.EKS)
     assert finding.state is State.OK
 
