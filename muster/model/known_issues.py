@@ -81,6 +81,7 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         "gangs-off": mode is not GangMode.MUSTER,
         "gke": gke is not None,
         "hold": policy.on_staggered is OnStaggered.HOLD,
+        "jobsets": Work.JOBSET in stack.work and not is_kai,
         "kai": is_kai,
         "kai-sharing": is_kai and stack.kai.gpu_sharing,
         "karpenter": (eks is not None and eks.autoscaler is NodeProvisioner.KARPENTER)

@@ -279,7 +279,9 @@ def _of_kind(kind: str, count: int, fault_tolerant: bool) -> Object:
     body = work(kind, with_gpu("l4"), count=count)
     spec = body["spec"].get("rayClusterSpec", body["spec"])
     spec |= {"rayVersion": "2.54.0", "authOptions": {"mode": "token"}}
-    spec["headGroupSpec"]["template"]["spec"] = plain(memory="1Gi", cpu="500m")
+    head = spec["headGroupSpec"]["template"]["spec"] = plain(memory="1Gi", cpu="500m")
+    # None for Serve: KubeRay makes no Service of it.
+    head["containers"][0]["ports"] = [{"name": "dashboard", "containerPort": 8265}]
     if fault_tolerant:
         spec["gcsFaultToleranceOptions"] = _HOLD
     return body

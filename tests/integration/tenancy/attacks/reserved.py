@@ -115,50 +115,52 @@ def _names() -> tuple[Attack, ...]:
 
 
 def _heads() -> Iterator[Attack]:
-    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose."""
-    labels = {"ray.io/cluster": "notebook", "ray.io/node-type": "head"}
-    of_head = {**labels, "ray.io/identifier": "notebook-head"}
-    embedded: Object = {"metadata": {"labels": of_head}, "spec": {"ports": [{"name": "serve", "port": 8000}]}}
-    by_hand, template = works.service(name="second"), {"metadata": {"labels": labels}}
-    at, submitter = ("template", "metadata", "labels"), works.template(restart="Never") | template
-    for name, body, path, key in (
+    """A second head of a cluster, and a second Service of its head: KubeRay refuses to choose. Each has
+    one of the labels that it would need: a refusal names several in any order.
+    """
+    of_pod, of_service = {"ray.io/node-type": "head"}, {"ray.io/identifier": "notebook-head"}
+    embedded: Object = {"metadata": {"labels": of_service}, "spec": {"ports": [{"port": 8000}]}}
+    by_hand, at = works.service(name="second"), ("template", "metadata", "labels")
+    submitter = works.template(restart="Never") | {"metadata": {"labels": of_pod}}
+    for name, body, path, labels in (
         (
             "RayService with a second Service of a head",
             works.ray_service(serveService=embedded),
             "RayService.spec.serveService",
-            "ray.io/identifier",
+            of_service,
         ),
         (
             "Service by hand as a second one of a head",
-            changed(by_hand, "metadata", "labels", value=of_head),
+            changed(by_hand, "metadata", "labels", value=of_service),
             "Service",
-            "ray.io/identifier",
+            of_service,
         ),
         (
             "Job whose pod is a second head",
-            changed(works.job(), "spec", *at, value=labels),
+            changed(works.job(), "spec", *at, value=of_pod),
             "Job.spec.template",
-            "ray.io/node-type",
+            of_pod,
         ),
         (
             "CronJob whose pod is a second head",
-            changed(works.cron_job(), "spec", "jobTemplate", "spec", *at, value=labels),
+            changed(works.cron_job(), "spec", "jobTemplate", "spec", *at, value=of_pod),
             "CronJob.spec.jobTemplate.spec.template",
-            "ray.io/node-type",
+            of_pod,
         ),
         (
             "RayJob whose submitter is a second head",
             works.ray_job(submissionMode="K8sJobMode", submitterPodTemplate=submitter),
             "RayJob.spec.submitterPodTemplate",
-            "ray.io/node-type",
+            of_pod,
         ),
         (
             "Pod by hand as a second head",
-            changed(works.pod(0), "metadata", "labels", value=labels),
+            changed(works.pod(0), "metadata", "labels", value=of_pod),
             "Pod",
-            "ray.io/node-type",
+            of_pod,
         ),
     ):
+        (key,) = labels
         yield Attack(
             name=name,
             body=body,

@@ -306,7 +306,7 @@ def _unstopped() -> Iterator[Attack]:
         "true",
     )
     account = ("spec", "headGroupSpec", "template", "spec", "serviceAccountName")
-    for name, before, after, field, kept in (
+    changes = (
         (
             "whose head's account is another",
             elastic,
@@ -336,11 +336,12 @@ def _unstopped() -> Iterator[Attack]:
             "spec.authOptions.secretName",
             "authOptions",
         ),
-    ):
+    )
+    for number, (name, before, after, field, kept) in enumerate(changes):
         yield Attack(
             name=f"RayCluster {name}",
             body=after,
-            before=named(before, f"stops-{name.rpartition(' ')[2].lower()}-{len(name)}"),
+            before=named(before, f"stops-{number}"),
             ways=CHANGES,
             gains=_GAINS,
             policy=_POLICY,
