@@ -179,6 +179,14 @@ class Tenant(RuleBasedStateMachine):
         if item := self._one(kind, which):
             self.ground.ask(tenant, "PUT", item[0], merged(item[2], self._change(item, changes)))
 
+    @rule(tenant=_tenant, which=_which, change=st.sampled_from(_RAY))
+    def spoil(self, tenant: str, which: int, change: Object) -> None:
+        """A cluster that KubeRay may no longer take for valid, or fail to stop."""
+        if clusters := self.ground.existing("RayCluster"):
+            kind, cluster = clusters[which % len(clusters)]
+            path = self.ground.path(kind, cluster["metadata"]["name"])
+            self.ground.ask(tenant, "PATCH", path, change, kind=MERGE)
+
     @rule(tenant=_tenant, which=_which, changes=_changes, then=_changes)
     def patch_twice(self, tenant: str, which: int, changes: list[Change], then: list[Change]) -> None:
         """The same object of the team's work, before its controllers have done much."""
