@@ -352,7 +352,7 @@ def _of_ray(of: Stack) -> Documented:
     (kinds,) = spec["matchConstraints"]["resourceRules"]
     found = Documented(
         name=ray.POLICY,
-        purpose=ray.PURPOSE,
+        purpose=ray.judged(of.ray).purpose,
         effect="refuses; with `muster:ray: {auth: preferred}` warns",
         judges=_resources(kinds["resources"], kinds["operations"]),
     )

@@ -1,9 +1,7 @@
 """`muster show`."""
 
-import re
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import yaml
@@ -17,9 +15,8 @@ from muster.config.extends import origin_records, plain_values, to_text
 from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.errors import ExitCode
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Scheduler
 from muster.render import tenancy
-from muster.render.manifest import Manifest
 
 _EXAMPLES = """
 muster show prod
@@ -32,20 +29,6 @@ _CODES = {
     ExitCode.UNUSABLE: "A file is not there, or cannot be merged with what it extends.",
 }
 _WIDTH: Final = 100
-# Of CEL, each looser than those after it.
-_OPERATORS: Final = (
-    (" ? ", " : "),
-    (" || ",),
-    (" && ",),
-    (" == ", " != ", " <= ", " >= ", " < ", " > ", " in "),
-    (" + ",),
-    (".",),
-)
-_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
-# A point is one before a call in a chain.
-_TOKENS: Final = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[(\[{)\]},]| (?:[?:+<>]|\|\||&&|==|!=|<=|>=|in) |(?<=[)\]}])\."""
-)
 
 
 @command(examples=_EXAMPLES, codes=_CODES)
@@ -62,7 +45,7 @@ def cli(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
     the order in which Kueue tries them. Its meaning is not checked: use `muster validate` for that.
     """
     if policies:
-        objects = _policies(load(existing_stack(stack)))
+        objects = tenancy.admission_objects(load(existing_stack(stack)))
         if as_json:
             put_json({"policies": objects})
         else:
@@ -92,69 +75,6 @@ def _record(document: Document, *, origins: bool) -> dict[str, object]:
         "config": plain_values(document),
     }
     return found | ({"origins": origin_records(document)} if origins else {})
-
-
-def _policies(stack: Stack) -> list[Manifest]:
-    """Each policy with its binding, as they stand in the cluster but for line breaks within expressions."""
-    return [_with_lines(each) for each in tenancy.admission_objects(stack)]
-
-
-def _with_lines(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_with_lines(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: "\n".join(cel_lines(each))
-        if key in ("expression", "messageExpression") and "\n" not in each
-        else _with_lines(each)
-        for key, each in value.items()
-    }
-
-
-def cel_lines(expression: str, depth: int = 0) -> list[str]:
-    """A CEL expression on several lines where it is long: at its loosest operators, then before the calls of
-    a chain, then within its first brackets. White space outside of its strings has no meaning.
-    """
-    indent = "  " * depth
-    if len(indent) + len(expression) <= _WIDTH:
-        return [indent + expression]
-    outside, brackets = _places(expression)
-    for operators in _OPERATORS:
-        if cuts := sorted(at for operator in operators for at in outside.get(operator, ())):
-            first, *others = (expression[a:b].strip() for a, b in pairwise((0, *cuts, len(expression))))
-            indented = (line for each in others for line in cel_lines(each, depth + 1))
-            return [*cel_lines(first, depth), *indented]
-    if len(brackets) < 2 or brackets[-1] == brackets[0] + 1:
-        return [indent + expression]
-    inner = [
-        line
-        for a, b in pairwise(brackets)
-        for line in cel_lines(expression[a + 1 : b + (b != brackets[-1])].strip(), depth + 1)
-    ]
-    return [indent + expression[: brackets[0] + 1], *inner, indent + expression[brackets[-1] :]]
-
-
-def _places(expression: str) -> tuple[dict[str, list[int]], list[int]]:
-    """Where its operators and calls are outside of brackets; and its first brackets, with the commas between
-    their arguments.
-    """
-    outside: dict[str, list[int]] = {}
-    brackets = list[int]()
-    depth, is_open = 0, True
-    for token in _TOKENS.finditer(expression):
-        text, at = token[0], token.start()
-        if text in _CLOSING:
-            depth -= 1
-        is_of_first = is_open and depth == (text == ",")
-        if text in (*_OPENING, *_CLOSING, ",") and is_of_first:
-            brackets.append(at)
-            is_open = text not in _CLOSING
-        elif depth == 0 and text[0] not in "'\"":
-            outside.setdefault(text, []).append(at)
-        if text in _OPENING:
-            depth += 1
-    return outside, brackets
 
 
 class _Dumper(yaml.SafeDumper):

@@ -111,6 +111,9 @@ class Rule:
     holds: str
     message: str
 
+    def validation(self) -> dict[str, str]:
+        return {"expression": self.holds, "messageExpression": self.message, "reason": "Forbidden"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -155,8 +158,5 @@ class Policy:
                 {"name": name, "expression": condition} for name, condition in self.conditions
             ],
             "variables": [{"name": name, "expression": expression} for name, expression in self.words],
-            "validations": [
-                {"expression": rule.holds, "messageExpression": rule.message, "reason": "Forbidden"}
-                for rule in self.rules
-            ],
+            "validations": [rule.validation() for rule in self.rules],
         }
