@@ -110,13 +110,13 @@ def kai_priorities(follower: Follower, images: Images, _: str) -> None:
     _submit_gang(follower, images, "inference", priority="inference")
     follower.until("the cloud has no node for inference", lambda now: _is_accepted(now, "inference"))
     follower.say("work of 100 or more is never evicted: inference waits until build has ended")
-    follower.until("build is ready", lambda now: _is_whole_and_ready(now, "build"))
+    follower.until("build is ready", lambda now: _is_ready(now, "build"))
     follower.delete("RayCluster", "build")
     follower.until("inference has the GPU", lambda now: _runs(now, "inference"))
     follower.delete("RayCluster", "inference")
     follower.until("build-preemptible has the GPU again", lambda now: _runs(now, "build-preemptible"))
     follower.delete("RayCluster", "build-preemptible")
-    follower.until("train is ready again", lambda now: _is_whole_and_ready(now, "train"))
+    follower.until("train is ready again", lambda now: _is_ready(now, "train"))
     follower.delete("RayCluster", "train")
     follower.until("its node is released", lambda now: not follower.new_nodes(now))
 
@@ -137,9 +137,9 @@ def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
     if not _runs(follower.look(), "own"):
         raise StoryError("RayCluster own was evicted although it is within the quota of its team")
     follower.say("extra was evicted as a whole, and own, within the quota, runs on")
-    follower.until("RayCluster owner is ready", lambda now: _is_whole_and_ready(now, "owner"))
+    follower.until("RayCluster owner is ready", lambda now: _is_ready(now, "owner"))
     follower.delete("RayCluster", "owner")
-    follower.until("extra is ready again", lambda now: _is_whole_and_ready(now, "extra"))
+    follower.until("extra is ready again", lambda now: _is_ready(now, "extra"))
     for name in ("extra", "own"):
         follower.delete("RayCluster", name)
     follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
@@ -193,6 +193,11 @@ def _runs(now: Snapshot, name: str) -> bool:
     """All pods of the RayCluster have a node."""
     pods = _staying(now, name)
     return len(pods) == _size(now, name) and all("nodeName" in pod["spec"] for pod in pods)
+
+
+def _is_ready(now: Snapshot, name: str) -> bool:
+    """All pods are ready. The state of an evicted RayCluster does not say it: that stays `ready`."""
+    return _runs(now, name) and all(holds(pod, "Ready") for pod in _staying(now, name))
 
 
 def _waits(now: Snapshot, name: str) -> bool:

@@ -66,15 +66,19 @@ def test_each_priority_takes_the_gpu_of_the_one_below_and_none_that_of_build(dem
     build = [number for number, line in enumerate(told) if "pod build-" in line and "is gone" in line]
     build = [number for number in build if "build-preemptible" not in told[number]]
     assert not [number for number in build if number < deleted], "build was evicted"
-    assert line_with(told, "inference-workers-worker") > begun[3]
+    assert sum("pod inference-" in line and " starts on node " in line for line in told[deleted:]) == 2
+    last = line_with(told, "delete raycluster build-preemptible")
+    assert sum("pod train-" in line and " starts on node " in line for line in told[last:]) == 2
 
 
 def test_a_department_takes_back_its_gpus_from_a_whole_gang(demo: list[str]) -> None:
     told = lines_of("story", "reclaim")
     evicted = line_with(told, "extra was evicted as a whole")
-    ended = line_with(told, "delete raycluster own")
+    ended = line_with(told, "delete raycluster extra")
     assert line_with(told, "RayCluster owner: 2 workers") < evicted
     assert not [line for line in told[:ended] if "pod own-" in line and "is gone" in line], "own was evicted"
+    given = line_with(told, "delete raycluster owner")
+    assert sum("pod extra-" in line and " starts on node " in line for line in told[given:]) == 3
     assert sum("pod extra-" in line and "is gone" in line for line in told[:evicted]) == 3
 
 

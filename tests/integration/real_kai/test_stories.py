@@ -98,12 +98,17 @@ def test_each_priority_preempts_the_one_below_and_none_preempts_build(
     assert not [number for number in gone if " build " in lines[number] and number < deleted]
     for victim in ("train", "build-preemptible"):
         assert _line(lines, f"{victim} was evicted as a whole") < deleted
+    assert sum("pod inference-" in line and " starts on node " in line for line in lines[deleted:]) == 2
+    last = _line(lines, "delete raycluster build-preemptible")
+    assert sum("pod train-" in line and " starts on node " in line for line in lines[last:]) == 2
 
 
 def test_a_department_takes_back_its_gpus_from_a_whole_gang(play: Callable[[str], list[str]]) -> None:
     lines = play("reclaim")
-    evicted, ended = _line(lines, "extra was evicted as a whole"), _line(lines, "delete raycluster own")
+    evicted, ended = _line(lines, "extra was evicted as a whole"), _line(lines, "delete raycluster extra")
     assert sum("pod extra-" in line and "is gone" in line for line in lines[:evicted]) == 3
+    given = _line(lines, "delete raycluster owner")
+    assert sum("pod extra-" in line and " starts on node " in line for line in lines[given:]) == 3
     assert not [line for line in lines[:ended] if "pod own-" in line and "is gone" in line]
 
 
