@@ -58,7 +58,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
         plain = super()._plain(name)
         uid = plain.cluster.metadata.uid
         own = tuple(each for each in self.placeholders.values() if _made_for(each) == uid)
-        sets = sets_of(plain.templates, own, node=self.nodes.get)
+        sets = sets_of(plain.templates, own, node=self.judged_node)
         return dataclasses.replace(plain, requests=(*plain.requests, *sets), placeholders=own)
 
     def settle(self) -> None:

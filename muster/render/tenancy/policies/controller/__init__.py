@@ -6,7 +6,7 @@ more than the controller's work.
 
 workloads     our own check, `active`, our annotations
 requests      requests and templates of ours
-nodes         the taint on the nodes of a gang that asks by placeholders
+nodes         the taints on the nodes of a gang that asks by placeholders, and on broken ones
 pods          our gate and what goes with it, placeholders, and pods that never ran
 ray_clusters  claims come off pod templates; with KAI, notes of failed tries
 reports       conditions of our own checks, Events of our own
@@ -25,7 +25,7 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
     return (
         *((workloads.workloads(stack),) if has_kueue else ()),
         workloads.ray_clusters(stack),
-        *((nodes.nodes(),) if stack.placeholder_pools else ()),
+        *((nodes.nodes(),) if stack.placeholder_pools or stack.closes_nodes else ()),
         *(requests.requests(), pods.pods(stack), reports.reports(), keys.keys()),
         *((workloads.forecasts(),) if stack.recording.forecasts else ()),
     )

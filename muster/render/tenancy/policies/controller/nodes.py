@@ -1,4 +1,6 @@
-"""Nodes: one taint of ours on the nodes of a gang that asks by placeholders, and nothing else of them."""
+"""Nodes: two taints of ours, on the nodes of a gang that asks by placeholders and on broken ones, and nothing
+else of them.
+"""
 
 from typing import Final
 
@@ -6,10 +8,12 @@ from muster.model import names
 from muster.render.tenancy.policies.controller.fence import fence
 from muster.render.tenancy.policies.policy import Kinds, Policy, Rule, same_but, same_metadata
 
-_OTHERS: Final = f"{{of}}.spec.?taints.orValue([]).filter(taint, taint.key != '{names.HELD_TAINT_KEY}')"
+_KEYS: Final = f"['{names.HELD_TAINT_KEY}', '{names.BROKEN_TAINT_KEY}']"
+_OTHERS: Final = f"{{of}}.spec.?taints.orValue([]).filter(taint, !(taint.key in {_KEYS}))"
 _OURS: Final = (
-    f"object.spec.?taints.orValue([]).filter(taint, taint.key == '{names.HELD_TAINT_KEY}')"
-    f".all(taint, taint.effect == 'NoSchedule' && taint.?value.orValue('').startsWith('{names.OWN_PREFIX}'))"
+    f"object.spec.?taints.orValue([]).filter(taint, taint.key in {_KEYS})"
+    f".all(taint, taint.effect == 'NoSchedule' && (taint.key == '{names.BROKEN_TAINT_KEY}' || "
+    f"taint.?value.orValue('').startsWith('{names.OWN_PREFIX}')))"
 )
 
 
@@ -24,13 +28,14 @@ def nodes() -> Policy:
     )
     return fence(
         "muster-controller-nodes",
-        purpose="The controller writes its own taint on nodes.",
+        purpose="The controller writes its own taints on nodes.",
         kinds=(Kinds(group="", resources=("nodes",), operations=("UPDATE",)),),
         rules=(
             Rule(
                 holds=f"({rest}) && {_OURS}",
-                message=f"'of nodes this account writes the taint {names.HELD_TAINT_KEY}, with effect "
-                "NoSchedule and the name of a set of its placeholders, and nothing else'",
+                message=f"'of nodes this account writes the taint {names.HELD_TAINT_KEY}, with the name of a "
+                f"set of its placeholders, and {names.BROKEN_TAINT_KEY}, both with effect NoSchedule, and "
+                "nothing else'",
             ),
         ),
     )
