@@ -8,7 +8,7 @@ docs/decisions/032-broken-nodes.md has the reasons.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE, BY_POOL
 from muster.controller.gangs.objects import NODE, Node
 from muster.controller.gangs.taints import NodeTaints, closed_for
+from muster.controller.gangs.verify import is_usable
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.controller.runtime.clock import utc_now
@@ -151,6 +152,13 @@ def sign(node: Node, words: BrokenNodes, flavor: FlavorPolicy) -> Sign | None:
     return _lost_devices(node, flavor.device) if words.lost_devices else None
 
 
+def is_closed_by(node: Node, keys: Collection[str]) -> bool:
+    """Whether a taint of these keeps pods from it already. Ours then only marks it: what tolerates the other
+    one, such as a new acceptance test, has to get in.
+    """
+    return any(each.key in keys and each.effect != "PreferNoSchedule" for each in node.spec.taints)
+
+
 def _lost_devices(node: Node, device: str) -> Sign | None:
     """Some GPUs are unhealthy. Where all are, a driver or a device plugin may be starting, and no pod with a
     GPU enters.
@@ -224,12 +232,12 @@ class BrokenNodeReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         node, policy = self._nodes.get(key), self._signs.policy()
+        found = self._signs.of(node) if node else None
         self.beyond_bound.discard(key.name)
-        if node is None or policy is None or not self._is_due_a_change(node):
+        if node is None or policy is None or not _is_due_a_change(node, found):
             self._seen.pop(key.name, None)
             # No change of the node ends a black hole.
             return LOOK_AGAIN if node and closed_for(node) else None
-        found = self._signs.of(node)
         seen, since = self._seen.get(key.name, (None, None))
         if since is None or seen != found:
             since = self._monotonic()
@@ -244,7 +252,8 @@ class BrokenNodeReconciler:
         if found is None:
             await self._taints.release(key.name, held_as=closed_for(node))
         elif self._signs.of(await self._client.get(NODE, key)) == found:
-            await self._taints.hold(key.name, held_as=found.label)
+            effect = "PreferNoSchedule" if is_closed_by(node, policy.broken_nodes.taints) else "NoSchedule"
+            await self._taints.hold(key.name, held_as=found.label, effect=effect)
             self._log.warning(
                 "set aside", node=key.name, sign=found.text, repair=repairer(node.metadata.labels)
             )
@@ -252,13 +261,12 @@ class BrokenNodeReconciler:
             return RequeueAfter(policy.broken_nodes.after.total_seconds())
         return None
 
-    def _is_due_a_change(self, node: Node) -> bool:
-        """It is closed and has no sign, or has one and could take pods."""
-        is_open = node.status.holds("Ready") and not node.spec.unschedulable
-        has_sign = self._signs.of(node) is not None
-        return not has_sign if closed_for(node) else has_sign and is_open
-
     def _is_within_bound(self, node: Node, most: int) -> bool:
         pool = node.metadata.labels.get(POOL_LABEL, "")
         closed, size = self._nodes.store.counts(BY_CLOSED), len(self._nodes.store.by_index(BY_POOL, pool))
         return sum(closed.values()) < most and closed.get(pool, 0) < max(1, size // _SHARE)
+
+
+def _is_due_a_change(node: Node, found: Sign | None) -> bool:
+    """It is closed and has no sign, or has one and could take pods."""
+    return found is None if closed_for(node) else found is not None and is_usable(node)

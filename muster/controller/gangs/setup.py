@@ -150,8 +150,6 @@ def broken_nodes_controller(
     controller: Controller[Key] = manager.controller("brokennodes", reconciler.reconcile)
     controller.watches(view.nodes, lambda node: [node.key])
     controller.watches(policies, lambda _: [node.key for node in view.nodes.store])
-    if view.signs.failed:
-        controller.hears(view.signs.failed, lambda pod: [Key("", name) for name in node_that_rejected(pod)])
 
 
 def autoscaler_words(manager: Manager) -> AutoscalerWords | None:

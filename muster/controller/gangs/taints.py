@@ -49,9 +49,9 @@ class NodeTaints:
         """The same for the taint that closes broken nodes."""
         return NodeTaints(self._client, remember=self._remember, key=BROKEN_TAINT_KEY)
 
-    async def hold(self, node: str, *, held_as: str) -> None:
+    async def hold(self, node: str, *, held_as: str, effect: str = "NoSchedule") -> None:
         """With this value of the taint."""
-        taint = {"key": self._key, "value": held_as, "effect": "NoSchedule"}
+        taint = {"key": self._key, "value": held_as, "effect": effect}
         await self._write(node, taint, instead_of=None)
 
     async def release(self, node: str, *, held_as: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Generic
 from msgspec.structs import replace
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
-from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
+from muster.controller.gangs.broken_nodes import FailedPod, NodeSigns, format_closed, node_that_rejected
 from muster.controller.gangs.identity import request_of_template
 from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE, BY_OWNER
 from muster.controller.gangs.objects import (
@@ -48,6 +48,8 @@ class GangView(ABC, Generic[T]):
 
     def __post_init__(self) -> None:
         self.templates.store.listen(self._template_changed)
+        if self.signs.failed:
+            self.signs.failed.store.listen(self._pod_failed)
 
     @property
     @abstractmethod
@@ -89,6 +91,12 @@ class GangView(ABC, Generic[T]):
         ):
             self._tell(found)
             yield found
+
+    def _pod_failed(self, before: FailedPod | None, after: FailedPod | None) -> None:
+        """Whoever follows a node is told of pods that it rejects: they may be a sign."""
+        for name in {each for pod in (before, after) if pod for each in node_that_rejected(pod)}:
+            if node := self.nodes.get(Key("", name)):
+                self.nodes.store.tell(node, node)
 
     def judged_node(self, name: str) -> Node | None:
         node = self.nodes.get(Key("", name))

@@ -50,9 +50,9 @@ def with_gpus(held: Node, there: int, left: int) -> Node:
     return replace(held, status=replace(held.status, allocatable=size, capacity={GPU_RESOURCE: str(there)}))
 
 
-def with_taint(held: Node, key: str, value: str = "") -> Node:
+def with_taint(held: Node, key: str, value: str = "", effect: str = "NoSchedule") -> Node:
     others = tuple(each for each in held.spec.taints if each.key != key)
-    new = (Taint(key=key, effect="NoSchedule", value=value),) if value else ()
+    new = (Taint(key=key, effect=effect, value=value),) if value else ()
     return replace(held, spec=replace(held.spec, taints=(*others, *new)))
 
 
@@ -186,10 +186,10 @@ class Nodes:
         self._answer()
         return self.live[key.name]
 
-    async def hold(self, name: str, *, held_as: str) -> None:
+    async def hold(self, name: str, *, held_as: str, effect: str) -> None:
         self._answer()
         self.closed_ever.add(name)
-        self.put(with_taint(self.live[name], BROKEN_TAINT_KEY, held_as))
+        self.put(with_taint(self.live[name], BROKEN_TAINT_KEY, held_as, effect))
 
     async def release(self, name: str, *, held_as: str) -> None:
         self._answer()
@@ -284,6 +284,15 @@ def test_a_node_that_a_person_cordoned_is_left_to_them() -> None:
     world.put(replace(world.live["n1"], spec=replace(world.live["n1"].spec, unschedulable=True)))
     world.wait(300)
     assert world.closed == []
+
+
+def test_a_node_that_another_taint_closes_is_only_marked() -> None:
+    """A new acceptance test tolerates that one, and has to get in."""
+    world = Nodes()
+    world.put(with_taint(world.live["n1"], "nvsentinel.dgxc.nvidia.com/nvcre-cert-failed", "true"))
+    world.wait(70)
+    effects = {each.key: each.effect for each in world.live["n1"].spec.taints}
+    assert effects[BROKEN_TAINT_KEY] == "PreferNoSchedule"
 
 
 def test_a_black_hole_is_set_aside() -> None:

@@ -105,6 +105,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
                 each for each in self.nodes.values() if held_for(each) == name and each.status.holds("Ready")
             ]
             assert len(standing) >= size_of_set(own[0]), f"{pod.key} passes with a part of its nodes"
+            assert not any(map(self.signs.of, standing)), f"{pod.key} passes for a broken node"
 
     def promised(self, name: str) -> Fraction:
         total = super().promised(name)

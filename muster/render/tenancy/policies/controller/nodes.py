@@ -12,8 +12,9 @@ _KEYS: Final = f"['{names.HELD_TAINT_KEY}', '{names.BROKEN_TAINT_KEY}']"
 _OTHERS: Final = f"{{of}}.spec.?taints.orValue([]).filter(taint, !(taint.key in {_KEYS}))"
 _OURS: Final = (
     f"object.spec.?taints.orValue([]).filter(taint, taint.key in {_KEYS})"
-    f".all(taint, taint.effect == 'NoSchedule' && (taint.key == '{names.BROKEN_TAINT_KEY}' || "
-    f"taint.?value.orValue('').startsWith('{names.OWN_PREFIX}')))"
+    f".all(taint, taint.key == '{names.BROKEN_TAINT_KEY}' "
+    "? taint.effect in ['NoSchedule', 'PreferNoSchedule'] "
+    f": taint.effect == 'NoSchedule' && taint.?value.orValue('').startsWith('{names.OWN_PREFIX}'))"
 )
 
 
@@ -33,8 +34,8 @@ def nodes() -> Policy:
         rules=(
             Rule(
                 holds=f"({rest}) && {_OURS}",
-                message=f"'of nodes this account writes the taint {names.HELD_TAINT_KEY}, with the name of a "
-                f"set of its placeholders, and {names.BROKEN_TAINT_KEY}, both with effect NoSchedule, and "
+                message=f"'of nodes this account writes the taint {names.HELD_TAINT_KEY}, with effect "
+                f"NoSchedule and the name of a set of its placeholders, {names.BROKEN_TAINT_KEY}, and "
                 "nothing else'",
             ),
         ),
