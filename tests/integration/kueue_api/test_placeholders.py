@@ -11,7 +11,7 @@ from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
 from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
-from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
+from tests.integration.pod_autoscaler import PLACEHOLDERS, is_closed, make_node, taint_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -119,12 +119,7 @@ def _set_condition(world: World, node: str, kind: str, status: str) -> None:
 
 
 def _closed(cloud: Cloud) -> list[str]:
-    key = names.BROKEN_TAINT_KEY
-    return [
-        node["metadata"]["name"]
-        for node in cloud.nodes()
-        if any(each["key"] == key for each in node["spec"].get("taints") or ())
-    ]
+    return [node["metadata"]["name"] for node in cloud.nodes() if is_closed(node)]
 
 
 def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Cloud) -> None:

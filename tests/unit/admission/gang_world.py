@@ -161,7 +161,9 @@ class World(Paper[Decision]):
     def snapshot(self, name: str) -> WorkloadSnapshot:
         mine = self._plain(name)
         line = Line(place for other in self.workloads if other != name and (place := self._place(other)))
-        nodes, pods = tuple(map(self.signs.judged, self.nodes.values())), tuple(self.pods.values())
+        nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
+        if not mine.is_admitted or self.signs.evicts(nodes):
+            nodes = tuple(map(self.signs.judged, nodes))
         place, held = self._place(name), {item.key for item in mine.placeholders}
         seen = mine.with_surroundings(
             Surroundings(

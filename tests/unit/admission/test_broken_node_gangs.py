@@ -8,16 +8,19 @@ from functools import partial
 import msgspec
 import pytest
 
+from muster.controller.gangs.actions import EmitEvent
 from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
+from muster.controller.gangs.indexes import BY_OWNER
 from muster.controller.gangs.objects import Taint
 from muster.controller.gangs.taints import closed_for
 from muster.controller.kueue.actions import State
+from muster.controller.kueue.decide import decide
 from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
 from muster.model.names import BROKEN_TAINT_KEY
 from tests.length import examples
-from tests.unit.admission.gang_world import entry_state
+from tests.unit.admission.gang_world import CHECK, entry_state
 from tests.unit.admission.placed_world import PLACED, PlacedWorld
-from tests.unit.admission.views import view_of
+from tests.unit.admission.views import named_by_label, view_of
 from tests.unit.gangs.paper import START, node
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 
@@ -90,23 +93,29 @@ def test_a_request_with_a_broken_node_is_released_whole_and_made_again_within_th
 
 @pytest.mark.parametrize("running", WhileRunning)
 def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -> None:
-    world, seen = world_of(l4=3), dict[str, datetime]()
+    """As the view sees it; node_loss_grace later it queues again."""
+    world, seen = world_of(h100=2), dict[str, datetime]()
     world.policy = dataclasses.replace(world.policy, broken_nodes=BrokenNodes(running=running))
-    world.submit("a", {"main": ("l4", 2)})
+    world.submit("a", {"main": ("h100", 2)})
     while "a" not in world.started:
         tick(world, seen)
-    broken = sorted(pod.spec.node_name for pod in world.pods.values())[0]
+    SIGNS["condition"](world, sorted(world.nodes)[0])
     view = view_of(
         world.policy,
+        owned={BY_OWNER: named_by_label},
         workloads=world.workloads.values(),
+        requests=world.requests.values(),
         templates=world.templates.values(),
         nodes=world.nodes.values(),
         pods=world.pods.values(),
     )
     view.signs = NodeSigns(policy=lambda: world.policy)
-    assert view.signs.evicts(world.nodes.values()) is False
-    SIGNS["condition"](world, broken)
-    assert view.signs.evicts(world.nodes.values()) is (running is WhileRunning.REQUEUE)
+    decision = decide(view.snapshot(world.workloads["a"], CHECK, now=world.now))
+    reasons = {each.reason: each.message for each in decision.actions if isinstance(each, EmitEvent)}
+    assert ("NodesMissing" in reasons) is (running is WhileRunning.REQUEUE)
+    for _ in range(10):
+        tick(world, seen)
+    assert any(each.reason == "NodesLost" for each in world.told) is (running is WhileRunning.REQUEUE)
 
 
 def test_a_gang_that_waits_names_the_node_the_sign_and_who_repairs_it() -> None:
