@@ -167,7 +167,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
         Alert(
             name="MusterNodesBroken",
             severity="warning",
-            expr=f"max by (state) ({ours('muster_broken_nodes')}) > 0",
+            expr=f"max by (state) ({ours('muster_gang_broken_nodes')}) > 0",
             lasting="30m",
             summary="Nodes are broken, and have not been repaired for half an hour ({{ $labels.state }}).",
             action="`muster doctor STACK --context CONTEXT` names those set aside, their signs and who "

@@ -121,7 +121,7 @@ class GangMetrics:
             registry=registry,
         )
         self.broken_nodes = Gauge(
-            "muster_broken_nodes",
+            "muster_gang_broken_nodes",
             "Nodes with a sign of `brokenNodes`: `set_aside` (closed by our taint), `beyond_bound` (as many "
             "are set aside as may be; no gang starts on it, and other pods may). 0 where no process leads",
             ["state"],
