@@ -302,7 +302,7 @@ class GangAdmission(Component):
         """The right to set nodes aside, beside that of placeholders: an `up` takes each alone."""
         if not self._context.stack.closes_nodes:
             return []
-        return [self._grant(f"muster-{authority.MANAGER}-broken-nodes", authority.taint_rules())]
+        return [self._grant("muster-broken-nodes", authority.taint_rules())]
 
     def _grant(
         self,

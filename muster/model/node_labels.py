@@ -225,8 +225,9 @@ def _may_get(key: str, value: str, labels: Mapping[str, str], pool: Pool | None)
 
 
 def repairer(labels: Mapping[str, str]) -> str:
-    """Who repairs a broken node, by what made it. GKE's criteria:
-    https://cloud.google.com/kubernetes-engine/docs/how-to/node-auto-repair, read 2026-11-29
+    """Who repairs a broken node, by what made it.
+
+    Source: https://cloud.google.com/kubernetes-engine/docs/how-to/node-auto-repair, read 2026-11-29
     """
     if KARPENTER_NODE_POOL_LABEL in labels:
         return "Karpenter repairs it where its node repair is on"

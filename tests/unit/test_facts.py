@@ -7,7 +7,7 @@ from muster.config.today import today
 from muster.facts import OLD_AFTER, PAGES, Fact, facts, links, old_facts, undated_links
 from muster.paths import IMPORT_ROOT
 
-DAY = date(2026, 11, 28)
+DAY = date(2026, 11, 29)
 
 
 def fact(subject: str, age: timedelta) -> Fact:

@@ -42,8 +42,9 @@ LOOK_AGAIN: Final = RequeueAfter(60.0)
 _SHARE: Final = 10
 """Of so many nodes of a pool one may be closed."""
 _REJECTED: Final = "UnexpectedAdmissionError"
-"""The kubelet's reason where it could not give a pod its device; others may be the pod's own fault. Source:
-pkg/kubelet/lifecycle/predicate.go of https://github.com/kubernetes/kubernetes (v1.34), read 2026-11-29
+"""The kubelet's reason where it could not give a pod its device; others may be the pod's own fault.
+
+Source: https://github.com/kubernetes/kubernetes (pkg/kubelet/lifecycle/predicate.go), read 2026-11-29
 """
 _WITHIN: Final = timedelta(minutes=5)
 """Rejections so near to each other are of one cause."""
