@@ -123,7 +123,7 @@ class GangMetrics:
         self.broken_nodes = Gauge(
             "muster_gang_broken_nodes",
             "Nodes with a sign of `brokenNodes`: `set_aside` (closed by our taint), `beyond_bound` (as many "
-            "are set aside as may be; no gang starts on it, and other pods may). 0 where no process leads",
+            "are set aside as may be: no gang starts on it, other pods may; known to the leader alone)",
             ["state"],
             registry=registry,
         )

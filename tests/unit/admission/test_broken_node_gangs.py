@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -149,7 +150,13 @@ def test_no_gang_starts_on_a_broken_node_whenever_the_controller_dies(harm: Harm
             if world.nodes and chance.random() < 0.25:
                 harm(world, chance.choice(sorted(world.nodes)))
             world.now += SECONDS
-            parts = [world.jobs, world.settle, world.cloud, world.kueue, partial(world.close_broken, seen)]
+            parts: list[Callable[[], None]] = [
+                world.jobs,
+                world.settle,
+                world.cloud,
+                world.kueue,
+                partial(world.close_broken, seen),
+            ]
             chance.shuffle(parts)
             for part in parts:
                 if part == world.kueue:

@@ -21,7 +21,10 @@ NODE: dict[str, Any] = {"metadata": {"name": "n", "resourceVersion": "1"}, "spec
 
 def asked_for(kind: NodeSign, folder: Path, *, status: int = 200) -> list[Asked]:
     with serving(lambda _: Reply(status, NODE)) as server:
-        parts = {"clusters": {"cluster": {"server": server.url}}, "users": {"user": {}}}
+        parts: dict[str, dict[str, Any]] = {
+            "clusters": {"cluster": {"server": server.url}},
+            "users": {"user": {}},
+        }
         context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
         content = {name: [{"name": "c", **part}] for name, part in parts.items()}
         file = folder / "kubeconfig"
