@@ -254,7 +254,7 @@ class GangAdmission(Component):
                 makes_domains=stack.makes_compute_domains,
             ),
             rules=authority.manager_rules(),
-            after=[self.policy, self.priority, *self._placeholders()],
+            after=[self.policy, self.priority, *self._placeholders(), *self._broken_nodes()],
         )
         self._object(
             observability.reach(
@@ -297,6 +297,12 @@ class GangAdmission(Component):
             self._grant(f"{manager}-events", authority.event_rules(), namespace="default"),
             self._grant(f"{manager}-taints", authority.taint_rules()),
         ]
+
+    def _broken_nodes(self) -> list[pulumi.Resource]:
+        """The right to set nodes aside, beside that of placeholders: an `up` takes each alone."""
+        if not self._context.stack.closes_nodes:
+            return []
+        return [self._grant("muster-broken-nodes", authority.taint_rules())]
 
     def _grant(
         self,

@@ -112,7 +112,7 @@ def manager_rules() -> list[Rule]:
 
 
 def taint_rules() -> list[Rule]:
-    """Where gangs ask by placeholders: one taint of nodes, as a policy says."""
+    """Where gangs ask by placeholders, or broken nodes are set aside: our taints, as a policy says."""
     return [_rule("", ["nodes"], ["get", "patch"])]
 
 

@@ -31,7 +31,7 @@ class StackType(click.ParamType[str]):
 class MemberType(click.Choice[_Member]):
     """A member of an enumeration, written as its value. Click alone takes the names of members."""
 
-    def normalize_choice(self, choice: _Member | str, ctx: click.Context | None) -> str:
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         return str(choice)
 
 

@@ -86,7 +86,7 @@ TABLE: Final[Mapping[str, Entry]] = {
             "logs": Entry("Show the log of one process; without a name, list the processes."),
             "env": Entry("Print shell lines that point pulumi and kubectl at the local cluster."),
             "kubeconfig": Entry("Print the kubeconfig of the local cluster."),
-            "fault": Entry("Break a pool of the simulated cloud."),
+            "fault": Entry("Break a pool of the simulated cloud, or a node."),
             "faults": Entry("List or clear the faults of the simulated cloud."),
             "capacity": Entry("Set how many nodes of a pool the simulated cloud has in stock."),
             "story": Entry("Run an example job on a cluster and follow what happens to it."),

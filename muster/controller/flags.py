@@ -91,7 +91,12 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         default=environment.get("MUSTER_COMPUTE_DOMAINS", "false") == "true",
         help="make NVIDIA's ComputeDomain for each gang that claims one [MUSTER_COMPUTE_DOMAINS]",
     )
-
+    command.add_argument(
+        "--set-aside-broken-nodes",
+        action=argparse.BooleanOptionalAction,
+        default=environment.get("MUSTER_SET_ASIDE_BROKEN_NODES", "false") == "true",
+        help="keep new pods from broken nodes by a taint [MUSTER_SET_ASIDE_BROKEN_NODES]",
+    )
     command.add_argument(
         "--delete-without-quota",
         type=int,

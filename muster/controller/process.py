@@ -98,4 +98,5 @@ class Process:
             reads_events=getattr(self.settings, "read_events", False),
             deletes_without_quota=getattr(self.settings, "delete_without_quota", None),
             makes_compute_domains=getattr(self.settings, "compute_domains", False),
+            closes_nodes=getattr(self.settings, "set_aside_broken_nodes", False),
         )

@@ -46,6 +46,13 @@ class OnStockOut(StrEnum):
     NEXT_FLAVOR = "nextFlavor"
 
 
+class WhileRunning(StrEnum):
+    """What happens to a gang that runs on a broken node: it is left alone, or queues again."""
+
+    LEAVE = "leave"
+    REQUEUE = "requeue"
+
+
 class OverQuota(StrEnum):
     """Whether a gang may ask for capacity above its queue's quota, which KAI can take back at any time."""
 
@@ -168,6 +175,72 @@ class RetryPolicy:
     )
 
 
+# Sources: https://docs.aws.amazon.com/eks/latest/userguide/node-health.html (EKS's monitoring agent),
+# https://docs.nebius.com/kubernetes/maintenance/health-checks (Nebius), docs/INTEGRATIONS.md and
+# docs/nvcre-certification-monitor.md of https://github.com/NVIDIA/NVSentinel (the others), read 2026-11-29.
+# Left out of NVSentinel's: what is no fault of the node (GpuThermalWatch, GpuPowerWatch, GpuCpusetWatch,
+# CSPMaintenance) and what a driver that is being replaced shows as well (GpuDriverWatch, DCGMError).
+_CONDITIONS: Final = (
+    "AcceleratedHardwareReady=False",
+    "GpuInforomWatch=True",
+    "GpuMcuWatch=True",
+    "GpuMemWatch=True",
+    "GpuNvlinkWatch=True",
+    "GpuPcieWatch=True",
+    "GpuPmuWatch=True",
+    "GpuSmWatch=True",
+    "NVCRECertFailed=True",
+    "NVSwitchDown=True",
+    "NVSwitchFatalError=True",
+    "NebiusGPUError=True",
+    "SysLogsGPUFallenOff=True",
+    "SysLogsSXIDError=True",
+    "SysLogsXIDError=True",
+)
+_TAINTS: Final = (
+    "nvidia.com/gpu-error",
+    "nvidia.com/gpu-nvlink-error",
+    "nvidia.com/gpu-xid-error",
+    "nvidia.com/syslog-xid-error",
+    "nvsentinel.dgxc.nvidia.com/nvcre-cert-failed",
+)
+_LABELS: Final = ("nvsentinel.dgxc.nvidia.com/nvcre-cert-failure=true",)
+_SIGNS: Final[Mapping[str, Any]] = {
+    "items": {"type": "string", "minLength": 1, "maxLength": 381},
+    "maxItems": 64,
+    **crds.A_SET,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenNodes:
+    """By which signs a node is broken, and what follows."""
+
+    conditions: tuple[str, ...] = declared("Node conditions, as `type=status`.", _CONDITIONS, **_SIGNS)
+    taints: tuple[str, ...] = declared("Keys of taints.", _TAINTS, **_SIGNS)
+    labels: tuple[str, ...] = declared("Node labels, as `key=value`.", _LABELS, **_SIGNS)
+    lost_devices: bool = declared("Whether a node is broken that has lost some of its GPUs.", True)
+    rejections: int = declared(
+        "Of how many jobs, of two teams at least, a node may reject pods within five minutes because it "
+        "could not give them a device; 0: it is not counted.",
+        3,
+    )
+    after: timedelta = declared(
+        "How long a sign lasts before the node is set aside, and is gone before it is not.",
+        timedelta(minutes=1),
+    )
+    most: int = declared(
+        "Nodes that are set aside at the same time, beside the bound of a tenth of each pool, or one; "
+        "0: none is.",
+        8,
+    )
+    running: WhileRunning = declared(
+        "What happens to gangs that run on a broken node: `requeue` queues them again after nodeLossGrace. "
+        "With KAI they are left alone.",
+        WhileRunning.LEAVE,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPolicy:
     """The whole policy. Clocks start at: quota (queue), Accepted (provision), Provisioned (booking)."""
@@ -214,6 +287,9 @@ class GangPolicy:
         "The same for nodes whose kubelet does not report (Ready is Unknown). It does not begin while most "
         "nodes are silent. 0s: forever.",
         timedelta(minutes=5),
+    )
+    broken_nodes: BrokenNodes = declared(
+        "Which nodes no gang starts on, because they are broken.", BrokenNodes(), is_sparse=True
     )
     lease_notice: timedelta = declared(
         "How long before its lease ends a running gang is notified; 0s: not at all.", timedelta(minutes=30)
@@ -294,7 +370,11 @@ def unknown_fields(spec: object, *, path: str = "spec") -> list[str]:
 
 def violations(policy: GangPolicy, *, path: str = "spec") -> list[Violation]:
     """Every broken rule between fields; the reader has judged each by itself."""
-    return [*_clock_violations(policy, path), *_flavor_violations(policy, path)]
+    return [
+        *_clock_violations(policy, path),
+        *_flavor_violations(policy, path),
+        *_broken_node_violations(policy.broken_nodes, f"{path}.brokenNodes"),
+    ]
 
 
 def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
@@ -330,6 +410,20 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
             f"{path}.onStaggered",
             "`hold` is not supported with KAI: the pods that keep the nodes would be in no queue.",
             "write `release`: a piece that comes too early is released and requested again.",
+        )
+
+
+def _broken_node_violations(words: BrokenNodes, path: str) -> Iterator[Violation]:
+    pairs = (("conditions", words.conditions, "Type=True"), ("labels", words.labels, "key=value"))
+    for name, entries, form in pairs:
+        for index, entry in enumerate(entries):
+            if not all(entry.partition("=")[::2]):
+                yield Violation(
+                    f"{path}.{name}[{index}]", f"has no `=` between two words: {entry}.", f"write {form}."
+                )
+    if "Ready" in {entry.partition("=")[0] for entry in words.conditions}:
+        yield Violation(
+            f"{path}.conditions", "has Ready, which decides in any case.", "remove it; see unreachableGrace."
         )
 
 

@@ -159,6 +159,8 @@ PLACEHOLDER_PRIORITY_CLASS: Final = "muster-placeholder"
 # On the nodes of such a gang until its pods have them. cluster-autoscaler takes a taint with this prefix for
 # none of the group's own.
 HELD_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/muster-gang"
+# On a broken node, from which it keeps all new pods. Its value says why.
+BROKEN_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/muster-broken"
 # On its pods: the placeholders whose nodes they were promised.
 PLACED_ANNOTATION: Final = f"{GROUP}/placed-by"
 # On a placeholder and its PodTemplate: the value of that taint. On a placeholder: its Workload's namespace.

@@ -85,6 +85,7 @@ GKE_NODE_POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 # https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 GKE_SPOT_LABEL: Final = "cloud.google.com/gke-spot"
 KARPENTER_NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
+EKS_NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 KARPENTER_CAPACITY_LABEL: Final = "karpenter.sh/capacity-type"
 KARPENTER_CAPACITY: Final[Mapping[Capacity, str]] = MappingProxyType(
     {
@@ -221,3 +222,17 @@ def _may_get(key: str, value: str, labels: Mapping[str, str], pool: Pool | None)
     if key in labels:
         return labels[key] == value
     return len(labels) < MOST_FLAVOR_LABELS and pool is not None and pool.kueue.topology is None
+
+
+def repairer(labels: Mapping[str, str]) -> str:
+    """Who repairs a broken node, by what made it.
+
+    Source: https://cloud.google.com/kubernetes-engine/docs/how-to/node-auto-repair, read 2026-11-29
+    """
+    if KARPENTER_NODE_POOL_LABEL in labels:
+        return "Karpenter repairs it where its node repair is on"
+    if EKS_NODE_GROUP_LABEL in labels:
+        return "EKS's node auto repair replaces it"
+    if GKE_NODE_POOL_LABEL in labels:
+        return "delete it: GKE's auto-repair looks at Ready and at disks alone"
+    return "its cloud or NVSentinel has to repair it"

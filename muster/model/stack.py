@@ -151,6 +151,12 @@ class Stack:
             return ()
         return tuple(pool for pool in self.pools if self._is_asked_by_placeholders(pool))
 
+    @property
+    def closes_nodes(self) -> bool:
+        """Whether the controller may set broken nodes aside."""
+        is_ours = self.gang_admission.mode is GangMode.MUSTER
+        return is_ours and self.gang_admission.policy.broken_nodes.most > 0
+
     def _is_asked_by_placeholders(self, pool: Pool) -> bool:
         if not pool.is_gpu or pool.slice_nodes > 1 or pool.capacity is Capacity.QUEUED:
             return False

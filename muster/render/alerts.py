@@ -165,6 +165,16 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             action="The log lines `reconcile failed` name the object and the error",
         ),
         Alert(
+            name="MusterNodesBroken",
+            severity="warning",
+            expr=f"max by (state) ({ours('muster_gang_broken_nodes')}) > 0",
+            lasting="30m",
+            summary="Nodes are broken, and have not been repaired for half an hour ({{ $labels.state }}).",
+            action="`muster doctor STACK --context CONTEXT` names those set aside, their signs and who "
+            "repairs them. Beyond the bound (`beyond_bound`) other pods may still start there: repair those "
+            "first, or raise `brokenNodes.most`",
+        ),
+        Alert(
             name="MusterPoolIsOutOfStock",
             severity="info",
             expr=f"{unsold} unless {sold}",

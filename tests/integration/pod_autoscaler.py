@@ -46,7 +46,7 @@ class Autoscaler:
         used = {pod["spec"].get("nodeName") for pod in self._items("/api/v1/pods")}
         found: dict[str, int] = {}
         for node in self.nodes():
-            is_free = node["metadata"]["name"] not in used and not taint_of(node)
+            is_free = node["metadata"]["name"] not in used and not (taint_of(node) or is_closed(node))
             pool = node["metadata"]["labels"].get(names.POOL_LABEL, "")
             found[pool] = found.get(pool, 0) + is_free
         return found
@@ -91,6 +91,11 @@ def taint_of(node: Object) -> str:
     """The placeholder set that it is held for; empty where it is not."""
     taints = node["spec"].get("taints") or []
     return next((each["value"] for each in taints if each["key"] == names.HELD_TAINT_KEY), "")
+
+
+def is_closed(node: Object) -> bool:
+    """Whether it is set aside as broken."""
+    return any(each["key"] == names.BROKEN_TAINT_KEY for each in node["spec"].get("taints") or ())
 
 
 @contextmanager

@@ -245,6 +245,7 @@ def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Fi
     wanted: list[tuple[str, Callable[[Client], Iterable[Finding]]]] = [
         ("admission checks", admission.check_admission),
         ("empty nodes", partial(machines.check_node_pools, stack)),
+        ("broken nodes", machines.check_broken_nodes),
         ("versions", partial(support.check_versions, stack)),
         ("GPU isolation", partial(admission.check_visible_devices, stack)),
     ]

@@ -8,10 +8,11 @@ from muster.cloud.amazon import answered as answered_by_amazon
 from muster.cloud.doctor.findings import Finding, failed, passed
 from muster.cloud.google import Google, answered
 from muster.kubernetes.client import Client
-from muster.live.fields import Json, items, mapping, strings, text
+from muster.live.fields import Json, items, mapping, strings, text, texts
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.machines import AMD64, ARM64, Machine
+from muster.model.node_labels import repairer
 from muster.model.pools import Pool
 from muster.model.quantities import MIB
 from muster.model.stack import Stack
@@ -43,6 +44,19 @@ def check_node_pools(stack: Stack, api: Client) -> Iterator[Finding]:
     if ours and not kept:
         listed = ", ".join(sorted(text(each, "metadata", "name") for each in ours))
         yield passed(_CHECK, f"taken away by NodePools {listed}")
+
+
+def check_broken_nodes(api: Client) -> Iterator[Finding]:
+    """One finding for each node that the controller has set aside."""
+    nodes: list[Json] = api.find_all("/api/v1/nodes", mapping) or []
+    for node in nodes:
+        values = {text(each, "key"): text(each, "value") for each in items(node, "spec", "taints")}
+        if sign := values.get(names.BROKEN_TAINT_KEY):
+            yield failed(
+                "broken nodes",
+                f"node {text(node, 'metadata', 'name')} is set aside: {sign}",
+                f"{repairer(texts(node, 'metadata', 'labels'))}; a minute after its sign has gone it is open",
+            )
 
 
 def _pools_of(node_pool: Json) -> set[str]:

@@ -26,6 +26,7 @@ from muster.controller.gangs.capacity_claims import (
     PodClaim,
     capacity_claims_of,
     missing_detail,
+    pins_of,
     pod_claims,
     unpinned_demand,
 )
@@ -44,6 +45,7 @@ from muster.controller.gangs.identity import (
     request_of_template,
     template_name,
 )
+from muster.controller.gangs.indexes import lease_of
 from muster.controller.gangs.limits import unsatisfiable_reason
 from muster.controller.gangs.objects import PodTemplate, ProvisioningRequest
 from muster.controller.gangs.placeholder_sets import PlaceholderSet
@@ -51,9 +53,11 @@ from muster.controller.gangs.progress import format_capacity, format_nodes, form
 from muster.controller.gangs.reasons import STALLED, Loss, Outcome, loss
 from muster.controller.gangs.retry import RetryHistory
 from muster.controller.gangs.split import RequestSpec
+from muster.controller.gangs.taints import closed_for
 from muster.controller.gangs.vacated_leases import TakenLease, can_be_taken
 from muster.controller.gangs.verify import Placement, verify
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GKE_LEASE_LABEL
 from muster.model.quantities import format_duration
 
 TURN_RECHECK: Final = timedelta(minutes=1)
@@ -196,11 +200,14 @@ def _sets(attempt: Attempt) -> Iterator[PlaceholderSet]:
 
 
 def _name_ending(attempt: Attempt, step: Step) -> Step:
-    """Report the pods whose end it waits for. They hold nodes that no quota counts any more."""
+    """Report what keeps nodes from it: pods whose end it waits for, which no quota counts any more, and signs
+    of broken nodes.
+    """
     if not isinstance(step, Wait) or step.for_turn:
         return step
     around = attempt.surroundings
-    status = f"{step.status}; {format_ending(around.ending)}" if around.ending else step.status
+    ending = format_ending(around.ending) if around.ending else ""
+    status = "; ".join(filter(None, (step.status, ending, around.set_aside)))
     return replace(step, status=status, requeue_at=around.recheck_at)
 
 
@@ -441,20 +448,38 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     if short is not None:
         # No cloud brings back what is missing of a lease that was taken: the next step asks for it.
         lost = _own_templates(attempt, _short_leases(attempt, placements))
+        broken = _broken_requests(attempt, placements)
+        templates = _own_templates(attempt, {each.metadata.name for each in broken})
         return Wait(
             status=format_nodes(placements),
             limit=limit,
             for_nodes=True,
             short_pool=short,
-            releases=deletions((), lost),
+            releases=deletions(broken, [*lost, *templates]),
         )
     return Ready(claims=pod_claims(capacity_claims))
 
 
 def _short_leases(attempt: Attempt, placements: Iterable[Placement]) -> set[str]:
+    return _taken_by(attempt.current[spec.shape] for spec in _short_specs(attempt, placements))
+
+
+def _short_specs(attempt: Attempt, placements: Iterable[Placement]) -> list[RequestSpec]:
     short = {each.demand.name for each in placements if not each.is_complete}
-    specs = (spec for spec in attempt.gang.request_specs if any(d.pod_set in short for d in spec.demands))
-    return _taken_by(attempt.current[spec.shape] for spec in specs)
+    return [spec for spec in attempt.gang.request_specs if any(d.pod_set in short for d in spec.demands)]
+
+
+def _broken_requests(attempt: Attempt, placements: Iterable[Placement]) -> list[ProvisioningRequest]:
+    """Those that are short of a node of theirs that was closed. No cloud replaces one node of a request: the
+    whole is released and asked for again, and the gang keeps its quota.
+    """
+    closed = {lease_of(node) for node in attempt.surroundings.nodes if closed_for(node)} - {""}
+    requests = [(spec, attempt.current[spec.shape]) for spec in _short_specs(attempt, placements)]
+    return [
+        request
+        for spec, request in requests
+        if not isinstance(request, TakenLease) and pins_of(spec, request).get(GKE_LEASE_LABEL) in closed
+    ]
 
 
 def _taken_by(requests: Iterable[ProvisioningRequest]) -> set[str]:

@@ -3,6 +3,7 @@
 from muster.controller.gangs.identity import promised_by, request_of_template
 from muster.controller.gangs.objects import Node, Pod, PodTemplate
 from muster.controller.gangs.placeholder_sets import held_as, held_for, is_asked_by_pods
+from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 
@@ -14,6 +15,8 @@ BY_NODE = "node"
 BY_REQUEST = "request"
 BY_ENDING = "ending"
 BY_HELD = "held"
+BY_CLOSED = "closed"
+"""Broken nodes that we closed, by pool."""
 
 
 def pool_of(node: Node) -> list[str]:
@@ -28,6 +31,10 @@ def held_of(node: Node) -> list[str]:
     """The value of our taint on it."""
     name = held_for(node)
     return [name] if name else []
+
+
+def closed_in(node: Node) -> list[str]:
+    return pool_of(node) if closed_for(node) else []
 
 
 def set_of(template: PodTemplate) -> list[str]:

@@ -120,6 +120,13 @@ class GangMetrics:
             ["pool", "reason"],
             registry=registry,
         )
+        self.broken_nodes = Gauge(
+            "muster_gang_broken_nodes",
+            "Nodes with a sign of `brokenNodes`: `set_aside` (closed by our taint), `beyond_bound` (as many "
+            "are set aside as may be: no gang starts on it, other pods may; known to the leader alone)",
+            ["state"],
+            registry=registry,
+        )
         self.request_seconds = Histogram(
             "muster_provisioning_request_seconds",
             "Time of one step of a ProvisioningRequest: `accept` (created to Accepted), "

@@ -189,6 +189,7 @@ class NodeSpec(Partial, frozen=True):
 
 class NodeStatus(Conditioned, frozen=True):
     allocatable: Quantities = field(default_factory=dict)
+    capacity: Quantities = field(default_factory=dict)
 
 
 class Node(Object, frozen=True):
@@ -270,7 +271,9 @@ POD_TEMPLATE = Resource(
     "", "v1", "podtemplates", "PodTemplate", True, PodTemplate, annotation_prefixes=(f"{GROUP}/",)
 )
 NODE = Resource(
-    *("", "v1", "nodes", "Node", False, Node), annotation_prefixes=(), shares=("spec", "status.allocatable")
+    *("", "v1", "nodes", "Node", False, Node),
+    annotation_prefixes=(),
+    shares=("spec", "status.allocatable", "status.capacity"),
 )
 POD = Resource("", "v1", "pods", "Pod", True, Pod, annotation_prefixes=POD_ANNOTATIONS)
 PLACEHOLDER = Resource(

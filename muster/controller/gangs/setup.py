@@ -1,7 +1,8 @@
 """What both schedulers register in the same way: the gang controller with its metrics, the nodes that are
-held for gangs, and the GangPolicies.
+held for gangs, those that are broken, and the GangPolicies.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,8 +15,16 @@ from muster.controller.gangs.autoscaler_words import (
     AutoscalerWords,
     subject_of,
 )
+from muster.controller.gangs.broken_nodes import (
+    FAILED,
+    FAILED_POD,
+    BrokenNodeReconciler,
+    NodeSigns,
+    node_that_rejected,
+)
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.held_nodes import HeldNodes
+from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE
 from muster.controller.gangs.kinds import Kinds
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import (
@@ -30,6 +39,7 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.policies import Policies, PolicyReconciler
 from muster.controller.gangs.reconciler import D, GangReconciler, Hooks, S, T
 from muster.controller.gangs.requests import Requests
+from muster.controller.gangs.taints import NodeTaints
 from muster.controller.gangs.unused_nodes import UnusedNodes
 from muster.controller.gangs.view import GangView
 from muster.controller.kube.resource import Key, Resource
@@ -39,6 +49,7 @@ from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.queue import WorkQueue
 from muster.model.gangpolicy import GangPolicy
+from muster.model.names import GANG_POLICY as POLICY_NAME
 
 WORKERS: Final = 16
 """Concurrent reconciles: each waits for the API most of its time, and the API server is shared."""
@@ -109,6 +120,36 @@ def held_nodes_controller(manager: Manager, held: HeldNodes[Any], view: GangView
     controller: Controller[Key] = manager.controller("heldnodes", held.reconcile, workers=WORKERS)
     controller.watches(view.nodes, held.of_node)
     return controller.watches(view.templates, held.of_template)
+
+
+def node_signs(manager: Manager, policies: Policies) -> NodeSigns:
+    """Pods that have failed are read where a black hole may be closed. No start waits for them."""
+    indexes, failed = {BY_NODE: node_that_rejected}, None
+    if manager.closes_nodes:
+        failed = manager.informer(FAILED_POD, selection=FAILED, indexes=indexes, is_needed=False)
+    return NodeSigns(policy=lambda: policies.accepted(POLICY_NAME), failed=failed)
+
+
+def broken_nodes_controller(
+    manager: Manager,
+    view: GangView[Any],
+    taints: NodeTaints,
+    metrics: GangMetrics,
+    policies: Informer[GangPolicyObject],
+) -> None:
+    """One worker: the nodes that are closed are counted before one more is."""
+    if not manager.closes_nodes:
+        return
+    reconciler = BrokenNodeReconciler(
+        manager.client, view.nodes, view.signs, taints.of_broken(), monotonic=time.monotonic
+    )
+    metrics.broken_nodes.labels("set_aside").set_function(
+        lambda: sum(view.nodes.store.counts(BY_CLOSED).values())
+    )
+    metrics.broken_nodes.labels("beyond_bound").set_function(lambda: len(reconciler.beyond_bound))
+    controller: Controller[Key] = manager.controller("brokennodes", reconciler.reconcile)
+    controller.watches(view.nodes, lambda node: [node.key])
+    controller.watches(policies, lambda _: [node.key for node in view.nodes.store])
 
 
 def autoscaler_words(manager: Manager) -> AutoscalerWords | None:

@@ -1,6 +1,6 @@
 """Releases gangs when the controller is uninstalled: each of them once.
 
-Nodes that are kept for a gang come first: no lifetime ends their taint. Responsible for the order, for how
+Nodes with a taint of ours come first: no lifetime ends it. Responsible for the order, for how
 many are released at a time, and for a second try where another client has written meanwhile. What is written
 for which gang is each scheduler's; whether this shutdown is an uninstall, muster.controller.runtime's.
 """
@@ -16,7 +16,7 @@ import structlog
 from muster.controller.gangs.objects import Node
 from muster.controller.gangs.placeholder_sets import held_for
 from muster.controller.gangs.reconciler import D, Hooks, S, T
-from muster.controller.gangs.taints import NodeTaints
+from muster.controller.gangs.taints import NodeTaints, closed_for
 from muster.controller.kube.errors import KubeError
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.informer import Informer
@@ -31,7 +31,7 @@ _PAUSE: Final = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownHandler:
     """Releases every gang once. `announce` sets the conditions that all users see; `release_gang` releases
-    one of `gangs`, from its latest state; `release_node` one of `nodes`, which are kept for gangs.
+    one of `gangs`, from its latest state; `release_node` takes our taints off one of `nodes`.
     """
 
     announce: Callable[[], Awaitable[None]]
@@ -99,12 +99,14 @@ def on_shutdown(
             await hooks.apply(decide(snapshot), snapshot)
 
     def held() -> Iterable[Key]:
-        return [node.key for node in nodes.store if held_for(node)]
+        return [node.key for node in nodes.store if held_for(node) or closed_for(node)]
 
     async def release_node(key: Key) -> None:
         node = nodes.get(key)
         if node and (held_as := held_for(node)):
             await taints.release(key.name, held_as=held_as)
+        if node and (reason := closed_for(node)):
+            await taints.of_broken().release(key.name, held_as=reason)
 
     return ShutdownHandler(
         announce=announce, gangs=gangs, release_gang=release_gang, nodes=held, release_node=release_node

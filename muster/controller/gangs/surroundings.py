@@ -29,6 +29,8 @@ class Surroundings:
     """When these may have changed: no event of theirs reconciles a gang that waits for requests."""
     vacated: tuple[VacatedLease, ...] = ()
     """Leases of its pools that other gangs have left and that nobody has taken."""
+    set_aside: str = ""
+    """Broken nodes of its pools, and why they are closed."""
     must_wait: bool = False
     """Another gang makes its request in the next pool first."""
     must_give_way: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Sets and takes away our taint on the nodes of a gang, and leaves every other taint as it is."""
+"""Sets and takes away one taint of ours on nodes, and leaves every other taint as it is."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ from muster.controller.gangs.objects import NODE, Node
 from muster.controller.kube.client import Client
 from muster.controller.kube.errors import Conflict, NotFound
 from muster.controller.kube.resource import Key, Object, Partial, Resource
-from muster.model.names import HELD_TAINT_KEY
+from muster.model.names import BROKEN_TAINT_KEY, HELD_TAINT_KEY
 
 Json = Mapping[str, Any]
 
@@ -31,16 +31,27 @@ class _Tainted(Object, frozen=True):
 _LIVE = Resource("", "v1", "nodes", "Node", False, _Tainted)
 
 
-class NodeTaints:
-    """`remember` puts what a write returned into the cache of nodes."""
+def closed_for(node: Node) -> str:
+    """The value of the taint by which we closed a broken node; empty where we did not."""
+    return next((taint.value for taint in node.spec.taints if taint.key == BROKEN_TAINT_KEY), "")
 
-    def __init__(self, client: Client, *, remember: Callable[[Node], object]) -> None:
-        self._client, self._remember = client, remember
+
+class NodeTaints:
+    """`remember` puts what a write returned into the cache of nodes. `key`: which of our taints it is."""
+
+    def __init__(
+        self, client: Client, *, remember: Callable[[Node], object], key: str = HELD_TAINT_KEY
+    ) -> None:
+        self._client, self._remember, self._key = client, remember, key
         self._log = structlog.get_logger("taints")
 
-    async def hold(self, node: str, *, held_as: str) -> None:
+    def of_broken(self) -> "NodeTaints":
+        """The same for the taint that closes broken nodes."""
+        return NodeTaints(self._client, remember=self._remember, key=BROKEN_TAINT_KEY)
+
+    async def hold(self, node: str, *, held_as: str, effect: str = "NoSchedule") -> None:
         """With this value of the taint."""
-        taint = {"key": HELD_TAINT_KEY, "value": held_as, "effect": "NoSchedule"}
+        taint = {"key": self._key, "value": held_as, "effect": effect}
         await self._write(node, taint, instead_of=None)
 
     async def release(self, node: str, *, held_as: str) -> None:
@@ -65,9 +76,9 @@ class NodeTaints:
     async def _once(self, node: str, taint: Json | None, *, instead_of: str | None) -> None:
         live = await self._client.get(_LIVE, Key("", node))
         before = list(live.spec.taints)
-        if instead_of is not None and not any(_is_for(each, instead_of) for each in before):
+        if instead_of is not None and not any(self._is_for(each, instead_of) for each in before):
             return
-        others = [each for each in before if each.get("key") != HELD_TAINT_KEY]
+        others = [each for each in before if each.get("key") != self._key]
         after = [*others, taint] if taint else others
         if after == before:
             return
@@ -80,6 +91,5 @@ class NodeTaints:
             "held" if taint else "released", node=node, held_as=(taint or {}).get("value", instead_of)
         )
 
-
-def _is_for(taint: Json, held_as: str) -> bool:
-    return taint.get("key") == HELD_TAINT_KEY and taint.get("value", "") == held_as
+    def _is_for(self, taint: Json, held_as: str) -> bool:
+        return taint.get("key") == self._key and taint.get("value", "") == held_as

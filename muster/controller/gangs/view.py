@@ -11,8 +11,9 @@ from typing import Any, Generic
 from msgspec.structs import replace
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
+from muster.controller.gangs.broken_nodes import FailedPod, NodeSigns, format_closed, node_that_rejected
 from muster.controller.gangs.identity import request_of_template
-from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
+from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE, BY_OWNER
 from muster.controller.gangs.objects import (
     Belonging,
     Node,
@@ -22,6 +23,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.owner import Owners
 from muster.controller.gangs.placeholder_sets import PlaceholderSet, has_changed, sets_of
+from muster.controller.gangs.split import Gang
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
 from muster.controller.kube.resource import Key, T
@@ -39,12 +41,15 @@ class GangView(ABC, Generic[T]):
     placeholders: Informer[Placeholder]
     nodes: Informer[Node]
     words: AutoscalerWords | None = None
+    signs: NodeSigns = field(default_factory=NodeSigns)
     usage: NodeUsage[Any] = field(init=False)
     _told: dict[str, PlaceholderSet] = field(init=False, default_factory=dict)
     """By name: the placeholder sets that listeners to requests have been told of."""
 
     def __post_init__(self) -> None:
         self.templates.store.listen(self._template_changed)
+        if self.signs.failed:
+            self.signs.failed.store.listen(self._pod_failed)
 
     @property
     @abstractmethod
@@ -80,12 +85,31 @@ class GangView(ABC, Generic[T]):
         for found in sets_of(
             templates,
             placeholders,
-            node=lambda name: self.nodes.get(Key("", name)),
+            node=self.judged_node,
             why=self.words.why if self.words else lambda _: "",
             used=self._used_on,
         ):
             self._tell(found)
             yield found
+
+    def _pod_failed(self, before: FailedPod | None, after: FailedPod | None) -> None:
+        """Whoever follows a node is told of pods that it rejects: they may be a sign."""
+        for name in {each for pod in (before, after) if pod for each in node_that_rejected(pod)}:
+            if node := self.nodes.get(Key("", name)):
+                self.nodes.store.tell(node, node)
+
+    def judged_node(self, name: str) -> Node | None:
+        node = self.nodes.get(Key("", name))
+        return self.signs.judged(node) if node else None
+
+    def judged(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """What no gang may start on is not Ready among them."""
+        return tuple(map(self.signs.judged, nodes))
+
+    def set_aside(self, gang: Gang) -> str:
+        """Which nodes of its pools are closed, and why; empty where none is."""
+        pools = sorted({demand.flavor.name for spec in gang.request_specs for demand in spec.demands})
+        return format_closed(node for pool in pools for node in self.nodes.store.by_index(BY_CLOSED, pool))
 
     def _tell(self, found: PlaceholderSet) -> None:
         """Metrics count sets as they count requests. What is told names no owner: it reconciles nobody."""
@@ -113,7 +137,8 @@ class GangView(ABC, Generic[T]):
     def placed_on(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The gangs that have a placeholder on this node, when it is another node to them."""
         node = after or before
-        if node is None or not has_changed(before, after):
+        seen = [self.signs.judged(each) if each else None for each in (before, after)]
+        if node is None or not has_changed(*seen):
             return ()
         pods = self.placeholders.store.by_index(BY_NODE, node.metadata.name)
         return {key for pod in pods for key in self.owners.keys_of(pod)}

@@ -3,12 +3,14 @@
 from typing import Any, Final
 
 from muster.controller.gangs.indexes import (
+    BY_CLOSED,
     BY_ENDING,
     BY_HELD,
     BY_NODE,
     BY_OWNER,
     BY_POOL,
     BY_REQUEST,
+    closed_in,
     ending_of,
     held_of,
     node_of,
@@ -47,7 +49,7 @@ Indexes = dict[str, IndexFunction[Any]]
 OF_REQUESTS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of}
 OF_TEMPLATES: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_HELD: taint_of_set}
 OF_PLACEHOLDERS: Final[Indexes] = {BY_OWNER: CLUSTERS.keys_of, BY_NODE: node_of}
-OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of}
+OF_NODES: Final[Indexes] = {BY_POOL: pool_of, BY_HELD: held_of, BY_CLOSED: closed_in}
 OF_PODS: Final[Indexes] = {
     BY_CLUSTER: ray_cluster_of,
     BY_ENDING: ending_of,

@@ -19,8 +19,10 @@ from muster.controller.gangs.objects import (
 from muster.controller.gangs.policies import Policies
 from muster.controller.gangs.setup import (
     autoscaler_words,
+    broken_nodes_controller,
     gang_controller,
     held_nodes_controller,
+    node_signs,
     policy_controller,
     requests_of,
     watch_made,
@@ -70,7 +72,7 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     manager.on_uninstall(
         on_shutdown(manager.client, policy_objects, view, hooks, taints=taints, clock=utc_now)
     )
-    controller, gangs, _ = gang_controller(
+    controller, gangs, metrics = gang_controller(
         manager,
         "kai-gangs",
         hooks,
@@ -88,6 +90,7 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     controller.watches(policy_objects, partial(_waiting, view))
     held = HeldNodes(view, taints, clock=utc_now)
     held_nodes_controller(manager, held, view).watches_transitions(view.pods, held.of_pod)
+    broken_nodes_controller(manager, view, taints, metrics, policy_objects)
 
 
 def _observe(view: View, key: Key) -> GangObservation | None:
@@ -115,4 +118,5 @@ def _view(manager: Manager, policies: Policies) -> View:
         priorities=manager.informer(PRIORITY_CLASS),
         policy=lambda: policies.accepted(names.GANG_POLICY),
         words=autoscaler_words(manager),
+        signs=node_signs(manager, policies),
     )

@@ -204,7 +204,8 @@ class View(GangView[RayCluster]):
         ending = {pod.key: pod for each in asked for pod in in_the_way(each.gang, on_nodes)}
         since = min(each.turn[0] for each in asked if each.turn)
         recheck = recheck_at(tuple(ending.values()), since=since, now=snapshot.now)
-        around = Surroundings(ending=tuple(ending.values()), recheck_at=recheck)
+        aside = "; ".join(sorted({text for each in asked if (text := self.set_aside(each.gang))}))
+        around = Surroundings(ending=tuple(ending.values()), recheck_at=recheck, set_aside=aside)
         provisioned = [each for each in asked if each.gang.request_specs and each.is_provisioned]
         if not provisioned:
             return around
@@ -214,7 +215,9 @@ class View(GangView[RayCluster]):
             for group in each.pod_group_demands
             if not group.demand.flavor.by_placeholders
         }
-        nodes = tuple(node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool))
+        nodes = self.judged(
+            node for pool in sorted(pools) for node in self.nodes.store.by_index(BY_POOL, pool)
+        )
         claims, used = (
             tuple(self._claims(snapshot, provisioned)),
             self.usage.of(node.metadata.name for node in nodes),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from muster.controller.gangs.indexes import (
+    BY_CLOSED,
     BY_ENDING,
     BY_HELD,
     BY_LEASE,
@@ -15,6 +16,7 @@ from muster.controller.gangs.indexes import (
     BY_OWNER,
     BY_POOL,
     BY_REQUEST,
+    closed_in,
     ending_of,
     held_of,
     lease_of,
@@ -104,6 +106,7 @@ OF_NODES: Final[Indexes] = {
     BY_POOL: pool_of,
     BY_LEASE: lambda node: [lease_of(node)],
     BY_HELD: held_of,
+    BY_CLOSED: closed_in,
     BY_ZONE: zone_of,
     BY_SILENT_ZONE: silent_zone_of,
 }

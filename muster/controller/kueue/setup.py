@@ -28,8 +28,10 @@ from muster.controller.gangs.reconciler import GangReconciler
 from muster.controller.gangs.retry import RETRY_AT
 from muster.controller.gangs.setup import (
     autoscaler_words,
+    broken_nodes_controller,
     gang_controller,
     held_nodes_controller,
+    node_signs,
     policy_controller,
     requests_of,
     watch_made,
@@ -152,6 +154,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     nodes = held_nodes_controller(manager, held, view)
     nodes.watches_transitions(view.workloads, held.of_workload)
     nodes.watches_transitions(view.pods, held.of_pod)
+    broken_nodes_controller(manager, view, taints, metrics, inputs.policy_objects)
 
 
 def _compute_domains(manager: Manager, workloads: Informer[Workload]) -> None:
@@ -257,6 +260,7 @@ def _view(manager: Manager, inputs: _Inputs, pending: PendingWorkloads) -> View:
         flavors=inputs.flavors,
         queues=manager.informer(CLUSTER_QUEUE),
         words=autoscaler_words(manager),
+        signs=node_signs(manager, inputs.policies),
         checks=Checks(inputs.checks, inputs.policies),
     )
 

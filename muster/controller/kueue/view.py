@@ -154,7 +154,7 @@ class View(GangView[Workload]):
         found = replace(found, is_placing=self._is_placing(snapshot, found))
         ending = tuple(self._ending(snapshot))
         recheck = recheck_at(ending, since=snapshot.began, now=snapshot.now)
-        found = replace(found, ending=ending, recheck_at=recheck)
+        found = replace(found, ending=ending, recheck_at=recheck, set_aside=self.set_aside(snapshot.gang))
         if snapshot.gang.takes_turns:
             must_wait, must_give_way = self.split_gangs.has_turn(snapshot)
             found = replace(found, must_wait=must_wait, must_give_way=must_give_way)
@@ -166,7 +166,7 @@ class View(GangView[Workload]):
         claims = tuple(self.competing_gangs.prior_claims(snapshot))
         own = (pod for item in snapshot.placeholders if (pod := self.pods.get(item.key)))
         used = less(self.usage.of(named), own)
-        return replace(found, nodes=tuple(named.values()), used=used, claims=claims)
+        return replace(found, nodes=self.judged(named.values()), used=used, claims=claims)
 
     # Leases that gangs have left
 
@@ -204,7 +204,7 @@ class View(GangView[Workload]):
                 pool=pool,
                 left=left.at,
                 ends=left.ends,
-                nodes=nodes,
+                nodes=self.judged(nodes),
                 pods=tuple(self._pods_on(nodes)),
             )
             for pool in sorted(pools)
@@ -275,7 +275,7 @@ class View(GangView[Workload]):
         named = {node.metadata.name: node for node in (*found.nodes, *pooled)}
         claims = tuple(self.competing_gangs.claims_before_asking(snapshot))
         used = self.usage.of(named)
-        return replace(found, is_surveyed=True, nodes=tuple(named.values()), used=used, claims=claims)
+        return replace(found, is_surveyed=True, nodes=self.judged(named.values()), used=used, claims=claims)
 
     def _around_running(self, snapshot: WorkloadSnapshot) -> Surroundings:
         """Nothing for a gang whose pods all have a node, as most have.
@@ -289,6 +289,9 @@ class View(GangView[Workload]):
         consumed = dict.fromkeys(Key(namespace, claim.request) for claim in claims)
         own_pods = [pod for key in consumed for pod in self.pods.store.by_index(BY_REQUEST, key)]
         their_nodes = [node for pod in own_pods if (node := self.nodes.get(Key("", pod.spec.node_name)))]
+        is_evicted = self.signs.evicts(their_nodes)
+        if is_evicted:
+            their_nodes = [*self.judged(their_nodes)]
         gang = snapshot.expected_gang
         if is_settled(gang, carried, nodes=their_nodes, pods=own_pods, ended=snapshot.ended):
             return snapshot.surroundings
@@ -296,7 +299,9 @@ class View(GangView[Workload]):
         if is_shared and not own_pods and not snapshot.is_overdue:
             return replace(snapshot.surroundings, is_unseen=True)
         demands = [demand for spec in gang.request_specs for demand in spec.demands]
-        found = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()), *their_nodes)
+        # Its pods stay where they are until it queues again: room on other nodes is no help to them.
+        others = (*self._leased(claims), *(self._pooled(demands) if is_shared else ()))
+        found = (*(() if is_evicted else others), *their_nodes)
         nodes = tuple({node.metadata.name: node for node in found}.values())
         store = self.nodes.store
         return Surroundings(
@@ -323,7 +328,8 @@ class View(GangView[Workload]):
 
     def workloads_affected_by(self, before: Node | None, after: Node | None) -> Iterable[Key]:
         """The Workloads whose gangs lose something when this node goes or is no longer usable."""
-        if before is None or not is_usable(before) or (after is not None and is_usable(after)):
+        was, usable = (each is not None and is_usable(self.signs.judged(each)) for each in (before, after))
+        if before is None or not was or usable:
             return ()
         pods = self.pods.store.by_index(BY_NODE, before.metadata.name)
         consumed = {key for pod in pods for key in request_of(pod)}

@@ -65,14 +65,17 @@ class Manager:
         reads_events: bool = False,
         deletes_without_quota: int | None = None,
         makes_compute_domains: bool = False,
+        closes_nodes: bool = False,
     ) -> None:
         """`reads_events`: whether its account may read what autoscalers say about our placeholders.
         `deletes_without_quota`: seconds that a finished job may keep its pods for, where those without quota
         are deleted. `makes_compute_domains`: whether it may make NVIDIA's ComputeDomains for gangs.
+        `closes_nodes`: whether it may set broken nodes aside.
         """
         self.traces, self.reads_events = traces, reads_events
         self.deletes_without_quota = deletes_without_quota
         self.makes_compute_domains = makes_compute_domains
+        self.closes_nodes = closes_nodes
         self.metrics, self.health, self.events = metrics, health, events
         self.reader = client
         self.client = client.guarded(election.check) if election else client

@@ -1,7 +1,7 @@
-"""Breaks the simulated cloud on purpose: adds and clears faults, sets the stock of a pool.
+"""Breaks the simulated cloud on purpose: adds and clears faults, sets the stock of a pool, breaks a node.
 
 Writes the ConfigMap `muster-plane/faults` with the caller's own credentials; the simulated cloud reads it
-within a moment.
+within a moment. A node gets the signs themselves, as an agent on it would write them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -110,6 +111,96 @@ def set_stock(kubeconfig: Path, pool: str, nodes: int) -> None:
         await _patch(api, {"capacity": json.dumps({**stock, pool: nodes})})
 
     _with_api(kubeconfig, change)
+
+
+class NodeSign(StrEnum):
+    """What shows that a node is broken."""
+
+    XID = "xid"
+    BLACK_HOLE = "black-hole"
+    TAINT = "taint"
+    FLAP = "flap"
+    NONE = "none"
+
+
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_XID: Final = "SysLogsXIDError"
+_TAINT_KEY: Final = "nvidia.com/gpu-xid-error"
+_REJECTED: Final = "muster-fault"
+"""Of the namespaces and pods of a black hole."""
+_FLAP_SECONDS: Final = 20
+
+
+def break_node(kubeconfig: Path, name: str, sign: NodeSign, *, xid: int = 79) -> None:
+    """Give a node a sign, or take those of this module away (NONE)."""
+
+    async def apply(api: Api) -> None:
+        path = f"/api/v1/nodes/{name}"
+        node = await api.call("GET", path)
+        if sign is NodeSign.BLACK_HOLE:
+            await _reject_pods(api, name)
+        if sign in (NodeSign.TAINT, NodeSign.NONE):
+            taints = [each for each in node["spec"].get("taints") or () if each["key"] != _TAINT_KEY]
+            taint = {"key": _TAINT_KEY, "value": "true", "effect": "NoSchedule"}
+            kept = [*taints, *([taint] if sign is NodeSign.TAINT else [])]
+            meta = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            await api.call("PATCH", path, {"metadata": meta, "spec": {"taints": kept}}, content_type=MERGE)
+        if sign in (NodeSign.XID, NodeSign.FLAP):
+            await _set_xid(api, path, xid)
+        if sign is NodeSign.FLAP:
+            await asyncio.sleep(_FLAP_SECONDS)
+        if sign in (NodeSign.FLAP, NodeSign.NONE):
+            await _set_xid(api, path, None)
+        if sign is NodeSign.NONE:
+            for number in range(3):
+                await _delete(api, f"{_pods(number)}/{name}-{number}")
+
+    _with_api(kubeconfig, apply)
+
+
+async def _set_xid(api: Api, path: str, xid: int | None) -> None:
+    """As NVSentinel does."""
+    status, reason = ("False", "Healthy") if xid is None else ("True", f"XID{xid}")
+    condition = {"type": _XID, "status": status, "reason": reason, "lastTransitionTime": _now()}
+    body = {"status": {"conditions": [condition]}}
+    await api.call("PATCH", f"{path}/status", body, content_type=_STRATEGIC)
+
+
+async def _reject_pods(api: Api, node: str) -> None:
+    """Pods of three namespaces that the node's kubelet has rejected."""
+    for number in range(3):
+        await _create(api, "/api/v1/namespaces", {"metadata": {"name": f"{_REJECTED}-{number}"}})
+        pod = {
+            "metadata": {"name": f"{node}-{number}"},
+            "spec": {"nodeName": node, "containers": [{"name": "any", "image": "any"}]},
+        }
+        await _create(api, _pods(number), pod)
+        status = {"status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": _now()}}
+        await api.call("PATCH", f"{_pods(number)}/{node}-{number}/status", status, content_type=MERGE)
+
+
+def _pods(number: int) -> str:
+    return f"/api/v1/namespaces/{_REJECTED}-{number}/pods"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+async def _create(api: Api, path: str, body: dict[str, Any]) -> None:
+    try:
+        await api.call("POST", path, body)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+
+
+async def _delete(api: Api, path: str) -> None:
+    try:
+        await api.call("DELETE", path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
 
 
 def _with_api(kubeconfig: Path, work: Callable[[Api], Awaitable[Result]]) -> Result:

@@ -11,7 +11,7 @@ from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
 from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
-from tests.integration.pod_autoscaler import PLACEHOLDERS, make_node, taint_of
+from tests.integration.pod_autoscaler import PLACEHOLDERS, is_closed, make_node, taint_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -90,6 +90,36 @@ def test_the_next_leader_goes_on_and_sweeps(cloud: Cloud) -> None:
     with world.manager(name="fourth"):
         eventually("the placeholders are swept", lambda: not world.items(PLACEHOLDERS))
         eventually("the taints are swept", lambda: not any(map(taint_of, cloud.nodes())))
+
+
+def test_a_gang_gets_another_node_for_a_broken_one_which_is_opened_once_it_is_repaired(cloud: Cloud) -> None:
+    world = cloud.world
+    cloud.stock["l4"] = 1
+    with world.policy(brokenNodes={"after": "2s"}), world.manager("--set-aside-broken-nodes"):
+        apply(world.plane, work("Job", with_gpu("l4"), count=2))
+        cloud.eventually("one has a node", lambda: len(_bound(PLACEHOLDERS, world)) == 1)
+        (broken,) = (each["spec"]["nodeName"] for each in _bound(PLACEHOLDERS, world))
+        _set_condition(world, broken, "SysLogsXIDError", "True")
+        cloud.eventually("it is set aside", lambda: _closed(cloud) == [broken])
+        said = f"node {broken} is set aside (condition-SysLogsXIDError-True; "
+        cloud.eventually("the gang says so", lambda: said in world.entry("job").get("message", ""))
+        assert world.holds("job", "QuotaReserved")
+        cloud.stock["l4"] = 3
+        cloud.eventually("it runs whole", lambda: len(_bound(PODS, world)) == 2)
+        assert broken not in {each["spec"]["nodeName"] for each in world.items(PODS)}
+        if broken in {node["metadata"]["name"] for node in cloud.nodes()}:
+            _set_condition(world, broken, "SysLogsXIDError", "False")
+        cloud.eventually("no node is set aside", lambda: not _closed(cloud))
+
+
+def _set_condition(world: World, node: str, kind: str, status: str) -> None:
+    patch = {"status": {"conditions": [{"type": kind, "status": status}]}}
+    path, merge = f"/api/v1/nodes/{node}/status", "application/strategic-merge-patch+json"
+    world.plane.call("PATCH", path, patch, content_type=merge)
+
+
+def _closed(cloud: Cloud) -> list[str]:
+    return [node["metadata"]["name"] for node in cloud.nodes() if is_closed(node)]
 
 
 def test_of_two_gangs_with_capacity_for_one_one_starts_whole_and_then_the_other(cloud: Cloud) -> None:
@@ -184,17 +214,20 @@ def test_the_account_makes_placeholders_in_their_namespace_and_nothing_else(clou
         assert attack(world.plane, "POST", PLACEHOLDERS, _placeholder(**spec)) == 403, spec
 
 
-def test_the_account_writes_one_taint_of_nodes_and_nothing_else(cloud: Cloud) -> None:
+def test_the_account_writes_two_taints_of_nodes_and_nothing_else(cloud: Cloud) -> None:
     world, merge = cloud.world, "application/merge-patch+json"
     make_node(world.plane, "l4-attacked", "l4")
     path = "/api/v1/nodes/l4-attacked"
     before = world.plane.call("GET", path)["spec"]["taints"]
     ours = {"key": names.HELD_TAINT_KEY, "value": "muster-1", "effect": "NoSchedule"}
     assert attack(world.plane, "PATCH", path, {"spec": {"taints": [*before, ours]}}, merge) == 200
+    closing = {"key": names.BROKEN_TAINT_KEY, "value": "any", "effect": "NoSchedule"}
+    assert attack(world.plane, "PATCH", path, {"spec": {"taints": [*before, closing]}}, merge) == 200
     for patch in (
         {"spec": {"taints": [ours]}},
         {"spec": {"taints": [*before, {**ours, "effect": "NoExecute"}]}},
         {"spec": {"taints": [*before, {**ours, "key": "other"}]}},
+        {"spec": {"taints": [*before, {**closing, "effect": "NoExecute"}]}},
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {names.POOL_LABEL: "h100"}}},
         {"metadata": {"annotations": {"a": "b"}}},

@@ -162,6 +162,8 @@ class World(Paper[Decision]):
         mine = self._plain(name)
         line = Line(place for other in self.workloads if other != name and (place := self._place(other)))
         nodes, pods = tuple(self.nodes.values()), tuple(self.pods.values())
+        if not mine.is_admitted or self.signs.evicts(nodes):
+            nodes = tuple(map(self.signs.judged, nodes))
         place, held = self._place(name), {item.key for item in mine.placeholders}
         seen = mine.with_surroundings(
             Surroundings(
@@ -332,6 +334,7 @@ class World(Paper[Decision]):
                 for item in self.nodes.values()
                 if item.metadata.labels.get(GKE_LEASE_LABEL) == lease and item.status.holds("Ready")
             ]
+            standing = [item for item in standing if self.signs.of(item) is None]
             assert len(standing) >= spec.count, f"{name} is Ready with {len(standing)} of {spec.count} nodes"
 
     # The cloud

@@ -47,7 +47,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
         sets = sets_of(
             plain.templates,
             plain.placeholders,
-            node=self.nodes.get,
+            node=self.judged_node,
             why=lambda waiting: self.words if any(waiting) else "",
         )
         return dataclasses.replace(plain, requests=(*plain.requests, *sets))
@@ -83,6 +83,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
             assert len({each.metadata.name for each in on}) == request.count, f"{name} is Ready in part"
             assert all(held_for(each) == request.held_as for each in on), "others may enter"
             assert all(each.status.holds("Ready") for each in on)
+            assert not any(map(self.signs.of, on)), f"{name} starts on a broken node"
 
     def _pools(self, name: str) -> tuple[set[str], set[str]]:
         held, short = super()._pools(name)

@@ -483,8 +483,8 @@ def test_a_cluster_that_cannot_be_reached_is_one_finding_with_what_it_leaves_out
     (unread,) = _of_the_cluster(lambda: connect(tmp_path / "config"), probes=True)
     assert (unread.check, unread.state) == ("cluster", State.UNKNOWN)
     assert unread.message.endswith(
-        "No such file or directory. Skipped: admission checks, empty nodes, versions, GPU isolation, "
-        "network policies."
+        "No such file or directory. Skipped: admission checks, empty nodes, broken nodes, versions, GPU "
+        "isolation, network policies."
     )
     assert unread.fix == "name one by --kubeconfig or KUBECONFIG."
     with serving(lambda _: Reply(401)) as server:

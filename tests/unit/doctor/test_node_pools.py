@@ -1,16 +1,19 @@
-"""The doctor finds the NodePools of Karpenter that keep, and bill, the nodes of a gang that failed."""
+"""The doctor finds the NodePools of Karpenter that keep, and bill, the nodes of a gang that failed, and nodes
+that are set aside.
+"""
 
 from typing import Any
 
 import pytest
 
 from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.machines import check_node_pools
+from muster.cloud.doctor.machines import check_broken_nodes, check_node_pools
 from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError
 from muster.kubernetes.kubeconfig import Access
 from muster.local.karpenter import node_pool
 from muster.model.clusters import Provider
+from muster.model.names import BROKEN_TAINT_KEY
 from muster.model.stack import Stack
 from tests.unit.doctor.test_doctor import stack
 from tests.unit.preview.http_world import Asked, Reply, serving
@@ -104,3 +107,18 @@ def test_without_karpenter_or_placeholders_there_is_no_finding() -> None:
 def test_a_refused_read_is_an_error_and_no_pass() -> None:
     with pytest.raises(ApiError, match="403"):
         found(existing(), status=403)
+
+
+def test_nodes_that_are_set_aside_are_listed_with_their_sign_and_who_repairs_them() -> None:
+    taint = {"key": BROKEN_TAINT_KEY, "value": "condition-SysLogsXIDError-True", "effect": "NoSchedule"}
+    broken = {
+        "metadata": {"name": "gpu-7", "labels": {"karpenter.sh/nodepool": "h100"}},
+        "spec": {"taints": [taint]},
+    }
+    with serving(
+        lambda _: Reply(200, {"metadata": {}, "items": [broken, {"metadata": {"name": "gpu-8"}}]})
+    ) as server:
+        (finding,) = check_broken_nodes(Client(Access(server=server.url)))
+    assert finding.state is State.FAILED
+    assert finding.message == "node gpu-7 is set aside: condition-SysLogsXIDError-True"
+    assert finding.fix.startswith("Karpenter repairs it")

@@ -17,7 +17,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
+from muster.controller.gangs.broken_nodes import FAILED_POD, NodeSigns, node_that_rejected
 from muster.controller.gangs.identity import template_name
+from muster.controller.gangs.indexes import BY_NODE
 from muster.controller.gangs.objects import (
     Condition,
     Node,
@@ -36,6 +38,7 @@ from muster.controller.gangs.templates import PARAMETERS, POOL
 from muster.controller.kube.resource import ObjectMeta
 from muster.model.gangpolicy import DetailSelector, FlavorPolicy, GangPolicy
 from muster.model.names import GKE_LEASE_DETAIL, GKE_LEASE_LABEL, GKE_QUEUED_CLASS, GPU_RESOURCE, POOL_LABEL
+from tests.unit.gangs.cached import cached
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 GPU_TAINT = Taint(key="nvidia.com/gpu", effect="NoSchedule", value="present")
@@ -142,6 +145,15 @@ class Paper(ABC, Generic[D]):
     crash_after: int | None = None
     everything_made: list[tuple[str, str]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    signs: NodeSigns = field(init=False)
+
+    def __post_init__(self) -> None:
+        failed = cached(FAILED_POD, (), **{BY_NODE: node_that_rejected})
+        self.signs = NodeSigns(policy=lambda: self.policy, failed=failed, clock=lambda: self.now)
+
+    def judged_node(self, name: str) -> Node | None:
+        held = self.nodes.get(name)
+        return self.signs.judged(held) if held else None
 
     # The controller
 

@@ -5,11 +5,13 @@ not kept, and a node without a pod goes at once.
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from muster.controller.gangs.actions import CreateSet, CreateTemplates, Delete, HoldNode
+from muster.controller.gangs.broken_nodes import FailedPod, Placed, Rejection
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import (
@@ -24,8 +26,11 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.placeholder_sets import ASKED, asked, held_for
 from muster.controller.gangs.placeholders import named, quantity
+from muster.controller.gangs.taints import closed_for
 from muster.controller.gangs.templates import POOL
+from muster.controller.kube.resource import ObjectMeta, OwnerReference
 from muster.model.names import (
+    BROKEN_TAINT_KEY,
     GKE_LEASE_LABEL,
     GPU_RESOURCE,
     HELD_TAINT_KEY,
@@ -33,7 +38,7 @@ from muster.model.names import (
     POOL_LABEL,
     SET_LABEL,
 )
-from tests.unit.gangs.paper import D, Paper, node
+from tests.unit.gangs.paper import D, Paper, node, with_condition
 
 replace = msgspec.structs.replace
 
@@ -158,8 +163,59 @@ class PlacedPaper(Paper[D]):
         if (free := self.free_node("", "l4")) is not None:
             self.rivals[f"rival-{next(self._numbers)}"] = free
 
+    # Broken nodes
+
+    def close_broken(self, seen: dict[str, datetime]) -> None:
+        """As broken_nodes.py does it: a minute after the first sight in `seen`, one node of a pool."""
+        for name, held in list(self.nodes.items()):
+            if self.signs.of(held) is None:
+                seen.pop(name, None)
+                self._close(held, "")
+            elif self.now - seen.setdefault(name, self.now) >= timedelta(minutes=1):
+                pool = held.metadata.labels[POOL_LABEL]
+                others = (each for each in self.nodes.values() if each.metadata.labels[POOL_LABEL] == pool)
+                if not any(map(closed_for, others)):
+                    self._close(held, "why")
+
+    def _close(self, held: Node, why: str) -> None:
+        others = tuple(each for each in held.spec.taints if each.key != BROKEN_TAINT_KEY)
+        own = (Taint(key=BROKEN_TAINT_KEY, effect="NoSchedule", value=why),) if why else ()
+        self.nodes[held.metadata.name] = replace(held, spec=replace(held.spec, taints=(*others, *own)))
+
+    def condition(self, node: str, kind: str, status: str) -> None:
+        held = self.nodes[node]
+        conditions = with_condition(held.status.conditions, kind, status, self.now)
+        self.nodes[node] = replace(held, status=replace(held.status, conditions=conditions))
+
+    def label(self, node: str, key: str, value: str) -> None:
+        held = self.nodes[node]
+        labels = {**held.metadata.labels, key: value}
+        self.nodes[node] = replace(held, metadata=replace(held.metadata, labels=labels))
+
+    def reject(self, node: str) -> None:
+        """Pods of three jobs and two teams."""
+        assert self.signs.failed is not None
+        for number in range(3):
+            owner = OwnerReference(uid=f"job-{number}")
+            meta = ObjectMeta(
+                name=f"{node}-{number}-{self.now:%H%M}",
+                namespace=f"team-{number % 2}",
+                uid=f"uid-{node}-{number}-{self.now:%H%M}",
+                creation_timestamp=self.now,
+                owner_references=(owner,),
+            )
+            status = Rejection(reason="UnexpectedAdmissionError")
+            self.signs.failed.store.put(FailedPod(metadata=meta, spec=Placed(node_name=node), status=status))
+
 
 Harm = Callable[[PlacedPaper[Any], str], None]
+SIGNS: Mapping[str, Harm] = {
+    "condition": lambda world, name: world.condition(name, "AcceleratedHardwareReady", "False"),
+    "taint": lambda world, name: world.taint(name, "nvidia.com/gpu-xid-error"),
+    "label": lambda world, name: world.label(name, "nvsentinel.dgxc.nvidia.com/nvcre-cert-failure", "true"),
+    "black hole": lambda world, name: world.reject(name),
+}
+"""By what a node is known to be broken."""
 HARMS: Mapping[str, Harm] = {
     "disk pressure": lambda world, name: world.taint(name, "node.kubernetes.io/disk-pressure"),
     "spot interruption": lambda world, name: world.taint(name, "aws-node-termination-handler/spot-itn"),

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
+from muster.controller.gangs.broken_nodes import is_closed_by
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import (
     Affinity,
@@ -32,6 +33,7 @@ from muster.controller.gangs.objects import (
 )
 from muster.controller.gangs.retry import to_annotations
 from muster.controller.gangs.surroundings import Surroundings
+from muster.controller.gangs.taints import closed_for
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import is_tolerated
@@ -210,7 +212,9 @@ class World(Paper[Decision]):
             self._plain(name),
             ledger=Ledger(self.queues.values(), usage),
             line=Line(place for each in gathering if (place := _place(each)) is not None),
-            surroundings=Surroundings(nodes=tuple(self.nodes.values()), used=used_by(self.pods.values())),
+            surroundings=Surroundings(
+                nodes=tuple(map(self.signs.judged, self.nodes.values())), used=used_by(self.pods.values())
+            ),
         )
 
     def _plain(self, name: str) -> ClusterSnapshot:
@@ -280,6 +284,7 @@ class World(Paper[Decision]):
                 for each in self.nodes.values()
                 if each.metadata.labels.get(GKE_LEASE_LABEL) == f"lease-{key}" and each.status.holds("Ready")
             ]
+            standing = [each for each in standing if self.signs.of(each) is None]
             assert len(standing) >= size_of(item)
 
     def _patch(
@@ -381,6 +386,8 @@ class World(Paper[Decision]):
         held = self.nodes[key]
         labels = held.metadata.labels
         fits = all(labels.get(name) == value for name, value in pod.spec.node_selector.items())
+        if closed_for(held) or is_closed_by(held, self.policy.broken_nodes.taints):
+            return False
         own = {taint.key for taint in held.spec.taints if taint.key != HELD_TAINT_KEY}
         assert not fits or own <= {each.key for each in pod.spec.tolerations}, "sent where it may not run"
         fits = fits and (not (hosts := hosts_of(pod)) or labels.get(HOSTNAME) in hosts)

@@ -58,7 +58,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
         plain = super()._plain(name)
         uid = plain.cluster.metadata.uid
         own = tuple(each for each in self.placeholders.values() if _made_for(each) == uid)
-        sets = sets_of(plain.templates, own, node=self.nodes.get)
+        sets = sets_of(plain.templates, own, node=self.judged_node)
         return dataclasses.replace(plain, requests=(*plain.requests, *sets), placeholders=own)
 
     def settle(self) -> None:
@@ -105,6 +105,7 @@ class PlacedWorld(PlacedPaper[Decision], World):
                 each for each in self.nodes.values() if held_for(each) == name and each.status.holds("Ready")
             ]
             assert len(standing) >= size_of_set(own[0]), f"{pod.key} passes with a part of its nodes"
+            assert not any(map(self.signs.of, standing)), f"{pod.key} passes for a broken node"
 
     def promised(self, name: str) -> Fraction:
         total = super().promised(name)

@@ -25,7 +25,7 @@ def fences(stack: Stack) -> tuple[Policy, ...]:
     return (
         *((_workloads(stack),) if has_kueue else ()),
         ray_clusters,
-        *((policy("muster-controller-nodes"),) if stack.placeholder_pools else ()),
+        *((policy("muster-controller-nodes"),) if stack.placeholder_pools or stack.closes_nodes else ()),
         policy("muster-controller-requests"),
         _pods(stack),
         policy("muster-controller-reports"),

@@ -1,0 +1,169 @@
+"""Gangs of Kueue and nodes that turn out to be broken, on paper."""
+
+import dataclasses
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+import msgspec
+import pytest
+
+from muster.controller.gangs.actions import EmitEvent
+from muster.controller.gangs.broken_nodes import NodeSigns, format_closed
+from muster.controller.gangs.indexes import BY_OWNER
+from muster.controller.gangs.objects import Taint
+from muster.controller.gangs.taints import closed_for
+from muster.controller.kueue.actions import State
+from muster.controller.kueue.decide import decide
+from muster.model.gangpolicy import BrokenNodes, RetryPolicy, WhileRunning
+from muster.model.names import BROKEN_TAINT_KEY
+from tests.length import examples
+from tests.unit.admission.gang_world import CHECK, entry_state
+from tests.unit.admission.placed_world import PLACED, PlacedWorld
+from tests.unit.admission.views import named_by_label, view_of
+from tests.unit.gangs.paper import START, node
+from tests.unit.gangs.placed_paper import SIGNS, Harm
+
+replace = msgspec.structs.replace
+SECONDS = timedelta(seconds=30)
+
+
+def world_of(**stock: int) -> PlacedWorld:
+    retry = RetryPolicy(base=timedelta(minutes=1), max=timedelta(minutes=2), deadline=timedelta(days=3))
+    policy = dataclasses.replace(PLACED, retry=retry)
+    return PlacedWorld(stock={"l4": 0, "h100": 0, **stock}, quota=9, policy=policy)
+
+
+def tick(world: PlacedWorld, seen: dict[str, datetime]) -> None:
+    world.tick(SECONDS)
+    world.sweep()
+    world.close_broken(seen)
+
+
+def kept_nodes(world: PlacedWorld) -> set[str]:
+    return {pod.spec.node_name for pod in world.placeholders.values()} - {""}
+
+
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_a_gang_that_waits_gets_one_other_node_for_a_broken_one_and_keeps_its_quota(harm: Harm) -> None:
+    world, seen = world_of(l4=3), dict[str, datetime]()
+    world.submit("a", {"main": ("l4", 4)})
+    for _ in range(3):
+        tick(world, seen)
+    before = {key: pod.metadata.uid for key, pod in world.placeholders.items()}
+    broken = sorted(kept_nodes(world))[0]
+    harm(world, broken)
+    world.stock["l4"] = 5
+    for _ in range(3):
+        tick(world, seen)
+        assert world.workloads["a"].status.holds("QuotaReserved")
+    for _ in range(8):
+        tick(world, seen)
+    after = {key: pod.metadata.uid for key, pod in world.placeholders.items()}
+    assert "a" in world.started or sum(before[key] != after.get(key) for key in before) == 1
+    for _ in range(60):
+        tick(world, seen)
+    assert world.ended == ["a"]
+
+
+@pytest.mark.parametrize("sign", ["condition", "taint", "label"])
+def test_a_request_with_a_broken_node_is_released_whole_and_made_again_within_the_quota(sign: str) -> None:
+    """New nodes have the old names here: a black hole, which is known by its name, would stay one."""
+    world, seen = world_of(h100=2), dict[str, datetime]()
+    world.submit("a", {"main": ("h100", 2)})
+    world.kueue()
+    world.settle()
+    world.cloud()
+    world.settle()
+    world.cloud()
+    broken = sorted(world.nodes)[0]
+    (first,) = (request.metadata.uid for request in world.requests.values())
+    SIGNS[sign](world, broken)
+    world.stock["h100"] = 4
+    world.settle()
+    assert entry_state(world, "a") is State.PENDING
+    for _ in range(8):
+        tick(world, seen)
+        assert world.workloads["a"].status.holds("QuotaReserved")
+    (second,) = (request.metadata.uid for request in world.requests.values())
+    assert first != second
+    assert "a" in world.started
+    assert len(world.pods) == 2
+
+
+@pytest.mark.parametrize("running", WhileRunning)
+def test_a_gang_that_runs_is_left_alone_or_queued_again(running: WhileRunning) -> None:
+    """As the view sees it; node_loss_grace later it queues again."""
+    world, seen = world_of(h100=2), dict[str, datetime]()
+    world.policy = dataclasses.replace(world.policy, broken_nodes=BrokenNodes(running=running))
+    world.submit("a", {"main": ("h100", 2)})
+    while "a" not in world.started:
+        tick(world, seen)
+    SIGNS["condition"](world, sorted(world.nodes)[0])
+    view = view_of(
+        world.policy,
+        owned={BY_OWNER: named_by_label},
+        workloads=world.workloads.values(),
+        requests=world.requests.values(),
+        templates=world.templates.values(),
+        nodes=world.nodes.values(),
+        pods=world.pods.values(),
+    )
+    view.signs = NodeSigns(policy=lambda: world.policy)
+    decision = decide(view.snapshot(world.workloads["a"], CHECK, now=world.now))
+    reasons = {each.reason: each.message for each in decision.actions if isinstance(each, EmitEvent)}
+    assert ("NodesMissing" in reasons) is (running is WhileRunning.REQUEUE)
+    for _ in range(10):
+        tick(world, seen)
+    assert any(each.reason == "NodesLost" for each in world.told) is (running is WhileRunning.REQUEUE)
+
+
+def test_a_gang_that_waits_names_the_node_the_sign_and_who_repairs_it() -> None:
+    held = node("gpu-7", "l4")
+    taint = Taint(key=BROKEN_TAINT_KEY, effect="NoSchedule", value="condition-SysLogsXIDError-True")
+    closed = replace(held, spec=replace(held.spec, taints=(taint,)))
+    assert format_closed([]) == ""
+    assert format_closed([closed]) == (
+        "node gpu-7 is set aside (condition-SysLogsXIDError-True; its cloud or NVSentinel has to repair it)"
+    )
+    view = view_of(PLACED, nodes=[closed, node("gpu-8", "l4")])
+    world = world_of()
+    world.submit("a", {"main": ("l4", 1)})
+    world.kueue()
+    assert "gpu-7" in view.set_aside(world.snapshot("a").gang)
+
+
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_no_gang_starts_on_a_broken_node_whenever_the_controller_dies(harm: Harm) -> None:
+    """`check_ready` looks at each start."""
+    started = 0
+    for seed in range(examples(200)):
+        chance, world, seen = random.Random(seed), world_of(l4=5, h100=3), dict[str, datetime]()
+        world.submit("a", {"main": ("l4", chance.choice([1, 2, 3]))})
+        world.submit("b", {"big": ("h100", 1), "small": ("l4", chance.choice([1, 2]))})
+        for _ in range(14):
+            if chance.random() < 0.3:
+                world.crash_after = world.writes + chance.randrange(4)
+            if chance.random() < 0.2:
+                seen.clear()
+            if world.nodes and chance.random() < 0.25:
+                harm(world, chance.choice(sorted(world.nodes)))
+            world.now += SECONDS
+            parts: list[Callable[[], None]] = [
+                world.jobs,
+                world.settle,
+                world.cloud,
+                world.kueue,
+                partial(world.close_broken, seen),
+            ]
+            chance.shuffle(parts)
+            for part in parts:
+                if part == world.kueue:
+                    world.settle()
+                part()
+            world.sweep()
+            assert sum(bool(closed_for(each)) for each in world.nodes.values()) <= 2
+        started += len(world.started) + len(world.ended)
+    assert started, "or nothing was tried"
+    assert world.now > START

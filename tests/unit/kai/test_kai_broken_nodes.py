@@ -1,0 +1,89 @@
+"""Gangs of KAI and nodes that turn out to be broken, on paper."""
+
+import random
+from datetime import datetime, timedelta
+
+import pytest
+
+from muster.controller.gangs.taints import closed_for
+from tests.length import examples
+from tests.unit.gangs.placed_paper import SIGNS, Harm
+from tests.unit.kai.kai_world import Group
+from tests.unit.kai.placed_kai_world import PlacedWorld
+from tests.unit.kai.test_kai_placeholders import PAIR, run, world
+
+
+def close(here: PlacedWorld, seen: dict[str, datetime]) -> None:
+    """Twice: at first sight nothing is closed."""
+    here.close_broken(seen)
+    here.now += timedelta(minutes=1)
+    here.close_broken(seen)
+    here.settle()
+
+
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_a_gang_that_waits_gets_one_other_node_for_a_broken_one(harm: Harm) -> None:
+    here, seen = world(stock={"l4": 2, "h100": 0}), dict[str, datetime]()
+    here.submit("a", PAIR)
+    run(here, 3)
+    before = {key: pod.metadata.uid for key, pod in here.placeholders.items()}
+    broken = sorted(here.nodes)[0]
+    harm(here, broken)
+    here.stock["l4"] = 3
+    here.cloud()
+    here.settle()
+    assert here.gated("a") == 3, "no gate goes for it"
+    close(here, seen)
+    after = {key: pod.metadata.uid for key, pod in here.placeholders.items()}
+    assert sum(before[key] != after[key] for key in before) == 1
+    here.stock["l4"] = 4
+    run(here, 5)
+    assert here.running("a") == 3
+    assert broken not in {pod.spec.node_name for pod in here.of("a")}
+
+
+@pytest.mark.parametrize("sign", ["condition", "taint", "label"])
+def test_a_request_with_a_broken_node_is_released_whole_and_made_again(sign: str) -> None:
+    """New nodes have the old names here: a black hole, which is known by its name, would stay one."""
+    here, seen = world(stock={"l4": 0, "h100": 4}), dict[str, datetime]()
+    here.submit("a", {"headgroup": Group("h100"), "workers": Group("h100", 1)})
+    here.kuberay()
+    here.settle()
+    while len(here.requests) < 2:
+        here.now += timedelta(seconds=10)
+        here.cloud()
+        here.settle()
+    while not all(request.status.holds("Provisioned") for request in here.requests.values()):
+        here.now += timedelta(seconds=10)
+        here.cloud()
+    first = {request.metadata.uid for request in here.requests.values()}
+    SIGNS[sign](here, sorted(key for key in here.nodes if key != "cpu-0")[0])
+    here.settle()
+    assert here.gated("a") == 2
+    close(here, seen)
+    assert first - {request.metadata.uid for request in here.requests.values()}
+    run(here, 5)
+    assert here.running("a") == 2
+
+
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm) -> None:
+    """`check_standing` looks at each gate that goes first."""
+    started = 0
+    for seed in range(examples(200)):
+        chance, seen = random.Random(seed), dict[str, datetime]()
+        here = world(stock={"l4": 5, "h100": 2})
+        here.submit("a", PAIR)
+        here.submit("b", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
+        for _ in range(8):
+            if chance.random() < 0.3:
+                here.crash_after = here.writes + chance.randrange(4)
+            if chance.random() < 0.2:
+                seen.clear()
+            if here.nodes and chance.random() < 0.3:
+                harm(here, chance.choice(sorted(here.nodes)))
+            here.close_broken(seen)
+            here.tick()
+            assert sum(bool(closed_for(each)) for each in here.nodes.values()) <= 2
+        started += here.running("a") > 0
+    assert started, "or nothing was tried"
