@@ -129,8 +129,7 @@ SUITES: Final = {
             900,
             ((*_PYTHON, "muster", "local", "build", "--only", "karpenter"), _pytest("karpenter", *_PLAIN)),
         ),
-        # Its programs take minutes to compile, too: `make test-kai` and `make test-all`. After `local`: it starts a
-        # local cluster.
+        # Its programs take minutes to compile, too. It runs after `local`, because it starts a local cluster.
         Suite(
             "kai",
             3600,
