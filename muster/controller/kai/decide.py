@@ -438,14 +438,13 @@ def _late_at(snapshot: BatchSnapshot, policy: GangPolicy, step: Step) -> datetim
 
 
 def _next_look(snapshot: BatchSnapshot, at: datetime | None) -> datetime | None:
-    """At this moment, and from then on every minute while KAI might take something: no change of what others
-    run brings it back.
+    """At this moment, and from then on every minute, because no change of what others run brings it back: a
+    gang from which KAI could take room may start later. Without a moment, every minute while others run.
     """
-    if not snapshot.cluster_snapshot.rivals.gangs:
-        return at if at is not None and at > snapshot.now else None
-    return min(
-        (each for each in (at, snapshot.now + TURN_RECHECK) if each and each > snapshot.now), default=None
-    )
+    now = snapshot.now
+    if not snapshot.cluster_snapshot.rivals.gangs and (at is None or at > now):
+        return at
+    return min(each for each in (at, now + TURN_RECHECK) if each and each > now)
 
 
 def _preempt_instead_of(snapshot: BatchSnapshot, decision: Decision) -> Decision:
