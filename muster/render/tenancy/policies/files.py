@@ -17,7 +17,7 @@ CEL. A name without a value is an error, and so is a value that the file does no
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -35,8 +35,14 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHARED: Final = "shared"
-_COMMON: Final = {**MODEL, "system": SYSTEM, "madeForWork": MADE_FOR_WORK}
-_KEYS: Final = ("expressions", "texts", "lists")
+_SHORT: Final = 60
+_COMMON: Final = {
+    **MODEL,
+    **{
+        name: text.replace(" || ", " ||\n")
+        for name, text in (("system", SYSTEM), ("madeForWork", MADE_FOR_WORK))
+    },
+}
 _OWN_KEYS: Final = ("include", "if")
 
 
@@ -65,13 +71,13 @@ def policy(
         ),
         everywhere=source.get("everywhere", False),
     )
-    filled.check()
+    filled.check(kinds.keys() - {rule for rule in source["resourceRules"] if isinstance(rule, str)})
     return found
 
 
 def shared(name: str, values: Mapping[str, Value] = _NONE) -> str:
     """An expression of `shared.yaml`, filled."""
-    return _Filled(name=_SHARED, values=values or {}, given={}).text(f"${{{name}}}", {})
+    return _Filled(name=_SHARED, values=values).text(f"${{{name}}}", {})
 
 
 @cache
@@ -138,7 +144,7 @@ class _Filled:
             if (text := source.get("texts", {}).get(name)) is not None:
                 return self.text(text, own)
             if (text := source.get("expressions", {}).get(name)) is not None:
-                return f"({self.text(text, own)})"
+                return _in_parentheses(self.text(text, own))
         raise KeyError(f"{self.name}.yaml: ${{{name}}} has no value")
 
     def _holds(self, name: str) -> bool:
@@ -155,9 +161,18 @@ class _Filled:
                 return found
         raise KeyError(f"{self.name}.yaml: there is no list {name}")
 
-    def check(self) -> None:
-        if unused := {*self.values, *self.given, *self.lists} - self.used:
+    def check(self, kinds: Set[str]) -> None:
+        """`kinds`: those that the file does not name."""
+        if unused := {*self.values, *self.given, *self.lists} - self.used | kinds:
             raise ValueError(f"{self.name}.yaml does not use {', '.join(sorted(unused))}")
+
+
+def _in_parentheses(text: str) -> str:
+    """On lines of its own where it is long."""
+    if len(text) <= _SHORT:
+        return f"({text})"
+    indented = text.replace("\n", "\n  ")
+    return f"(\n  {indented}\n)"
 
 
 def _text(value: Value) -> str:

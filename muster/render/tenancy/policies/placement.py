@@ -93,7 +93,7 @@ def node_labels(stack: Stack) -> Policy:
         kinds={"work": kinds_of(stack.judged_work, operations=("CREATE",))},
         values={
             "compared": sorted({names.ZONE_LABEL, *(key for labels in listed for key in labels), *compared}),
-            "isWatched": " || ".join(watched),
+            "isWatched": " ||\n".join(watched),
         },
     )
 

@@ -35,9 +35,9 @@ def optional(of: str, path: str) -> str:
 def values_at(paths: Iterable[Path]) -> str:
     """The values at paths of any kind of work, as a list."""
     listed = list(dict.fromkeys(paths))
-    alone = ", ".join(optional(_OF, path.text) for path in listed if not path.groups)
+    alone = ",\n".join(optional(_OF, path.text) for path in listed if not path.groups)
     grouped = (
-        f" + {_groups_at(path)}.map(group, {optional('group.of', path.rest)})"
+        f" +\n{_groups_at(path)}.map(group, {optional('group.of', path.rest)})"
         for path in listed
         if path.groups
     )
@@ -48,7 +48,7 @@ def is_suspended(of: str) -> str:
     """Whether work is stopped, which each kind says at its own path."""
     chosen = (
         f"request.resource.resource in {[each.resource for each in WORK if each.suspend == path]} ? "
-        f"{optional(of, path)} : "
+        f"{optional(of, path)} :\n"
         for path in dict.fromkeys(each.suspend for each in WORK)
         if path != SUSPEND
     )
@@ -93,7 +93,7 @@ def _groups_at(path: Path) -> str:
 
 def _groups() -> str:
     """What has pods in several groups, with the path `at` and the `name` of each; none of any other kind."""
-    groups = []
+    groups = list[str]()
     for path in dict.fromkeys(pods.template for work in GROUPED for pods in work.pods):
         at = optional(_OF, path.groups)
         if path.field:
@@ -105,7 +105,7 @@ def _groups() -> str:
         item = f"{{'at': dyn('{path.groups}'), 'name': dyn({name}), 'of': dyn({group})}}"
         groups.append(f"{found}.map(each, {item})")
     grouped = f"request.resource.resource in {[each.resource for each in GROUPED]}"
-    return f"{grouped} ? {' + '.join(groups)} : []"
+    return f"{grouped} ? " + " +\n".join(groups) + " : []"
 
 
 _CLUSTERS: Final = ", ".join(f"'{each.resource}': '{each.cluster}'" for each in WORK if each.cluster)

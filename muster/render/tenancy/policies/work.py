@@ -178,8 +178,8 @@ def reserved(stack: Stack) -> Policy:
         "muster-reserved",
         kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
         values={
-            "isOfControllersOfPods": " || ".join(of_controllers),
-            "isWrittenByKueue": " || ".join(written),
+            "isOfControllersOfPods": " ||\n".join(of_controllers),
+            "isWrittenByKueue": " ||\n".join(written),
             "replicasetsAndServing": ["replicasets", *(each.resource for each in _SERVING)],
             "groupsOfWork": tuple(by_group(WORK)),
             "isOfScheduler": "${isOfKai}" if is_kai else "false",
