@@ -43,8 +43,6 @@ _HAS_BACKSTOP: Final = "backstop" not in WITHOUT
 # All policies, a policy, a rule of it by words of its message, or one that asks for less (`_CHANGED`).
 PLANTED: Final = (
     "muster-ray-valid",
-    "muster-ray-valid:any more",
-    "muster-reserved",
     "muster-owners",
     "muster-owners:was created for",
     "owners-by-uid",
