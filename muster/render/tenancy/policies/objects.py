@@ -29,7 +29,7 @@ def sizes(stack: Stack) -> Policy:
         kinds={"work": kinds_of(stack.judged_work)},
         values={
             # A RayCronJob is as large as the RayJobs that it makes.
-            "bounds": ", ".join((*bounds, f"'raycronjobs': {most['rayJobs']}")),
+            "bounds": ",\n".join((*bounds, f"'raycronjobs': {most['rayJobs']}")),
             "most": pods,
             "groupsOfWork": tuple(by_group(WORK)),
             "tooManyOfOthers": pod_templates.too_many(pods),
@@ -86,7 +86,7 @@ def finished(stack: Stack) -> Policy:
     others = (
         f"request.resource.resource in {[each.resource for each in cleaned if each.cleaning == path]} ? "
         f"({pod_templates.optional('${of}', path)}.orValue('') in ['All', 'Running'] ? [] : "
-        f"['set {path} to Running']) : "
+        f"['set {path} to Running']) :\n"
         for path in dict.fromkeys(each.cleaning for each in cleaned)
     )
     return policy(

@@ -81,8 +81,8 @@ def _part(path: str) -> str:
 def _grouped_parts(path: Path) -> str:
     name = f"'{path.groups} of ' + group.name + ': " if path.field else f"'{path.groups}.' + group.name + '."
     return (
-        f"{_groups_at(path)}.filter(group, {optional('group.of', path.rest)}.hasValue()).map(group, "
-        f"{{'path': dyn({name}{path.rest}'), 'template': dyn(group.of.{path.rest})}})"
+        f"{_groups_at(path)}.filter(group, {optional('group.of', path.rest)}.hasValue())\n"
+        f"  .map(group, {{'path': dyn({name}{path.rest}'), 'template': dyn(group.of.{path.rest})}})"
     )
 
 
