@@ -216,7 +216,7 @@ def _staying(now: Snapshot, name: str) -> list[Object]:
 def _size(now: Snapshot, name: str) -> int:
     cluster = now.find("RayCluster", name)
     groups = cluster["spec"]["workerGroupSpecs"] if cluster else ()
-    return 1 + sum(group["replicas"] for group in groups)
+    return 1 + sum(int(group["replicas"]) for group in groups)
 
 
 def _is_accepted(now: Snapshot, name: str) -> bool:

@@ -77,7 +77,7 @@ def _with_gates(folder: Path) -> Path:
 
 def _offer(world: World) -> None:
     offered = KAI_POOLS.read_text().replace("kind: real", "kind: kwok")
-    body = {
+    body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": cloud.POOLS_CONFIG, "namespace": cloud.NAMESPACE},
