@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.controller.gangs.assembly import TURN_RECHECK
 from muster.controller.kai.actions import Decision
+from muster.controller.kai.decide import decide
 from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
 from muster.model.gangpolicy import OverQuota
@@ -172,6 +174,17 @@ def test_work_is_left_alone_for_its_minimum_runtime() -> None:
     assert here.gated("inference") == 3
     run(here, 20)
     assert (here.running("inference"), here.running("training")) == (3, 0)
+
+
+@POOLS
+def test_a_gang_whose_nodes_are_late_looks_again_for_what_starts_later(pool: str) -> None:
+    """Nothing that another gang does reconciles it."""
+    here = world(stock=0)
+    submit(here, "inference", pool, 2, "inference")
+    run(here, 8)
+    look_at = decide(here.snapshot("inference")).requeue_at
+    assert look_at is not None
+    assert here.now < look_at <= here.now + TURN_RECHECK
 
 
 def test_no_pod_is_marked_that_has_not_passed_for_room() -> None:
