@@ -61,6 +61,7 @@ _NOT_STATE: Final = frozenset(
         "order",
         "told",
         "writes",
+        "signs",
         "crash_after",
         "everything_made",
         "_numbers",
