@@ -28,6 +28,10 @@ NEW: Final = frozenset(
         "muster:index:EfaDevicePlugin$kubernetes:apps/v1:DaemonSet::efa-aws-efa-k8s-device-plugin-daemonset",
         "muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:ClusterRole::muster-gang-admission-manager-taints-clusterrole",
         "muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding::muster-gang-admission-manager-taints-clusterrolebinding",
+        *(
+            f"muster:index:GangAdmission$kubernetes:rbac.authorization.k8s.io/v1:{kind}::muster-broken-nodes-{kind.lower()}"
+            for kind in ("ClusterRole", "ClusterRoleBinding")
+        ),
         "muster:index:GangAdmission$kubernetes:core/v1:ResourceQuota::placeholders-resourcequota",
         "muster:schedulers:Kueue$kubernetes:networking.k8s.io/v1:NetworkPolicy::kueue-network",
         "muster:index:KubeRay$kubernetes:networking.k8s.io/v1:NetworkPolicy::kuberay-network",

@@ -51,7 +51,7 @@ def test_on_google_a_refusal_names_the_page_with_the_roles() -> None:
     refused = (403, {"error": {"code": 403, "message": "no storage.buckets.create"}})
     with (
         cloud({"POST /b": refused}) as (_, google),
-        pytest.raises(BackendError, match=r"no storage\.buckets\.create .*first-up-gke"),
+        pytest.raises(BackendError, match=r"no storage\.buckets\.create .*The first `up` on GKE"),
     ):
         make(GKE, google=google)
 

@@ -32,6 +32,8 @@ READ = {
     "actions/checkout": "08c6903cd8c0fde910a37f88322edcfb5dd907a8",
     "actions/setup-python": "e797f83bcb11b83ae66e0230d6156d7c80228e7c",
     "actions/upload-artifact": "ea165f8d65b6e75b540449e92b4886f43607fa02",
+    "golang/govulncheck-action": "b625fbe08f3bccbe446d94fbf87fcc875a4f50ee",
+    "pypa/gh-action-pip-audit": "1220774d901786e6f652ae159f7b6bc8fea6d266",
 }
 # The workflows of this repository.
 OWN = {
