@@ -17,7 +17,11 @@ def test_a_gang_gets_another_node_for_a_broken_one(muster: Muster) -> None:
     muster.cluster.apply(light.ray_cluster("broken", namespace="team-a", image=image, workers=WORKERS))
     muster.wait("a node of l4 stands", lambda: _nodes(muster, "l4"))
     (broken,) = _nodes(muster, "l4")
-    run([sys.executable, "-m", "muster", "local", "fault", "node", broken, "--xid=79"], muster.environment)
+    run(
+        [sys.executable, "-m", "muster", "local", "fault", "node", broken, "--xid=79"],
+        muster.environment,
+        timeout=60,
+    )
 
     said = f"node {broken} is set aside (condition-SysLogsXIDError-True"
     muster.wait("the check names node and sign", lambda: said in _check(muster))

@@ -55,6 +55,14 @@ CASES: Final = (
         summary="No gang-admission manager leads: no gang starts, and none is released.",
     ),
     Case(
+        alert="MusterNodesBroken",
+        series={'muster_gang_broken_nodes{state="beyond_bound"}': "0x10 1x40"},
+        quiet=40,
+        fires=42,
+        summary="Nodes are broken, and have not been repaired for half an hour (beyond_bound).",
+        labels={"state": "beyond_bound"},
+    ),
+    Case(
         alert="MusterWebhooksFail",
         series={
             'controller_runtime_webhook_requests_total{code="500"}': "0x10 1+5x20",

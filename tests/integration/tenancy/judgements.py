@@ -26,6 +26,7 @@ KINDS: Final = {
     "CronJob": "batch/v1",
     "ConfigMap": "v1",
     "Secret": "v1",
+    "Service": "v1",
 }
 
 

@@ -147,7 +147,7 @@ def _kept() -> Iterator[Attack]:
             policy=_POLICY,
             path=f"{kind}.metadata.ownerReferences[].controller",
             words=(f"{kind} kept-{kind.lower()} was created for RayJob train", _KUBERAYS),
-            by_rbac=kind in ("Service", "ServiceAccount"),
+            by_rbac=kind == "ServiceAccount",
         )
 
 

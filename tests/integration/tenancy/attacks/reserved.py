@@ -36,13 +36,13 @@ WORK: Final[dict[str, Object]] = {
     "Job": works.job(),
     "CronJob": works.cron_job(),
 }
-_PLAIN: Final[dict[str, Object]] = {
+_LOADED: Final[dict[str, Object]] = {
     "ConfigMap": works.existing("v1", "ConfigMap", "plain"),
     "Secret": works.existing("v1", "Secret", "plain"),
 }
+_PLAIN: Final[dict[str, Object]] = {**_LOADED, "Service": works.service(name="plain")}
 _BY_RBAC: Final[dict[str, Object]] = {
     "Pod": works.pod(0, name="plain"),
-    "Service": works.service(name="plain"),
     "ServiceAccount": works.existing("v1", "ServiceAccount", "plain"),
 }
 
@@ -221,7 +221,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
             words=(_CONTROLLERS, f"remove {label} from metadata.labels"),
             before=named(body, f"plain-{kind.lower()}"),
         )
-        for kind, body in _PLAIN.items()
+        for kind, body in _LOADED.items()
         for label, gains in _GRAFANAS.items()
     ),
     Attack(

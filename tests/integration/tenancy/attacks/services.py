@@ -219,7 +219,6 @@ def _by_hand(name: str, door: Door) -> Attack:
         policy="muster-services",
         path=f"Service.{door.field}",
         words=(door.word,),
-        by_rbac=True,
     )
 
 
