@@ -447,8 +447,9 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     short = next((placement.demand.pool for placement in placements if not placement.is_complete), None)
     if short is not None:
         # No cloud brings back what is missing of a lease that was taken: the next step asks for it.
-        lost = _own_templates(attempt, _short_leases(attempt, placements))
-        broken = _broken_requests(attempt, placements)
+        requests = _short_requests(attempt, placements)
+        lost = _own_templates(attempt, _taken_by(request for _, request in requests))
+        broken = _broken_requests(attempt, requests)
         templates = _own_templates(attempt, {each.metadata.name for each in broken})
         return Wait(
             status=format_nodes(placements),
@@ -460,21 +461,25 @@ def _verify(attempt: Attempt, limit: Deadline) -> Step:
     return Ready(claims=pod_claims(capacity_claims))
 
 
-def _short_leases(attempt: Attempt, placements: Iterable[Placement]) -> set[str]:
-    return _taken_by(attempt.current[spec.shape] for spec in _short_specs(attempt, placements))
-
-
-def _short_specs(attempt: Attempt, placements: Iterable[Placement]) -> list[RequestSpec]:
+def _short_requests(
+    attempt: Attempt, placements: Iterable[Placement]
+) -> list[tuple[RequestSpec, ProvisioningRequest]]:
+    """Those whose nodes do not hold all of their pods."""
     short = {each.demand.name for each in placements if not each.is_complete}
-    return [spec for spec in attempt.gang.request_specs if any(d.pod_set in short for d in spec.demands)]
+    return [
+        (spec, attempt.current[spec.shape])
+        for spec in attempt.gang.request_specs
+        if any(demand.pod_set in short for demand in spec.demands)
+    ]
 
 
-def _broken_requests(attempt: Attempt, placements: Iterable[Placement]) -> list[ProvisioningRequest]:
+def _broken_requests(
+    attempt: Attempt, requests: Iterable[tuple[RequestSpec, ProvisioningRequest]]
+) -> list[ProvisioningRequest]:
     """Those that are short of a node of theirs that was closed. No cloud replaces one node of a request: the
     whole is released and asked for again, and the gang keeps its quota.
     """
     closed = {lease_of(node) for node in attempt.surroundings.nodes if closed_for(node)} - {""}
-    requests = [(spec, attempt.current[spec.shape]) for spec in _short_specs(attempt, placements)]
     return [
         request
         for spec, request in requests

@@ -147,9 +147,10 @@ def sign(node: Node, words: BrokenNodes, flavor: FlavorPolicy) -> Sign | None:
     for taint in node.spec.taints:
         if taint.key in words.taints:
             return Sign(f"taint {taint.key}")
-    for key, value in node.metadata.labels.items():
-        if f"{key}={value}" in words.labels:
-            return Sign(f"label {key}={value}")
+    for label in words.labels:
+        key, _, value = label.partition("=")
+        if node.metadata.labels.get(key) == value:
+            return Sign(f"label {label}")
     return _lost_devices(node, flavor.device) if words.lost_devices else None
 
 
@@ -164,10 +165,10 @@ def _lost_devices(node: Node, device: str) -> Sign | None:
     """Some GPUs are unhealthy. Where all are, a driver or a device plugin may be starting, and no pod with a
     GPU enters.
     """
-    there, left = (
-        parse_quantity(str(amounts.get(device, 0)))
-        for amounts in (node.status.capacity, node.status.allocatable)
-    )
+    written = [str(amounts.get(device, 0)) for amounts in (node.status.capacity, node.status.allocatable)]
+    if written[0] == written[1]:
+        return None  # Of nearly every node, and each gang has all of a pool judged.
+    there, left = map(parse_quantity, written)
     what = "GPUs" if device == GPU_RESOURCE else device
     return Sign(f"{left} of {there} {what} left") if 0 < left < there else None
 
@@ -199,7 +200,7 @@ def _created(pod: FailedPod) -> datetime:
 
 
 def format_closed(nodes: Iterable[Node]) -> str:
-    """What a gang that waits is told of the closed nodes of its pools; empty where there are none."""
+    """For the check of a waiting gang: which nodes of its pools are closed, and why. Empty without any."""
     closed = sorted((each.metadata.name, closed_for(each), repairer(each.metadata.labels)) for each in nodes)
     if not closed:
         return ""

@@ -196,6 +196,10 @@ class Node(Object, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
+    def taint_value(self, key: str) -> str:
+        """The value of its taint with this key; empty where it has none."""
+        return next((taint.value for taint in self.spec.taints if taint.key == key), "")
+
 
 # Capacity
 

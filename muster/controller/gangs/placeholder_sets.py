@@ -124,7 +124,7 @@ def toleration_of(name: str) -> Toleration:
 
 def held_for(node: Node) -> str:
     """The value of our taint on it; empty where it has none."""
-    return next((taint.value for taint in node.spec.taints if taint.key == HELD_TAINT_KEY), "")
+    return node.taint_value(HELD_TAINT_KEY)
 
 
 def is_asked_by_pods(template: PodTemplate) -> bool:

@@ -33,7 +33,7 @@ _LIVE = Resource("", "v1", "nodes", "Node", False, _Tainted)
 
 def closed_for(node: Node) -> str:
     """The value of the taint by which we closed a broken node; empty where we did not."""
-    return next((taint.value for taint in node.spec.taints if taint.key == BROKEN_TAINT_KEY), "")
+    return node.taint_value(BROKEN_TAINT_KEY)
 
 
 class NodeTaints:

@@ -93,7 +93,7 @@ class GangView(ABC, Generic[T]):
             yield found
 
     def _pod_failed(self, before: FailedPod | None, after: FailedPod | None) -> None:
-        """Whoever follows a node is told of pods that it rejects: they may be a sign."""
+        """Tell the listeners of a node about pods that it has rejected: a sign that it may be broken."""
         for name in {each for pod in (before, after) if pod for each in node_that_rejected(pod)}:
             if node := self.nodes.get(Key("", name)):
                 self.nodes.store.tell(node, node)
