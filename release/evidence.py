@@ -64,7 +64,7 @@ class Record:
 
 
 def load_records(root: Path = ROOT) -> tuple[list[Record], dict[str, dict[str, str]]]:
-    """The records, and by page the figures that are settings: nobody measured them."""
+    """The records, and by page the figures that are settings and no measurements."""
     document = tomllib.loads((root / RECORDS).read_text(encoding="utf-8"))
     return [Record.read(each) for each in document["record"]], document["settings"]
 

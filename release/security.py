@@ -1,6 +1,6 @@
 """What a release says of its security in forms that programs read: OpenVEX and OpenSSF's Security Insights.
 
-vex.toml has one statement for each vulnerability of a dependency that somebody has assessed for Muster.
+vex.toml has one statement for each vulnerability of a dependency that was assessed for Muster.
 Source: openvex/spec, openvex_json_schema.json 0.2.0 at 309766a3, read 2026-11-29
 Source: ossf/security-insights-spec, template-minimum.yml 2.0.0 at 1c2bf569, read 2026-11-29
 """

@@ -215,8 +215,8 @@ class Stack:
 
     @property
     def judged_work(self) -> tuple[WorkKind, ...]:
-        """Kinds that the policies judge as work: those that are not served too, so that nobody passes a queue
-        by. A Deployment or a StatefulSet is work only where it is served.
+        """Kinds that the policies judge as work, also those that are not served, because a member could run
+        them beside every queue. A Deployment or a StatefulSet is work only where it is served.
         """
         return tuple(kind for kind in WORK if not kind.elective or kind.family in self.work)
 

@@ -9,6 +9,7 @@ from typing import Final
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, pods_of, requests_of
 from muster.local.demo.follower import Follower, StoryError
+from muster.model.quantities import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,9 @@ def _submit_gang(
     team: str = "team-a",
 ) -> None:
     """The gang of the first story under another name."""
-    count = f"{workers} worker{'s' * (workers != 1)} with a GPU each"
-    follower.say(f"RayCluster {name}: {count}, queue {team}, priority {priority}")
+    follower.say(
+        f"RayCluster {name}: {many(workers, 'worker')} with a GPU each, queue {team}, priority {priority}"
+    )
     follower.apply(
         "kai/raycluster.yaml",
         images={

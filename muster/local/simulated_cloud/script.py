@@ -21,7 +21,7 @@ import yaml
 
 from muster.errors import ExitCode, MusterError
 from muster.local.karpenter import Autoscaler
-from muster.local.quantities import rfc3339_micro
+from muster.local.quantities import rfc3339, rfc3339_micro
 from muster.local.simulated_cloud import names
 from muster.local.simulated_cloud.api import MERGE, Access, Api, ApiError
 from muster.local.simulated_cloud.faults import ANY_POOL, FaultKind
@@ -128,7 +128,9 @@ _XID: Final = "SysLogsXIDError"
 _TAINT_KEY: Final = "nvidia.com/gpu-xid-error"
 _REJECTED: Final = "muster-fault"
 """Of the namespaces and pods of a black hole."""
+_NAMESPACES: Final = 3
 _FLAP_SECONDS: Final = 20
+_DONE: Final = {"POST": 409, "DELETE": 404}
 
 
 def break_node(kubeconfig: Path, name: str, sign: NodeSign, *, xid: int = 79) -> None:
@@ -152,8 +154,8 @@ def break_node(kubeconfig: Path, name: str, sign: NodeSign, *, xid: int = 79) ->
         if sign in (NodeSign.FLAP, NodeSign.NONE):
             await _set_xid(api, path, None)
         if sign is NodeSign.NONE:
-            for number in range(3):
-                await _delete(api, f"{_pods(number)}/{name}-{number}")
+            for number in range(_NAMESPACES):
+                await _ensure(api, "DELETE", f"{_pods(number)}/{name}-{number}")
 
     _with_api(kubeconfig, apply)
 
@@ -161,21 +163,27 @@ def break_node(kubeconfig: Path, name: str, sign: NodeSign, *, xid: int = 79) ->
 async def _set_xid(api: Api, path: str, xid: int | None) -> None:
     """As NVSentinel does."""
     status, reason = ("False", "Healthy") if xid is None else ("True", f"XID{xid}")
-    condition = {"type": _XID, "status": status, "reason": reason, "lastTransitionTime": _now()}
+    condition = {"type": _XID, "status": status, "reason": reason, "lastTransitionTime": rfc3339(time.time())}
     body = {"status": {"conditions": [condition]}}
     await api.call("PATCH", f"{path}/status", body, content_type=_STRATEGIC)
 
 
 async def _reject_pods(api: Api, node: str) -> None:
     """Pods of three namespaces that the node's kubelet has rejected."""
-    for number in range(3):
-        await _create(api, "/api/v1/namespaces", {"metadata": {"name": f"{_REJECTED}-{number}"}})
+    for number in range(_NAMESPACES):
+        await _ensure(api, "POST", "/api/v1/namespaces", {"metadata": {"name": f"{_REJECTED}-{number}"}})
         pod = {
             "metadata": {"name": f"{node}-{number}"},
             "spec": {"nodeName": node, "containers": [{"name": "any", "image": "any"}]},
         }
-        await _create(api, _pods(number), pod)
-        status = {"status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": _now()}}
+        await _ensure(api, "POST", _pods(number), pod)
+        status = {
+            "status": {
+                "phase": "Failed",
+                "reason": "UnexpectedAdmissionError",
+                "startTime": rfc3339(time.time()),
+            }
+        }
         await api.call("PATCH", f"{_pods(number)}/{node}-{number}/status", status, content_type=MERGE)
 
 
@@ -183,23 +191,12 @@ def _pods(number: int) -> str:
     return f"/api/v1/namespaces/{_REJECTED}-{number}/pods"
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-async def _create(api: Api, path: str, body: dict[str, Any]) -> None:
+async def _ensure(api: Api, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    """A POST of what is there, and a DELETE of what is not, have nothing to do."""
     try:
-        await api.call("POST", path, body)
+        await api.call(method, path, body)
     except ApiError as error:
-        if error.status != 409:
-            raise
-
-
-async def _delete(api: Api, path: str) -> None:
-    try:
-        await api.call("DELETE", path)
-    except ApiError as error:
-        if error.status != 404:
+        if error.status != _DONE[method]:
             raise
 
 
