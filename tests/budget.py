@@ -105,6 +105,8 @@ SUITES: Final = {
                 (*_PYTHON, "muster", "local", "build", "--only", "kuberay-validator"),
             ),
         ),
+        # Only the long tests of integration need it.
+        Suite("trainer", 240, 0, ((*_PYTHON, "muster", "local", "build", "--only", "trainer"),)),
         # By folder: what a folder shares, it starts once.
         Suite(
             "integration",

@@ -30,6 +30,7 @@ _CRDS: Final = {
     "kuberay": "config/crd/bases",
     "jobset": "config/components/crd/bases",
     "lws": "config/crd/bases",
+    "trainer": "manifests/base/crds",
 }
 # Those of sigs.k8s.io/kueue at v0.19.2, go.mod, read 2026-11-29.
 _OPERATORS: Final = {
@@ -95,7 +96,7 @@ def definitions() -> str:
     pinned = ((programs[name], at) for name, at in _CRDS.items())
     folders = [source_of(f"{program.module}@{program.version}", at) for program, at in pinned]
     operators = [source_of(module, at) for module, at in _OPERATORS.items()]
-    for file in (*(file for bases in folders for file in sorted(bases.glob("*.yaml"))), *operators):
+    for file in (*(file for bases in folders for file in sorted(bases.glob("*_*.yaml"))), *operators):
         spec = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["spec"]  # noqa: S506
         if spec["names"]["kind"] not in BY_KIND:
             continue

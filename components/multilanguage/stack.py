@@ -84,7 +84,7 @@ class Stack(TypedDict):
     ray: NotRequired[dict[str, Any]]
     """What Ray clusters have to be."""
     work: NotRequired[list[str]]
-    """The kinds of work that teams may submit: ray, job, jobset."""
+    """The kinds of work that teams may submit, such as ray, job and jobset."""
 
 
 def read_stack(args: Stack) -> Described:

@@ -103,4 +103,5 @@ def traits_of(stack: Stack) -> dict[str, bool]:
         "tenancy-open": stack.tenancy.mode is not TenancyMode.ENFORCE,
         "topologies": bool(stack.kueue.topologies),
         "tpu": names.TPU_RESOURCE in resources,
+        "trainjobs": Work.TRAINJOB in stack.work,
     }

@@ -30,6 +30,7 @@ class Work(StrEnum):
     PYTORCHJOB = "pytorchjob"
     MPIJOB = "mpijob"
     LWS = "lws"
+    TRAINJOB = "trainjob"
     STATEFULSET = "statefulset"
     DEPLOYMENT = "deployment"
 
@@ -71,13 +72,15 @@ class Path:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A pod template in an object, at these keys and indexes. `group`: the object or the item that it is in,
-    of which `name` is the name; that of an object is the row's, or empty.
+    of which `name` is the name; that of an object is the row's, or empty. `is_of_runtime`: the template
+    itself is another object's (`Pods`).
     """
 
     name: str
     at: tuple[str | int, ...]
     group: Mapping[str, Any]
     template: dict[str, Any]
+    is_of_runtime: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,10 @@ class Pods:
     group whose values are 1 where they are left out, and of a Job no more than `most`. One of them is of the
     template at `first` instead, where there is one. `gangs`: the path of how many times a queue admits them,
     each by itself. `name`: of those that are in no group.
+
+    `is_of_runtime`: their template is in an object of the platform team, a runtime. At `template` are the
+    image, `env` and `resourcesPerNode` that replace those of its container. What the object leaves out is
+    not known from it: of pods without `resourcesPerNode` there is no place.
     """
 
     template: Path
@@ -94,6 +101,7 @@ class Pods:
     first: str = ""
     gangs: str = ""
     name: str = ""
+    is_of_runtime: bool = False
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -104,8 +112,11 @@ class Pods:
         """The templates of an object, without those that are malformed."""
         for name, at, group in self._groups(body):
             template = value_at(group, self.template.rest)
+            if self.is_of_runtime and isinstance(template, dict):
+                template = _of_runtime(template)
             if isinstance(template, dict):
-                yield Place(name, (*at, *self.template.rest.split(".")), group, template)
+                path = (*at, *self.template.rest.split("."))
+                yield Place(name, path, group, template, self.is_of_runtime)
 
     def _groups(self, body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
         if not self.template.groups:
@@ -117,6 +128,14 @@ class Pods:
         elif isinstance(groups, list) and self.template.field:
             for index, group in enumerate(groups):
                 yield str(value_at(group, self.template.field)), (*at, index), group
+
+
+def _of_runtime(container: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The template with this container. Its runtime says what its pods tolerate."""
+    if not isinstance(resources := container.get("resourcesPerNode"), dict):
+        return None
+    spec = {"name": "node", "env": container.get("env") or [], "resources": resources}
+    return {"spec": {"containers": [spec], "tolerations": [{"operator": "Exists"}]}}
 
 
 def value_at(body: Any, path: str) -> Any:
@@ -143,7 +162,8 @@ class WorkKind:
 
     `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
     `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
-    `cleaning`: where it says which pods end with it. `is_part`: another kind may make it. `serves`: its
+    `cleaning`: where it says which pods end with it. `kept`: what stays as its queue counted it, beside
+    groups of pods. `is_part`: another kind may make it. `serves`: its
     pods are a StatefulSet's or a ReplicaSet's, are always restarted, and wait behind Kueue's gate.
     `elective`: every cluster has the kind, and it is work only where a stack serves it. `prefix`: of the
     labels and annotations by which its controller finds its pods, of which an author writes the `free` ones.
@@ -166,6 +186,7 @@ class WorkKind:
     managers: tuple[Path, ...] = (Path("spec.managedBy"),)
     cleaning: str = ""
     barred: tuple[Barred, ...] = ()
+    kept: tuple[str, ...] = ()
     is_part: bool = False
     serves: bool = False
     elective: bool = False
@@ -224,6 +245,7 @@ _SCHEDULING: Final = Barred(
 )
 
 _LWS: Final = "spec.leaderWorkerTemplate"
+_TRAINER: Final = "spec.trainer"
 
 
 def _volumes(path: str) -> Barred:
@@ -396,6 +418,25 @@ WORK: Final = (
         serves=True,
         prefix="leaderworkerset.sigs.k8s.io/",
         free=("exclusive-topology", "subgroup-exclusive-topology", "experimental-recreate-group-after-start"),
+    ),
+    # Kubeflow Trainer 2.3.0, pkg/apis/trainer/v1alpha1. Its pods are those of a JobSet that the controller
+    # makes of a runtime. Kueue 0.19.2 computes them by Trainer 2.2.1: muster-work refuses what differs.
+    WorkKind(
+        family=Work.TRAINJOB,
+        kind="TrainJob",
+        group="trainer.kubeflow.org",
+        version="v1alpha1",
+        resource="trainjobs",
+        framework="trainer.kubeflow.org/trainjob",
+        word="trainJobs",
+        objects=150,
+        kibibytes=32,
+        pods=(
+            Pods(template=Path(_TRAINER), counts=(f"{_TRAINER}.numNodes",), name="node", is_of_runtime=True),
+        ),
+        controller="kubeflow-system:kubeflow-trainer-controller-manager",
+        manager="trainer.kubeflow.org/trainjob-controller",
+        kept=("spec.runtimeRef", "spec.initializer", _TRAINER, "spec.runtimePatches"),
     ),
     WorkKind(
         family=Work.STATEFULSET,

@@ -87,12 +87,15 @@ def _is_made(review: Review[Object]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Template:
-    """A pod template of an object, by its name among those of the object. `is_ray`: of a Ray node."""
+    """A pod template of an object, by its name among those of the object. `is_ray`: of a Ray node.
+    `is_written`: in the object itself.
+    """
 
     name: str
     path: Path
     body: Json
     is_ray: bool = False
+    is_written: bool = True
 
     @property
     def pod(self) -> Mapping[str, Any]:
@@ -194,6 +197,8 @@ def _ending(patch: _Patch, kind: str) -> None:
 
 
 def _pods(patch: _Patch, template: _Template, tree: QueueTree) -> None:
+    if not template.is_written:
+        return
     _tolerations(patch, template, tree)
     _undisturbed(patch, template)
 
@@ -219,6 +224,8 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
     """
     held = {each.name: each for each in _all_templates(before, kind)}
     for template in _all_templates(patch.body, kind):
+        if not template.is_written:
+            continue
         old = held.get(template.name)
         if old is None or any(
             requests_device(old.body, resource, parts=tree.kai) and old.tolerates(taint)
@@ -279,6 +286,7 @@ def _all_templates(body: Json, kind: str) -> list[_Template]:
             path=place.at,
             body=place.template,
             is_ray=work.is_ray and place.at[: len(cluster)] == cluster,
+            is_written=not place.is_of_runtime,
         )
         for place in work.places(body)
     ]

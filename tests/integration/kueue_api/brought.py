@@ -1,4 +1,6 @@
-"""The controllers that a cluster brings along, JobSet's and LeaderWorkerSet's, as processes of this host."""
+"""The controllers that a cluster brings along, those of JobSet, LeaderWorkerSet and Kubeflow's Trainer, as
+processes of this host.
+"""
 
 import base64
 import os
@@ -30,18 +32,32 @@ def controller(
     """
     health, port = free_port(), free_port()
     certificates, config = plane.folder / "kueue/certificates", plane.folder / f"{name}.yaml"
+    webhook: dict[str, Any] = {"host": "127.0.0.1", "port": port}
     settings = {
         "apiVersion": f"config.{name}.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
+        "webhook": webhook,
         "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
     }
-    config.write_text(yaml.safe_dump(settings))
     kubeconfig = plane.kubeconfig(name=name, acting_as=user) if user else plane.kubeconfig()
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    if name == "trainer":
+        settings |= {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "certManagement": {"enable": False},
+            "statusServer": {"port": free_port()},
+        }
+        # It reads its certificate where controller-runtime looks by default.
+        served = plane.folder / name / "k8s-webhook-server"
+        served.mkdir(parents=True)
+        (served / "serving-certs").symlink_to(certificates)
+        environment["TMPDIR"] = str(served.parent)
+    else:
+        webhook["certDir"] = str(certificates)
+        settings["internalCertManagement"] = {"enable": False}
+    config.write_text(yaml.safe_dump(settings))
     argv = [programs.program(name), f"--config={config}"]
     process = Process(name, argv, log=plane.folder / f"{name}.log", environment=environment)
     process.start()

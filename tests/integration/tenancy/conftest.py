@@ -48,6 +48,7 @@ CONTROLLERS = {
     "jobs": ("kube-system", "job-controller"),
     "cronjobs": ("kube-system", "cronjob-controller"),
     "replicasets": ("kube-system", "replicaset-controller"),
+    "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager"),
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
     "autoscaler": ("somewhere", "autoscaler"),
@@ -195,7 +196,7 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     ]
     # Of KubeRay's own role (config/rbac/role.yaml), and of the cluster's controllers of endpoints.
     doors = {"apiGroups": [""], "resources": ["services", "services/status", "endpoints"], "verbs": ["*"]}
-    kept = {"apiGroups": [""], "resources": ["secrets", "serviceaccounts"], "verbs": ["*"]}
+    kept = {"apiGroups": [""], "resources": ["configmaps", "secrets", "serviceaccounts"], "verbs": ["*"]}
     objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors, kept])]
     is_kueue = scheduler is Scheduler.KUEUE
     ours = {

@@ -6,22 +6,31 @@ from typing import Any, Final
 
 import pytest
 
-from muster.model.work import BROUGHT, BY_KIND, GROUPED, WorkKind
+from muster.model.work import BROUGHT, BY_KIND, WorkKind
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World
 from tests.integration.tenancy.works import annotated
 
 KINDS: Final = pytest.mark.parametrize("kind", BROUGHT, ids=lambda each: each.kind)
-SUSPENDED: Final = pytest.mark.parametrize("kind", GROUPED, ids=lambda each: each.kind)
+SUSPENDED: Final = pytest.mark.parametrize(
+    "kind", [each for each in BROUGHT if not each.serves], ids=lambda each: each.kind
+)
+TEMPLATED: Final = pytest.mark.parametrize(
+    "kind", [each for each in BROUGHT if not each.pods[0].is_of_runtime], ids=lambda each: each.kind
+)
 
 
 def work(kind: WorkKind, name: str, *, replicas: int = 2, suspend: bool = True, **pod: Any) -> Object:
     """Workers with a GPU each."""
     template = works.template(1, restart="" if kind.serves else "Never", **pod)
     path = kind.pods[0].template
-    if kind.serves:
-        body: Object = {"leaderWorkerTemplate": {"size": replicas, "workerTemplate": template}}
+    if kind.pods[0].is_of_runtime:
+        amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
+        trainer = {"numNodes": replicas, "resourcesPerNode": {"requests": amounts, "limits": amounts}}
+        body: Object = {"runtimeRef": {"name": "torch"}, "trainer": trainer, "suspend": suspend}
+    elif kind.serves:
+        body = {"leaderWorkerTemplate": {"size": replicas, "workerTemplate": template}}
     elif path.field:
         body = {"replicatedJobs": [job(replicas, template)], "suspend": suspend}
     else:
@@ -47,7 +56,7 @@ def test_members_submit_it(served: World, kind: WorkKind) -> None:
     assert answer.is_allowed, answer.message
 
 
-@KINDS
+@TEMPLATED
 def test_a_template_of_a_group_is_judged_as_a_pod(served: World, kind: WorkKind) -> None:
     answer = served.member.create(work(kind, "reaching", hostNetwork=True))
     assert not answer.is_allowed
@@ -130,3 +139,48 @@ def test_a_pod_of_a_set_has_gpus_behind_the_gate_of_kueue_alone(served: World) -
     pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
     answer = statefulsets.create(pod)
     assert answer.is_allowed, answer.message
+
+
+def test_the_copy_of_a_runtime_is_its_controllers_alone(served: World) -> None:
+    """Trainer makes the pods of what stands there, and Kueue counts those of the runtime."""
+    kind = BY_KIND["TrainJob"]
+    job = work(kind, "copied")
+    made = served.admin.create(job, dry_run=False)
+    assert made.is_allowed, made.message
+    owner = {"apiVersion": f"{kind.group}/{kind.version}", "kind": kind.kind, "name": "copied", "uid": "1"}
+    copy: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "copied-runtime-snapshot",
+            "namespace": works.NAMESPACE,
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "data": {"runtime": "as Trainer wrote it"},
+    }
+    assert "muster-owners" in served.member.create(copy).refusals
+    free = {**copy, "metadata": {"name": "free-runtime-snapshot", "namespace": works.NAMESPACE}}
+    assert "muster-owners" in served.member.create(free).refusals
+    trainer = served.controllers["trainer"]
+    answer = trainer.create(copy, dry_run=False)
+    assert answer.is_allowed, answer.message
+    assert "muster-owners" in served.member.patch(copy, {"data": {"runtime": "of 100 nodes"}}).refusals
+    assert "muster-owners" in served.member.delete(copy).refusals
+    other = {**copy, "metadata": {"name": "settings", "namespace": works.NAMESPACE}}
+    assert served.member.create(other).is_allowed
+
+
+def test_what_its_queue_counted_of_a_running_train_job_stays(served: World) -> None:
+    kind = BY_KIND["TrainJob"]
+    body = work(kind, "counted", suspend=False)
+    body["spec"].pop("trainer")
+    assert served.admin.create(body, dry_run=False).is_allowed
+    for change in (
+        {"trainer": {"numNodes": 100}},
+        {"runtimeRef": {"name": "larger"}},
+        {"initializer": {"model": {"storageUri": "hf://a/b"}}},
+    ):
+        message = served.member.patch(body, {"spec": change}).message
+        assert f"leave spec.{next(iter(change))} as it is" in message, message
+    patches = [{"manager": "kueue.x-k8s.io/manager"}]
+    assert "muster-growth" in served.member.patch(body, {"spec": {"runtimePatches": patches}}).refusals

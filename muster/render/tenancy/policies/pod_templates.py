@@ -69,13 +69,16 @@ def too_many(most: int) -> str:
 
 def _parts_at(work: Iterable[WorkKind]) -> str:
     """The templates of these kinds with their paths, as a list."""
-    paths = dict.fromkeys(pods.template for kind in work for pods in kind.pods)
-    return " +\n".join(_grouped_parts(path) if path.groups else _part(path.text) for path in paths)
+    paths = dict.fromkeys((pods.template, pods.is_of_runtime) for kind in work for pods in kind.pods)
+    return " +\n".join(
+        _grouped_parts(path) if path.groups else _part(path.text, "${templateOfRuntime}" if other else "")
+        for path, other in paths
+    )
 
 
-def _part(path: str) -> str:
-    template = f"[{{'path': dyn('{path}'), 'template': dyn({_OF}.{path})}}]"
-    return f"({optional(_OF, path)}.hasValue() ? {template} : [])"
+def _part(path: str, template: str = "") -> str:
+    part = f"[{{'path': dyn('{path}'), 'template': dyn({template or f'{_OF}.{path}'})}}]"
+    return f"({optional(_OF, path)}.hasValue() ? {part} : [])"
 
 
 def _grouped_parts(path: Path) -> str:

@@ -25,6 +25,7 @@ def work(stack: Stack) -> Policy:
             "parameters": [f"{JOB_PARAMETER_PREFIX}{name}" for name in parameters],
             "parameterNames": ", ".join(parameters) or "none",
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
+            "counted": ["cpu", "memory", *sorted({pool.device for pool in stack.pools if pool.is_gpu})],
             **(_gpus(stack) if stack.is_gated else {}),
         },
         given={"gated": stack.is_gated, "kai": is_kai, "kueue": not is_kai},
@@ -72,7 +73,10 @@ def ray_services(stack: Stack) -> Policy:
 
 
 def growth(stack: Stack) -> Policy:
-    grouped = [(each, each.pods[0].template.groups) for each in GROUPED]
+    kept = [
+        *((each, each.pods[0].template.groups) for each in GROUPED),
+        *((each, path) for each in WORK for path in each.kept),
+    ]
     return policy(
         "muster-growth",
         kinds={
@@ -84,21 +88,21 @@ def growth(stack: Stack) -> Policy:
             "wasSuspended": pod_templates.is_suspended("oldObject"),
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "resizable": [
-                *("jobs", *(each.resource for each, _ in grouped)),
+                *("jobs", *dict.fromkeys(each.resource for each, _ in kept)),
                 *(each.resource for each in WORK if each.is_pod_by_pod),
             ],
         },
         lists={
-            "groupsOfWork": [
+            "keptOfWork": [
                 {
-                    "include": "keptGroups",
+                    "include": "keptAsCounted",
                     "kind": each.kind,
                     "resource": each.resource,
                     "path": path,
                     "now": pod_templates.optional("object", path),
                     "before": pod_templates.optional("oldObject", path),
                 }
-                for each, path in grouped
+                for each, path in kept
             ]
         },
     )
