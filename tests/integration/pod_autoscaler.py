@@ -58,13 +58,13 @@ class Autoscaler:
         return list(self.plane.call("GET", path)["items"])
 
 
-def make_node(plane: ControlPlane, name: str, pool: str, *, lease: str = "") -> None:
-    """A Ready node with a GPU; in pool `cpu` it lacks the taint of GPU nodes."""
+def make_node(plane: ControlPlane, name: str, pool: str, *, lease: str = "", gpus: int = 1) -> None:
+    """A Ready node with GPUs; in pool `cpu` it lacks the taint of GPU nodes."""
     labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
     spec = {"taints": [_GPU_TAINT] if pool != "cpu" else []}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
     apply(plane, node)
-    size = {"cpu": "4", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": "1"}
+    size = {"cpu": "4", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "said by a test"}
     status = {"status": {"capacity": size, "allocatable": size, "conditions": [ready]}}
     path = f"{path_of(node)}/status"

@@ -38,6 +38,8 @@ Object = dict[str, Any]
 
 TEAM, OTHER = "team-b", "team-a"
 GUARANTEE: Final = 2
+NODES: Final = 2 * GUARANTEE + 2
+"""With two devices each: more than all quota, so that pods without quota find some."""
 WITHOUT: Final = tuple(filter(None, os.environ.get("MUSTER_TENANT_WITHOUT", "").split(",")))
 _HAS_BACKSTOP: Final = "backstop" not in WITHOUT
 # All policies, a policy, a rule of it by words of its message, or one that asks for less (`_CHANGED`).
@@ -199,10 +201,11 @@ class Ground:
         self._within_grace(lambda: self.running() <= self.reserved(), "more devices run than are reserved")
 
     def guarantee(self) -> None:
-        """The other team gets all that it is promised."""
+        """The other team gets all that it is promised, and what borrowed it ends."""
         body = named(work("Job", with_gpu("l4"), count=GUARANTEE), "promised", OTHER)
         apply(self.world.plane, body)
         self._within_grace(lambda: self.running(OTHER) >= GUARANTEE, f"{OTHER} waits for its guarantee")
+        self.check()
         self.world.delete(self.path("Job", "promised", OTHER))
 
     def stop(self) -> None:
@@ -288,8 +291,8 @@ def ground_of(folder: Path) -> Iterator[Ground]:
 
 def _begin(world: World, stack: Stack) -> None:
     world.begin()
-    for number in range(2 * GUARANTEE):
-        make_node(world.plane, f"l4-{number}", "l4")
+    for number in range(NODES):
+        make_node(world.plane, f"l4-{number}", "l4", gpus=2)
     objects = [tenancy.member_role(stack)]
     for teams in queues.by_department(stack).values():
         for team in teams.values():

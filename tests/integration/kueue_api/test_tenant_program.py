@@ -26,7 +26,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from muster.model import names
 from tests.integration.kueue_api.tenant_ground import (
     AT,
+    GUARANTEE,
     HOLES,
+    NODES,
     WORK,
     Ground,
     Noticed,
@@ -46,6 +48,8 @@ A_SEQUENCE: Final = 8
 """Steps of one sequence, after which the team's work is removed."""
 KEPT_IN: Final = Path(os.environ.get("MUSTER_TENANT_FILE", "/tmp/muster-tenant.json"))
 _HOLD: Final = {"redisAddress": "redis:6379"}
+_ELASTIC_KINDS: Final = ("RayCluster", "Job")
+_ELASTIC: Final = {"metadata": {"annotations": {names.ELASTIC_JOB: "true"}}}
 _INVALID: Final = {"spec": {"headGroupSpec": {"rayStartParams": {"labels": "a=b"}}}}
 
 # What a tenant may try on what it sees, by kind and on any. Most of it is refused.
@@ -77,7 +81,7 @@ _OF_ANY: Final[tuple[Object, ...]] = (
     {"spec": {"suspend": False}},
     {"spec": {"suspend": True}},
     {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}},
-    {"metadata": {"annotations": {names.ELASTIC_JOB: "true"}}},
+    _ELASTIC,
     {"metadata": {"labels": {names.QUEUE_LABEL: None}}},
     {"metadata": {"labels": {names.QUEUE_LABEL: "none"}}},
     {"metadata": {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "none"}}},
@@ -112,7 +116,7 @@ _PARTS: Final[tuple[tuple[str, Object], ...]] = (
         {"spec": {"containers": [{"name": "work", "resources": {"limits": _MORE}}]}},
     ),
 )
-_number: Final = st.integers(0, 4)
+_number: Final = st.integers(0, NODES)
 # A field, a size, or an owner: which of the team's work, and whether as its controller.
 _field: Final = st.tuples(st.just("field"), st.integers(0, 99))
 _change: Final = st.one_of(
@@ -125,8 +129,8 @@ _changes: Final = st.lists(_change, min_size=1, max_size=2)
 _tenant: Final = st.sampled_from((names.MEMBER_ACCOUNT, "trusted"))
 _kind: Final = st.sampled_from((*WORK[:2], *WORK, *AT))
 _which: Final = st.integers(0, 9)
-# Up to all nodes: what is above the team's quota is borrowed, and taken back at the end.
-_count: Final = st.integers(1, 4)
+# What is above the team's quota is borrowed, and taken back at the end. Half of it leaves quota for more.
+_count: Final = st.one_of(st.integers(1, GUARANTEE), st.integers(1, 2 * GUARANTEE))
 
 
 class Tenant(RuleBasedStateMachine):
@@ -141,10 +145,15 @@ class Tenant(RuleBasedStateMachine):
         self._created = 0
         self._holds = True
 
-    @initialize(kind=st.sampled_from((*WORK[:2], *WORK)), count=_count, fault_tolerant=st.booleans())
-    def begin(self, kind: str, count: int, fault_tolerant: bool) -> None:
+    @initialize(
+        kind=st.sampled_from((*WORK[:2], *WORK)),
+        count=_count,
+        fault_tolerant=st.booleans(),
+        elastic=st.booleans(),
+    )
+    def begin(self, kind: str, count: int, fault_tolerant: bool, elastic: bool) -> None:
         """Work that fits, and runs."""
-        answer = self._create(names.MEMBER_ACCOUNT, kind, count, fault_tolerant)
+        answer = self._create(names.MEMBER_ACCOUNT, kind, count, fault_tolerant, elastic=elastic)
         end = time.monotonic() + 20
         while answer.is_allowed and self.ground.running() < count and time.monotonic() < end:
             time.sleep(0.2)
@@ -161,12 +170,21 @@ class Tenant(RuleBasedStateMachine):
             self._create(tenant, kind, 0, False, head_of=cluster["metadata"]["name"])
 
     def _create(
-        self, tenant: str, kind: str, count: int, fault_tolerant: bool, *, head_of: str = ""
+        self,
+        tenant: str,
+        kind: str,
+        count: int,
+        fault_tolerant: bool,
+        *,
+        head_of: str = "",
+        elastic: bool = False,
     ) -> Answer:
         self._created += 1
         body = _head(kind, head_of) if head_of else _of_kind(kind, count, fault_tolerant)
         body = named(body, f"work-{self._created}")
         body["metadata"]["labels"][names.PRIORITY_LABEL] = "dev"
+        if elastic and kind in _ELASTIC_KINDS:
+            body = _both(body, _ELASTIC)
         return self.ground.ask(tenant, "POST", self.ground.path(kind), body)
 
     @rule(tenant=_tenant, kind=_kind, which=_which, changes=_changes)
@@ -194,9 +212,33 @@ class Tenant(RuleBasedStateMachine):
             for each in (changes, then):
                 self.ground.ask(tenant, "PATCH", item[0], self._change(item, each), kind=MERGE)
 
+    @rule(
+        tenant=_tenant,
+        which=_which,
+        count=st.integers(GUARANTEE, NODES),
+        how=st.sampled_from(("elastic", "rigid", "without gates", "larger pods")),
+        at_once=st.booleans(),
+    )
+    def grow(self, tenant: str, which: int, count: int, how: str, at_once: bool) -> None:
+        """Work, or what was made for it, so that Kueue lets it run on while new pods start."""
+        of = _ELASTIC_KINDS[which % 2]
+        if not self.ground.existing(of):
+            self._create(names.MEMBER_ACCOUNT, of, 1, False, elastic=True)
+        if item := self._one(of, which):
+            path, kind, body = item
+            larger: Object = {"spec": _sized(kind, body, count)}
+            first = {"metadata": {"annotations": {names.ELASTIC_JOB: "true" if how == "elastic" else None}}}
+            if how in ("without gates", "larger pods"):
+                larger = {"spec": _with_other_pods(larger["spec"], gated=how == "larger pods")}
+                first = {"spec": _with_other_pods(body["spec"], gated=how == "larger pods")}
+            for change in (_both(first, larger),) if at_once else (first, larger):
+                self.ground.ask(tenant, "PATCH", path, change, kind=MERGE)
+
     @rule(tenant=_tenant, which=_which, parent=_number, also=_changes)
     def adopt(self, tenant: str, which: int, parent: int, also: list[Change]) -> None:
         """An owner, and in a second step the same one as the controller."""
+        if len(self.ground.existing(*WORK)) == 1:
+            self._create(tenant, "RayJob", 1, False)
         if item := self._one("any", which):
             controls = ("controller", parent)
             for changes in ([("owner", parent)], [*also, controls], [controls]):
@@ -265,7 +307,8 @@ def _of_kind(kind: str, count: int, fault_tolerant: bool) -> Object:
     """`count` pods with a device; those of a Ray cluster beside a head, which alone is `fault_tolerant`."""
     template = {"spec": {"restartPolicy": "Never", **with_gpu("l4")}}
     job = work("Job", with_gpu("l4"), count=count)
-    job["spec"]["completions"] = count
+    # So that a larger number of pods at once is another number.
+    job["spec"]["completions"] = NODES
     if kind == "Job":
         return job
     version = {"apiVersion": AT[kind][0], "kind": kind, "metadata": job["metadata"]}
@@ -316,7 +359,20 @@ def _sized(kind: str, body: Object, count: int) -> Object:
         return {"workerGroupSpecs": [group | sized for group in spec.get("workerGroupSpecs") or ()]}
     if kind == "JobSet":
         return {"replicatedJobs": [job | {"replicas": count} for job in spec["replicatedJobs"]]}
-    return {"replicas": count} if kind == "LeaderWorkerSet" else {"parallelism": count, "completions": count}
+    return {"replicas" if kind == "LeaderWorkerSet" else "parallelism": count}
+
+
+def _with_other_pods(spec: Object, *, gated: bool) -> Object:
+    """The workers of a cluster without the gates of elastic work, or with two devices each."""
+    groups = json.loads(json.dumps(spec.get("workerGroupSpecs") or ()))
+    for group in groups:
+        template = group["template"]["spec"]
+        if gated:
+            more = {names.GPU_RESOURCE: "2"}
+            template["containers"][0]["resources"] = {"limits": more, "requests": more}
+        else:
+            template.pop("schedulingGates", None)
+    return {**spec, "workerGroupSpecs": groups} if groups else spec
 
 
 def _both(one: Object, other: Object) -> Object:

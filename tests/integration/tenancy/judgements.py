@@ -121,6 +121,12 @@ def effects() -> tuple[Judgement, ...]:
     return _listed(yaml.safe_load((_FOLDER / "running.yaml").read_text()), Effect)
 
 
+@cache
+def kai_keys() -> tuple[Judgement, ...]:
+    """Of `create` and `update`: labels and annotations that KAI reads of what runs in a cluster."""
+    return _listed(yaml.safe_load((_FOLDER / "kai_keys.yaml").read_text()), Effect)
+
+
 def _listed(parts: Mapping[str, Any], kind: type[Verdict] | type[Effect]) -> tuple[Judgement, ...]:
     return tuple(
         Judgement(part, field, kind(verdict), by)

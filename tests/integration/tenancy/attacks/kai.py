@@ -96,6 +96,11 @@ _OF_KAI: Final = (
     ("annotations", "kai.scheduler/preemption-delay", "1s", "a turn that the platform team did not give"),
     ("annotations", "runai/shared-gpu-configmap", "theirs", "the devices of another team's pod"),
     ("annotations", "received-resource-type", "Fraction", "a GPU that counts as a part"),
+    ("annotations", "kai.scheduler/top-owner-metadata", "{}", "what its gang belongs to, in KAI's account"),
+    ("annotations", "run.ai/reserve_for_gpu_index", "0", "a GPU that another pod has"),
+    ("labels", "kai.scheduler/task-priority", "9", "pods that are the last of their gang to go"),
+    ("labels", "app", "kai-resource-reservation", "a node that seems free to KAI: others' pods fail on it"),
+    ("labels", "app", "scaling-pod", "CPUs of a node that KAI's fair shares count as free"),
     ("labels", "kai.scheduler/preemptibility", "non-preemptible", "GPUs that no priority takes back"),
     ("labels", "kai.scheduler/node-pool", "h100", "nodes of another pool"),
     ("labels", "kai.scheduler/subgroup-name", "x", "a place in another part of its gang"),
@@ -115,7 +120,7 @@ def _reserved() -> Iterator[Attack]:
             (place, queued(in_template(place, "metadata", field, key, value=value))),
         ):
             yield Attack(
-                name=f"{key} in {where}",
+                name=f"{key}={value} in {where}",
                 body=body,
                 before=_BEFORE[body["kind"]],
                 gains=gains,
@@ -152,12 +157,15 @@ ALL: Final = (
             ("without a queue", None, "GPUs without quota"),
         )
     ),
-    _attack(
-        "a priority that is not the team's",
-        labelled(CLUSTER, names.KAI_PRIORITY_LABEL, "prod"),
-        f"metadata.labels{{{names.KAI_PRIORITY_LABEL}}}",
-        "a place before others, and their GPUs by preemption",
-        "dev",
+    *(
+        _attack(
+            f"a priority that is not the team's, by {label}",
+            labelled(CLUSTER, label, "prod"),
+            f"metadata.labels{{{label}}}",
+            "a place before others, and their GPUs by preemption",
+            "dev",
+        )
+        for label in (names.KAI_PRIORITY_LABEL, names.RAY_PRIORITY_LABEL)
     ),
     _attack(
         "a job that nothing stops",
@@ -177,6 +185,9 @@ ALL: Final = (
         "GPUs for good",
         "remove kai.scheduler/",
         policy=_RESERVED,
+    ),
+    *_groups(
+        "app", "kai-resource-reservation", "a node that seems free", "remove app from", policy=_RESERVED
     ),
     *_groups("pod-group-name", "mine", "a gang that no queue counts", "remove kai.scheduler/skip-podgrouper"),
     _pod("a GPU pod by hand", pod()),
