@@ -29,7 +29,7 @@ class StackType(click.ParamType[str]):
 
 
 class TeamType(click.ParamType[str]):
-    """A team by its name; the shell completes those of the stack that an option before it names, or of all."""
+    """A team by its name; the shell completes those of an earlier `--stack`, or of all stacks."""
 
     name = "team"
 
