@@ -292,8 +292,8 @@ _Made = TypeVar("_Made")
 
 
 def kept_for_stack(make: Callable[[Stack], _Made]) -> Callable[[Stack], _Made]:
-    """Makes something of a stack once. What is made of the last two is kept, for a report compares two; neither
-    a stack nor what is made of it changes.
+    """Makes something of a stack once. What is made of the last two is kept, for a report compares two, and
+    neither a stack nor what is made of it changes.
     """
     kept: deque[tuple[Stack, _Made]] = deque(maxlen=2)
 
