@@ -43,7 +43,7 @@ def image(folder: Path, *, version: str, made_at: int, is_draft: bool) -> None:
 
     images = build()
     if found := list(unrecorded(Cache(), load().python_base, MACHINES.values())):
-        message = "the distribution has other packages than python-base.sha256 of versions.toml records:"
+        message = "the distribution has other packages than `python-base` of versions.toml records:"
         fix = (
             "build where snapshot.debian.org can be reached, or review the packages and record these digests."
         )

@@ -138,7 +138,7 @@ def unrecorded(cache: Cache, base: PythonBase, machines: Iterable[str]) -> Itera
         entry = base_entry(cache, base, own=None) if is_own else _foreign_entry(cache, base, machine)
         name, digest = _recorded_as(None if is_own else machine), file_sha256(entry.path / "base.tar")
         if base.sha256.get(name) != digest:
-            yield f'{name} = "{digest}"'
+            yield f'sha256.{name} = "{digest}"'
 
 
 def _recorded_as(machine: str | None) -> str:
