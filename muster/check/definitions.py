@@ -18,12 +18,12 @@ from muster.model.work import WORK
 Json = dict[str, Any]
 _METADATA: Final = ("labels", "annotations")
 _MOST_LISTED: Final = 12
-# A host, which may have upper case and a port, and a path, which may not; a tag; a digest.
-# Source: https://github.com/distribution/reference/blob/main/regexp.go, read 2026-11-29
-_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+# A host with a port, which may have upper case, and a path, which may not; a tag; a digest.
+# Source: https://github.com/distribution/reference/blob/00a09fa3/regexp.go, read 2026-11-29
+_HOST: Final = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[A-Fa-f0-9:]+\])(?::\d+)?"
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
-    rf"(?:(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+|localhost)/)?{_PART}(?:/{_PART})*"
-    r"(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{{32,}})?"
 )
 
 

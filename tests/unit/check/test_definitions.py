@@ -126,6 +126,7 @@ def test_the_definitions_are_those_of_the_pinned_versions() -> None:
         ("rayproject/ray:2.54.1", False),
         ("Registry.Example:5000/a/b_c@sha256:" + "a" * 64, False),
         ("localhost/x", False),
+        ("[2001:db8::1]:5000/x", False),
     ],
 )
 def test_an_image_that_no_node_can_pull_is_warned_of(image: str, is_warned: bool) -> None:
