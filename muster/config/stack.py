@@ -216,15 +216,13 @@ def parse_cluster(section: Section) -> Cluster | None:
     provider = section.choice("provider", Provider)
     if provider is None:
         return None
-    own = _cluster_keys(provider)
+    own = {*_cluster_keys(provider), *getattr(CLASSES[provider], "REFUSED", ())}
     for name in section.written:
-        others = [
-            other for other in Provider if own.isdisjoint((name, f"{name}s")) and name in _cluster_keys(other)
-        ]
-        if others and name not in getattr(CLASSES[provider], "REFUSED", {}):
+        is_ours = name in own or f"{name}s" in own  # A slip of our own key is answered with that key.
+        if not is_ours and (others := [other for other in Provider if name in _cluster_keys(other)]):
             message = f"is a key of provider {' and '.join(others)}, and the provider here is {provider}."
             section.note(name, message, f"remove it; `muster explain cluster` lists the keys of {provider}.")
-            section.get(name)
+            section.get(name)  # Answered: `close` does not report it again.
     return read(CLASSES[provider], section)
 
 
