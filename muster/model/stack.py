@@ -299,7 +299,7 @@ def kept_for_stack(make: Callable[[Stack], _Made]) -> Callable[[Stack], _Made]:
 
     @wraps(make)
     def kept_or_made(stack: Stack) -> _Made:
-        for known, made in kept:
+        for known, made in tuple(kept):
             if known is stack:
                 return made
         made = make(stack)

@@ -112,7 +112,7 @@ def _bootstrap(
     argv += [f"--dpkgopt=path-include={_KEPT}", base.suite]
     for attempt in range(1, _TRIES + 1):
         try:
-            _check(children, [*argv, str(target)], suite=base.suite)
+            _check(children, [*argv, str(target)], suite=base.suite, seconds=1200)
             break
         except LocalClusterError:
             target.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def _bootstrap(
         return
     former = scratch / "snapshot.tar"
     with suppress(LocalClusterError):  # Where the snapshots cannot be reached, newer packages are taken.
-        _check(children, [*argv, str(former), *_snapshots(base)], suite=base.suite)
+        _check(children, [*argv, str(former), *_snapshots(base)], suite=base.suite, seconds=300)
         if file_sha256(former) == recorded:
             former.replace(target)
 
@@ -156,11 +156,11 @@ def _snapshots(base: PythonBase) -> tuple[str, ...]:
     )
 
 
-def _check(children: Children, argv: list[str], *, suite: str) -> None:
+def _check(children: Children, argv: list[str], *, suite: str, seconds: float) -> None:
     children.check(
         argv,
         where=f"the {suite} base",
         fix="check the network to the distribution's archive, or name a root file system: "
         "muster local build --base FILE",
-        timeout=1200,
+        timeout=seconds,
     )
