@@ -83,7 +83,7 @@ def _release(given: argparse.Namespace) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     for name, make in _parts(
-        out, version=version, made_at=made_at, has_image=not given.without_image
+        out, version=version, made_at=made_at, has_image=not given.without_image, is_draft=is_draft
     ).items():
         print(f"{name} ...", file=sys.stderr, flush=True)
         make()
@@ -109,13 +109,15 @@ def _release(given: argparse.Namespace) -> None:
         print(f"{file.stat().st_size / 1e6:8.1f} MB  {file}")
 
 
-def _parts(out: Path, *, version: str, made_at: int, has_image: bool) -> Mapping[str, Callable[[], None]]:
+def _parts(
+    out: Path, *, version: str, made_at: int, has_image: bool, is_draft: bool
+) -> Mapping[str, Callable[[], None]]:
     parts: dict[str, Callable[[], None]] = {
         "Python package": lambda: packages.python_package(ROOT, out, version=version, made_at=made_at),
         "site": lambda: packages.site(ROOT, out, version=version, made_at=made_at),
     }
     if has_image:
-        parts["image"] = lambda: packages.image(out, version=version, made_at=made_at)
+        parts["image"] = lambda: packages.image(out, version=version, made_at=made_at, is_draft=is_draft)
     return parts
 
 

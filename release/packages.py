@@ -31,12 +31,26 @@ def python_package(root: Path, folder: Path, *, version: str, made_at: int) -> N
     (folder / f"muster-{version}.cdx.json").write_bytes(content)
 
 
-def image(folder: Path, *, version: str, made_at: int) -> None:
-    """The image for both processors in one archive, and a bill for each."""
+def image(folder: Path, *, version: str, made_at: int, is_draft: bool) -> None:
+    """The image for both processors in one archive, and a bill for each. Anybody can make the same archive of
+    the commit, so only a draft stands on other packages of the distribution than the recorded ones.
+    """
     # Brings the image builder, which the other parts do not need.
-    from muster.artifacts.publish.build import CREATED, build
+    from muster.artifacts.publish.build import CREATED, MACHINES, build
+    from muster.local.build.base_image import unrecorded
+    from muster.local.build.cache import Cache
+    from muster.local.build.versions import load
 
     images = build()
+    if found := list(unrecorded(Cache(), load().python_base, MACHINES.values())):
+        message = "the distribution has other packages than `python-base` of versions.toml records:"
+        fix = (
+            "build where snapshot.debian.org can be reached, or review the packages and record these digests."
+        )
+        error = ReleaseError("\n".join([message, *found, f"Fix: {fix}"]))
+        if not is_draft:
+            raise error
+        print(f"draft: {error}", file=sys.stderr)
     (folder / f"gang-admission-{version}.oci.tar").write_bytes(archive_of(images, made_at=made_at))
     for each in images:
         name = f"gang-admission-{version}-{each.architecture}.cdx.json"

@@ -15,7 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from muster.check.claims import claim_findings, claim_templates
-from muster.check.definitions import corrected, field_faults, fix, kind_fault, without_nulls
+from muster.check.definitions import (
+    corrected,
+    field_faults,
+    fix,
+    image_faults,
+    kind_fault,
+    without_nulls,
+)
 from muster.check.manifests import Json, resource_of
 from muster.check.policies import Finding, Level, Policies, Question
 from muster.controller.kube.resource import Object
@@ -38,6 +45,7 @@ DEFAULTS: Final = "the webhook that fills in"
 FIGURES: Final = "the webhook that compares figures"
 ROLE: Final = "the role of the team's members"
 NAMESPACE: Final = "the namespace"
+KUBELET: Final = "the kubelet"
 # Of KubeRay's definitions: what the API server sets where an author leaves it out, and rules read.
 _OF_A_JOB: Final = {"submissionMode": "K8sJobMode"}
 _OF_A_GROUP: Final = {"minReplicas": 0, "replicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
@@ -133,6 +141,7 @@ class Admission:
             variables=self._variables(now, group, version, resource),
         )
         findings += self._policies.judge(asked, is_malformed=bool(malformed))
+        findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         if not malformed:  # Neither reads what has another type.
             findings += claim_findings(self.stack, now, self._claimed)
             findings += self._figures(now, kind) if self._is_ours else ()

@@ -18,6 +18,13 @@ from muster.model.work import WORK
 Json = dict[str, Any]
 _METADATA: Final = ("labels", "annotations")
 _MOST_LISTED: Final = 12
+# A host with a port, which may have upper case, and a path, which may not; a tag; a digest.
+# Source: https://github.com/distribution/reference/blob/00a09fa3/regexp.go, read 2026-11-29
+_HOST: Final = r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[A-Fa-f0-9:]+\])(?::\d+)?"
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{{32,}})?"
+)
 
 
 def kind_fault(body: Json) -> str:
@@ -80,6 +87,32 @@ def field_faults(body: Json) -> Iterator[str]:
     if schema:
         fields = {key: value for key, value in body.items() if key != "metadata"}
         yield from map(_written, faults(fields, schema))
+
+
+def image_faults(body: Json) -> Iterator[str]:
+    """The images of containers that no kubelet can pull, because they are no references. The API server takes
+    them, and the nodes of the gang wait for the pods.
+    """
+    images = (container.get("image") for container in containers(body.get("spec")))
+    for image in dict.fromkeys(image for image in images if isinstance(image, str)):
+        if not _IMAGE.fullmatch(image):
+            yield (
+                f"image {image} is no reference to an image, so its pods would hold their nodes and never "
+                "start; write one such as rayproject/ray:2.54.1"
+            )
+
+
+def containers(value: object) -> Iterator[Json]:
+    """The containers and init containers of all pods in an object."""
+    if isinstance(value, list):
+        for each in value:
+            yield from containers(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key in ("containers", "initContainers") and isinstance(each, list):
+                yield from (container for container in each if isinstance(container, dict))
+            else:
+                yield from containers(each)
 
 
 def without_nulls(value: Any) -> Any:

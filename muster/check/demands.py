@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from muster.check.admission import Admission
+from muster.check.definitions import containers
 from muster.check.manifests import Json
 from muster.controller.gangs.limits import is_part_of_slice, too_large, too_many_nodes
 from muster.controller.gangs.node_choice import NodeChoice
@@ -155,21 +156,9 @@ def _pod_sets(body: Json) -> list[JobPodSet]:
     if kind is None:
         return []
     counted = json.loads(json.dumps(body))
-    for container in _containers(counted):
+    for container in containers(counted):
         _default_requests(container)
     return list(pod_sets_of(msgspec.json.decode(json.dumps(counted).encode(), type=kind)))
-
-
-def _containers(value: object) -> Iterator[Json]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _containers(each)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if key in ("containers", "initContainers") and isinstance(each, list):
-                yield from (container for container in each if isinstance(container, dict))
-            else:
-                yield from _containers(each)
 
 
 def _default_requests(container: Json) -> None:

@@ -28,6 +28,20 @@ class StackType(click.ParamType[str]):
         return [*names, CompletionItem(incomplete, type="file")]
 
 
+class TeamType(click.ParamType[str]):
+    """A team by its name; the shell completes those of an earlier `--stack`, or of all stacks."""
+
+    name = "team"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        stack = ctx.params.get("stack")
+        files = map(stack_path, [stack] if stack else stack_names())
+        teams = {name for file in files if file.is_file() for name in _team_names(file)}
+        return [CompletionItem(name) for name in sorted(teams) if name.startswith(incomplete)]
+
+
 class MemberType(click.Choice[_Member]):
     """A member of an enumeration, written as its value. Click alone takes the names of members."""
 
@@ -36,6 +50,7 @@ class MemberType(click.Choice[_Member]):
 
 
 STACK: Final = StackType()
+TEAM: Final = TeamType()
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 
@@ -108,6 +123,17 @@ def stack_names() -> list[str]:
     """The names of the project's stacks, sorted."""
     files = (paths.project() / paths.STACKS).glob("Pulumi.*.yaml")
     return sorted(paths.stack_name(file) for file in files)
+
+
+def _team_names(file: Path) -> list[str]:
+    """Of a stack file that is being written: its teams as far as it can be read."""
+    # Every command imports these options, and completion alone reads a stack here.
+    from muster.config.document import NAMESPACE
+    from muster.config.project import load_document
+    from muster.config.stack import read_values
+
+    values = {key.removeprefix(NAMESPACE): value for key, value in load_document(file).values.items()}
+    return [team.name for _, team in read_values(values).teams()]
 
 
 def stack_path(stack: str) -> Path:

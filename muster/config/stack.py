@@ -21,7 +21,7 @@ from muster.config.today import today
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider
 from muster.model.gangpolicy import GangPolicy, violations
-from muster.model.keys import read
+from muster.model.keys import keys, read
 from muster.model.machines import Machine, machines_of
 from muster.model.nodes import (
     IMAGES,
@@ -214,7 +214,20 @@ CLASSES: Final[Mapping[Provider, Callable[..., Cluster]]] = {
 def parse_cluster(section: Section) -> Cluster | None:
     """The cluster, or None if it is malformed and was reported."""
     provider = section.choice("provider", Provider)
-    return None if provider is None else read(CLASSES[provider], section)
+    if provider is None:
+        return None
+    own = {*_cluster_keys(provider), *getattr(CLASSES[provider], "REFUSED", ())}
+    for name in section.written:
+        is_ours = name in own or f"{name}s" in own  # A slip of our own key is answered with that key.
+        if not is_ours and (others := [other for other in Provider if name in _cluster_keys(other)]):
+            message = f"is a key of provider {' and '.join(others)}, and the provider here is {provider}."
+            section.note(name, message, f"remove it; `muster explain cluster` lists the keys of {provider}.")
+            section.get(name)  # Answered: `close` does not report it again.
+    return read(CLASSES[provider], section)
+
+
+def _cluster_keys(provider: Provider) -> frozenset[str]:
+    return frozenset(key.path[0] for key in keys(CLASSES[provider]))
 
 
 def load(path: str | Path) -> Stack:

@@ -54,6 +54,11 @@ class Section:
             yield key, value
 
     @property
+    def written(self) -> tuple[str, ...]:
+        """The keys that it has, whether a reader asked for them or not."""
+        return tuple(self._values)
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """The keys that a reader asked for."""
         return tuple(self._asked)

@@ -1,9 +1,12 @@
 """The stack: the typed description of one environment."""
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
 from types import MappingProxyType
+from typing import TypeVar
 
 from muster.model import names
 from muster.model.capacity import Gangs
@@ -283,3 +286,24 @@ class Stack:
         allowances = [department.allowance for _, department in self.walk()]
         allowances += [team.allowance for _, team in self.teams()]
         return any(allowance.weight is not None for allowance in allowances)
+
+
+_Made = TypeVar("_Made")
+
+
+def kept_for_stack(make: Callable[[Stack], _Made]) -> Callable[[Stack], _Made]:
+    """Makes something of a stack once. What is made of the last two is kept, for a report compares two, and
+    neither a stack nor what is made of it changes.
+    """
+    kept: deque[tuple[Stack, _Made]] = deque(maxlen=2)
+
+    @wraps(make)
+    def kept_or_made(stack: Stack) -> _Made:
+        for known, made in tuple(kept):
+            if known is stack:
+                return made
+        made = make(stack)
+        kept.append((stack, made))
+        return made
+
+    return kept_or_made

@@ -16,7 +16,7 @@ Level = Literal["error", "warning"]
 _MOST_LISTED: Final = 30
 _NEAREST: Final = 5
 # What lists every word of a noun that has more.
-_LISTED_BY: Final[Mapping[str, str]] = MappingProxyType({"machine": "; see `muster explain pools.machine`"})
+_LISTED_BY: Final[Mapping[str, str]] = MappingProxyType({"machine": "; see `muster machines`"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,11 @@ class Answer(StrEnum):
     REFUSED = "refused"
     NOTHING = "nothing changes"
 
+    @property
+    def badge(self) -> str:
+        """What a report says in its first line."""
+        return "needs review" if self is Answer.LOOK else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

@@ -109,7 +109,7 @@ def _stack(stack: StackReport, index: int) -> Iterator[str]:
 
 def _badge(status: Status) -> str:
     why = f"<span class=why>{escape(status.why)}</span>" if status.why else ""
-    word = escape(status.answer.value.capitalize())
+    word = escape(status.answer.badge.capitalize())
     return f"<p class=answer><strong class='badge {_BADGES[status.answer]}'>{word}</strong>{why}</p>"
 
 

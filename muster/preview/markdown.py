@@ -32,7 +32,7 @@ MAX_BYTES: Final = 60_000
 # Characters that would end a code span or a table cell are replaced by similar ones. No name in a cluster
 # contains them.
 _CODE: Final = str.maketrans({"`": "'", "|": "¦", "\\": "∖"})
-_SIGNS: Final = {Answer.YES: "✅ Yes", Answer.LOOK: "⚠️ Look", Answer.REFUSED: "⛔ Refused"}
+_SIGNS: Final = {Answer.YES: "✅", Answer.LOOK: "⚠️", Answer.REFUSED: "⛔"}
 _FILLS: Final = {
     Mark.NEW: "fill:#e3effc,stroke:#0a5fb4,color:#1c2128",
     Mark.MORE: "fill:#e3effc,stroke:#0a5fb4,color:#1c2128",
@@ -108,7 +108,9 @@ def _shortest(report: Report, longest: int) -> str:
 
 
 def _badge(status: Status | None) -> str:
-    return "" if status is None or status.answer is Answer.NOTHING else f" · {_SIGNS[status.answer]}"
+    if status is None or status.answer is Answer.NOTHING:
+        return ""
+    return f" · {_SIGNS[status.answer]} {status.answer.badge.capitalize()}"
 
 
 def _summary(stack: StackReport) -> Iterator[str]:

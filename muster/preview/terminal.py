@@ -25,11 +25,11 @@ from muster.preview.document import (
 )
 from muster.preview.sections.resources import WARNINGS as WARNINGS
 
-_ANSWERS: Final[Mapping[Answer, tuple[str, str]]] = {
-    Answer.YES: ("yes", "32"),
-    Answer.LOOK: ("needs review", "33"),
-    Answer.REFUSED: ("refused", "31"),
-    Answer.NOTHING: ("nothing changes", "2"),
+_ANSWER_COLOURS: Final[Mapping[Answer, str]] = {
+    Answer.YES: "32",
+    Answer.LOOK: "33",
+    Answer.REFUSED: "31",
+    Answer.NOTHING: "2",
 }
 _COLOURS: Final[Mapping[Mark, str]] = {
     Mark.NEW: "32",
@@ -59,7 +59,9 @@ class _Writer:
         return f"\x1b[{code}m{text}\x1b[0m" if self._has_colour and code and text else text
 
     def stack(self, stack: StackReport) -> Iterator[str]:
-        answer, colour = _ANSWERS[stack.status.answer] if stack.status else ("", "")
+        answer, colour = "", ""
+        if stack.status:
+            answer, colour = stack.status.answer.badge, _ANSWER_COLOURS[stack.status.answer]
         why = f" ({stack.status.why})" if stack.status and stack.status.why else ""
         yield f"{self.paint(stack.name.text, _BOLD)}: {self.paint(answer, colour)}{why}"
         if stack.banner:

@@ -18,7 +18,7 @@ from muster.model.kueue.tree import Node, Tree, to_tree
 from muster.model.names import GPU_RESOURCE, UNCOUNTED_DEVICES
 from muster.model.quantities import Quantity
 from muster.model.queuetree import ANY_POOL, Limits, Queue, QueueTree, Space, to_manifest
-from muster.model.stack import Scheduler, Stack
+from muster.model.stack import Scheduler, Stack, kept_for_stack
 from muster.render import kai
 from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest
@@ -53,7 +53,8 @@ def queue_tree(stack: Stack) -> QueueTree:
     )
 
 
-def spaces_by_team(stack: Stack) -> dict[str, Space]:
+@kept_for_stack
+def spaces_by_team(stack: Stack) -> Mapping[str, Space]:
     """team -> its own namespace, as the webhooks know it."""
     queues = _of_kai(stack) if stack.scheduler is Scheduler.KAI else _of_kueue(stack)
     return {

@@ -73,7 +73,7 @@ def test_the_first_screen_answers_and_begins_the_quotas(page: Page, width: int, 
         box = shown.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= 844
-    assert page.locator(".badge").inner_text() == "Look"
+    assert page.locator(".badge").inner_text() == "Needs review"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     cells = page.locator("details[open] td").evaluate_all(
         "(all) => all.map((each) => each.getBoundingClientRect().right)"

@@ -17,6 +17,9 @@ WORDS: Final = {
 }
 MOST_WORDS: Final = 20
 """The mean length of a page's sentences: its readers read English as a second language."""
+MOST_WORDS_OF_PAGES: Final = 40_000
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_GENERATED: Final = re.compile(r"<!--.*?do not edit.*?-->", re.DOTALL)
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _NO_SENTENCE: Final = re.compile(r"^\s*(?:\||#|<|!!!).*$|^ {6,}.*$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -40,6 +43,15 @@ def written_pages() -> list[Path]:
         for page in pages()
         if ("reference" not in page.parts and page.name != "samples.md") or page.name == "evidence.md"
     ]
+
+
+@pytest.mark.parametrize("is_generated", [False, True])
+def test_the_documentation_stays_shorter_than_a_book(*, is_generated: bool) -> None:
+    """A word has a letter or a digit. Decisions and licences are looked up, not read."""
+    texts = [page.read_text(encoding="utf-8") for page in pages()]
+    counted = [text for text in texts if (_GENERATED.search(text) is not None) is is_generated]
+    words = sum(1 for text in counted for word in _COMMENT.sub("", text).split() if re.search(r"\w", word))
+    assert 0 < words <= MOST_WORDS_OF_PAGES
 
 
 def violations(text: str) -> list[tuple[int, str, str]]:

@@ -8,7 +8,7 @@ import click
 from muster.check import manifests, report
 from muster.check.admission import Admission
 from muster.cli.command import command
-from muster.cli.options import STACK, existing_stack, json_option
+from muster.cli.options import STACK, TEAM, existing_stack, json_option
 from muster.cli.output import STDOUT, note, put, put_json
 from muster.config import ConfigError, load
 from muster.errors import ExitCode, MusterError
@@ -34,7 +34,7 @@ _CODES = {
 @click.option(
     "--stack", type=STACK, required=True, metavar="STACK", help="A stack of the project, or a stack file."
 )
-@click.option("--team", required=True, metavar="TEAM", help="The team that would submit it.")
+@click.option("--team", type=TEAM, required=True, metavar="TEAM", help="The team that would submit it.")
 @click.option(
     "--fix", is_flag=True, help="Print the objects with what admission would fill in, and judge those."
 )

@@ -13,6 +13,7 @@ from muster.cli.command import command
 from muster.cli.options import (
     FILE,
     STACK,
+    TEAM,
     MemberType,
     context_option,
     json_option,
@@ -113,6 +114,7 @@ _CODES = {
 @assumption_options
 @click.option(
     "--explain",
+    type=TEAM,
     metavar="TEAM",
     help="Write what the change means for this team, in place of the report: what it is guaranteed and can "
     "borrow, who can evict it, and where the figures come from.",

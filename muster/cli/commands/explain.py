@@ -20,7 +20,7 @@ muster explain pools.machine
 muster explain bootDiskGiB
 muster explain departments.research.teams.vision.quota --json
 """
-_WORDS: Final = "  Words:    "
+_WORDS: Final = "  One of:   "
 _INDENT: Final = " " * len(_WORDS)
 _CODES = {ExitCode.UNUSABLE: "No key has this path."}
 
@@ -84,7 +84,9 @@ def _lines(key: Key) -> Iterator[str]:
     yield f"{key.path} ({key.provider})" if key.provider else key.path
     yield f"  {key.sentence}"
     yield f"  Value:    {key.kind}"
-    if key.allowed:
+    if key.name == "machine":
+        yield f"{_WORDS}the {len(key.allowed)} that `muster machines --cpu` lists with their GPUs and prices"
+    elif key.allowed:
         yield textwrap.fill(", ".join(key.allowed), 100, initial_indent=_WORDS, subsequent_indent=_INDENT)
     if key.required:
         yield "  Required"

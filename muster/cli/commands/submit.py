@@ -13,6 +13,7 @@ from muster.cli.command import command
 from muster.cli.follow import follow_job
 from muster.cli.options import (
     STACK,
+    TEAM,
     context_option,
     existing_stack,
     kubeconfig_option,
@@ -45,7 +46,7 @@ _CODES = {
 
 @command(examples=_EXAMPLES, codes=_CODES)
 @click.argument("file", metavar="FILE")
-@click.option("--team", required=True, metavar="TEAM", help="The team that submits it.")
+@click.option("--team", type=TEAM, required=True, metavar="TEAM", help="The team that submits it.")
 @click.option("--stack", type=STACK, metavar="STACK", help="Check and fill in by this stack first, offline.")
 @click.option("--dry-run", is_flag=True, help="Create nothing; print what would be created.")
 @click.option(

@@ -13,6 +13,7 @@ from muster.cli.follow import changes_of_work, follow_job, pictures
 from muster.cli.options import (
     FILE,
     STACK,
+    TEAM,
     context_option,
     existing_stack,
     job_place,
@@ -88,7 +89,7 @@ _NO_WAIT: Final = "  no forecast: it does not wait for quota\n"
     help="With a forecast: a job that is not submitted yet, in place of NAMESPACE/NAME.",
 )
 @click.option("--all", "is_all", is_flag=True, help="With a forecast: every job that waits, in one table.")
-@click.option("--team", default="", metavar="TEAM", help="With -f: the team that would submit it.")
+@click.option("--team", type=TEAM, default="", metavar="TEAM", help="With -f: the team that would submit it.")
 @click.option(
     "--at",
     metavar="TIME",

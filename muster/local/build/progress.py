@@ -25,6 +25,7 @@ _REFRESH_SECONDS: Final = 0.25
 _SCALE_RANGE: Final = (0.1, 10.0)
 # What is not finished never looks finished.
 _ALMOST: Final = 0.97
+OVERDUE: Final = "takes longer than recorded"
 
 
 class State(StrEnum):
@@ -106,21 +107,35 @@ class Board:
         return min(max(item.signal, min(passed, 0.9)), _ALMOST)
 
     def left(self, item: Item) -> float:
-        """Seconds until the task ends, by its own signal where it has one and by the record otherwise."""
+        """Seconds until the task ends, by its own signal or by the record; 0 where it is overdue."""
         if item.state is State.DONE:
             return 0.0
         whole = item.expected * self.scale()
         if item.state is State.WAITING:
             return whole
         elapsed = self._clock() - item.started
-        by_record = max(whole - elapsed, whole * 0.03)
         if item.signal < 0.15:
-            return by_record
-        return elapsed * (1 - min(item.signal, _ALMOST)) / item.signal
+            return max(whole - elapsed, 0.0)
+        return 0.0 if item.signal >= _ALMOST else elapsed * (1 - item.signal) / item.signal
+
+    def is_overdue(self, item: Item) -> bool:
+        """Whether nothing is known of its end: the record or its signal has come to an end before."""
+        if item.state is not State.RUNNING:
+            return False
+        is_late = self._clock() - item.started >= item.expected * self.scale()
+        return item.signal >= _ALMOST or (item.signal < 0.15 and is_late)
 
     def total_left(self) -> float:
         with self._lock:
             return sum(self.left(item) for item in self._items.values())
+
+    def time_left(self) -> str:
+        """Of the whole build, such as "about 40s left"."""
+        with self._lock:
+            left, is_late = self.total_left(), any(map(self.is_overdue, self._items.values()))
+        if not is_late:
+            return f"about {clock_text(left)} left"
+        return f"more than {clock_text(left)} left" if left >= 1 else OVERDUE
 
     @contextmanager
     def task(self, name: str) -> Iterator[None]:
@@ -151,7 +166,7 @@ def shown(board: Board, stream: TextIO | None = None) -> Iterator[None]:
 
 
 def plain_line(board: Board) -> str:
-    """Such as "3 of 14 done, now kueue 43% (1m50s left); in all about 9m12s left"."""
+    """Such as "3 of 14 done, now kueue 43% (210 packages compiled); about 9m12s left"."""
     items = board.items()
     ready = sum(item.state is State.DONE for item in items)
     now = ", ".join(
@@ -159,9 +174,7 @@ def plain_line(board: Board) -> str:
         for item in items
         if item.state is State.RUNNING
     )
-    return f"{ready} of {len(items)} done" + (
-        f", now {now}; about {clock_text(board.total_left())} left" if now else ""
-    )
+    return f"{ready} of {len(items)} done" + (f", now {now}; {board.time_left()}" if now else "")
 
 
 def _draw_lines(board: Board, target: TextIO, finished: threading.Event) -> None:
@@ -219,8 +232,11 @@ def _paint(bars: Progress, rows: dict[str, TaskID], *, board: Board, item: Item)
         if item.state is State.DONE and not item.learnable:
             return  # nothing was built: not worth a row
         rows[item.name] = bars.add_task(item.name, total=1.0, note="", left="")
-    over = item.state is State.DONE
-    left = f"took {clock_text(item.took)}" if over else f"{clock_text(board.left(item))} left"
+    left = f"{clock_text(board.left(item))} left"
+    if item.state is State.DONE:
+        left = f"took {clock_text(item.took)}"
+    elif board.is_overdue(item):
+        left = OVERDUE
     bars.update(rows[item.name], completed=board.fraction(item), note=item.note, left=left)
 
 
@@ -228,4 +244,4 @@ def _paint_whole(bars: Progress, row: TaskID, board: Board) -> None:
     items = board.items()
     weight = sum(item.expected for item in items) or 1.0
     share = sum(item.expected * board.fraction(item) for item in items) / weight
-    bars.update(row, completed=share, left=f"{clock_text(board.total_left())} left", note="")
+    bars.update(row, completed=share, left=board.time_left(), note="")

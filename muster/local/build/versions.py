@@ -151,6 +151,8 @@ class PythonBase:
     python: str
     packages: tuple[str, ...]
     revision: int
+    snapshot: str
+    sha256: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +304,8 @@ def _base(entry: Mapping[str, Any]) -> PythonBase:
         python=entry["python"],
         packages=tuple(entry["packages"]),
         revision=int(entry["revision"]),
+        snapshot=entry["snapshot"],
+        sha256=entry["sha256"],
     )
 
 

@@ -18,7 +18,7 @@ from muster.model.pools import Pool
 from muster.model.quantities import Bytes, Gpus, Millicores, Quantity
 from muster.model.queues import Department, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Resources, unnamed
-from muster.model.stack import Stack
+from muster.model.stack import Stack, kept_for_stack
 
 WITHIN: Final[Mapping[Within, str]] = MappingProxyType(
     {
@@ -258,6 +258,7 @@ class TreeBuilder:
         return frozenset(self._pools[name].name for name in named & self._pools.keys())
 
 
+@kept_for_stack
 def to_tree(stack: Stack) -> Tree:
     """The tree of a stack: each department before its teams, and these before the departments below it."""
     builder, nodes = TreeBuilder(stack), dict[str, Node]()

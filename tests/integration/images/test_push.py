@@ -19,6 +19,8 @@ from muster.artifacts.publish.bom import MEDIA_TYPE, bill
 from muster.artifacts.publish.build import CREATED, MACHINES, build
 from muster.cli import main
 from muster.config.edit import template
+from muster.local.build.base_image import unrecorded
+from muster.local.build.cache import Cache
 from muster.local.build.images import PLAYER, PLAYER_PLACE
 from muster.local.build.python_packages import for_image
 from muster.local.build.versions import load
@@ -52,6 +54,15 @@ def names(image: Image, layer: int) -> dict[str, tarfile.TarInfo]:
     expanded = zlib.decompress(image.blobs[told["digest"]], wbits=31)
     with tarfile.open(fileobj=io.BytesIO(expanded)) as tar:
         return {member.name.removeprefix("./"): member for member in tar.getmembers()}
+
+
+def test_a_second_build_is_equal_to_the_byte(images: tuple[Image, ...], tmp_path: Path) -> None:
+    """From nothing, in another folder. A manifest names every layer and the settings by their digests."""
+    cache = Cache(tmp_path / "a-longer-name-of-a-cache")
+    again = build(cache)
+    if moved := list(unrecorded(cache, load().python_base, MACHINES.values())):
+        built.absent(f"the recorded packages of the distribution ({moved})")
+    assert [image.manifest for image in again] == [image.manifest for image in images]
 
 
 def test_both_processors_are_there_and_alike(images: tuple[Image, ...]) -> None:

@@ -9,7 +9,7 @@ import yaml
 from muster.check import manifests
 from muster.model.definitions import FILE
 from tests.definitions import definitions
-from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals
+from tests.unit.check.stacks import fixed, job, judged, pod, ray_job, refusals, warnings
 
 Json = dict[str, Any]
 
@@ -115,6 +115,23 @@ def test_a_malformed_object_is_told_what_its_other_templates_lack_too() -> None:
 
 def test_the_definitions_are_those_of_the_pinned_versions() -> None:
     assert FILE.read_text() == definitions(), "run python -m tests.definitions"
+
+
+@pytest.mark.parametrize(
+    ("image", "is_warned"),
+    [
+        ("RAY_IMAGE", True),
+        ("rayproject/Ray:2.54.1", True),
+        ("ray: 2", True),
+        ("rayproject/ray:2.54.1", False),
+        ("Registry.Example:5000/a/b_c@sha256:" + "a" * 64, False),
+        ("localhost/x", False),
+        ("[2001:db8::1]:5000/x", False),
+    ],
+)
+def test_an_image_that_no_node_can_pull_is_warned_of(image: str, is_warned: bool) -> None:
+    body = changed(JOB, *GROUP, "template", "spec", "containers", 0, "image", value=image)
+    assert (f"image {image} is no reference to an image" in warnings(judged(body))) is is_warned
 
 
 # What kubectl 1.32 printed of each (`kubectl label --local -o json`), on 2026-11-27.

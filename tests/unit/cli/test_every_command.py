@@ -319,6 +319,8 @@ def test_completion_knows_commands_options_and_stacks(monkeypatch: pytest.Monkey
     assert words(["local"], "st") == ["status", "story"]
     assert "--head-plan" in words(["diff"], "--head")
     assert "gke-prod" in words(["doctor"], "gke")
+    assert words(["check", "--stack", "local", "--team"], "team-") == ["team-a", "team-b", "team-c"]
+    assert {"team-a", "ranking"} <= set(words(["diff", "--explain"], ""))
 
 
 def test_colour_is_for_terminals_alone_and_no_color_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

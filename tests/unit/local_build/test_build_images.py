@@ -1,18 +1,25 @@
 """Images: the right wheels, the right scripts, and a reference that follows the content."""
 
+import hashlib
 import io
 import json
 import os
+import platform
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
-from muster.local.build.base_image import base_entry
+from muster.local.build import base_image
+from muster.local.build.base_image import base_entry, ensure_base, ensure_foreign_base, unrecorded
 from muster.local.build.cache import Cache
+from muster.local.build.children import Children
 from muster.local.build.images import (
     CONTROLLER_PARTS,
     Image,
@@ -139,6 +146,56 @@ def test_an_image_is_referred_to_by_digest(tmp_path: Path) -> None:
     image = Image(name="kueue", tag="v1", digest="sha256:1", entry=entry)
     assert image.reference == "muster.local/kueue@sha256:1"
     assert image.tagged == "muster.local/kueue:v1"
+
+
+class Archive(Children):
+    """A distribution's archive, and its snapshots, "" where they cannot be reached."""
+
+    def __init__(self, archive: str, snapshots: str) -> None:
+        super().__init__()
+        self._archive, self._snapshots = archive, snapshots
+
+    def check(self, argv: Sequence[str], *, where: str, **_: Any) -> None:
+        sources = [each for each in argv if each.startswith("deb ")]
+        content = self._snapshots if sources else self._archive
+        if not content:
+            raise LocalClusterError(where, "no answer", fix="-")
+        assert all("/20261129T050000Z " in each for each in sources)
+        target = next(each for each in argv if each.endswith(".tar"))
+        Path(target).write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("archive", "snapshots", "made", "is_recorded"),
+    [
+        ("as recorded", "", "as recorded", True),
+        ("newer", "as recorded", "as recorded", True),
+        ("newer", "", "newer", False),
+        ("newer", "of other days", "newer", False),
+    ],
+)
+@pytest.mark.parametrize("machine", ["", "another"])
+def test_the_recorded_packages_are_taken_where_they_can_be_had(
+    archive: str,
+    snapshots: str,
+    made: str,
+    is_recorded: bool,
+    machine: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(base_image, "_DEBIAN", {"another": "another"})
+    digest = hashlib.sha256(b"as recorded").hexdigest()
+    here = platform.machine()
+    recorded = {here: digest, "another-unpacked": digest}
+    base = replace(load().python_base, sha256=recorded, snapshot="20261129T050000Z")
+    cache, children = Cache(tmp_path), Archive(archive, snapshots)
+    if machine:
+        entry = ensure_foreign_base(cache, children, base=base, machine=machine)
+    else:
+        entry = ensure_base(cache, children, base=base)
+    assert (entry.path / "base.tar").read_text() == made
+    assert (not list(unrecorded(cache, base, [machine or here]))) is is_recorded
 
 
 def test_a_base_of_one_s_own_is_told_from_another_by_content(tmp_path: Path) -> None:

@@ -79,6 +79,18 @@ def test_a_plain_line_tells_what_runs_and_what_is_left() -> None:
     assert plain_line(board) == "0 of 2 done, now t1 50% (downloading); about 40s left"
 
 
+def test_what_takes_longer_than_recorded_promises_no_end() -> None:
+    board, clock = board_of(10, 60)
+    board.start("t0")
+    clock.now = 300
+    assert plain_line(board) == "0 of 2 done, now t0 90%; more than 1m00s left"
+    board.done("t0")
+    board.start("t1")
+    board.advance("t1", 1.0, "691 packages compiled")
+    clock.now = 900
+    assert plain_line(board) == "1 of 2 done, now t1 97% (691 packages compiled); takes longer than recorded"
+
+
 def test_without_a_terminal_every_built_task_gets_its_line() -> None:
     board, _ = board_of(10, 10)
     stream = io.StringIO()

@@ -75,7 +75,7 @@ def test_an_unknown_machine_is_answered_with_the_nearest_few_and_with_what_lists
     assert len(listed) == 5
     assert "m6i.large" in listed
     assert "`node: {cpu: ..., memory: ...}` beside `machine`" in found.fix
-    assert found.fix.endswith(" others; see `muster explain pools.machine`.")
+    assert found.fix.endswith(" others; see `muster machines`.")
 
 
 @pytest.mark.parametrize(

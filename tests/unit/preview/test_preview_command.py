@@ -39,7 +39,7 @@ def test_two_files_write_a_comment_to_standard_output(
     changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = _run(capsys, "--base", LOCAL, changed)
-    assert output.startswith("## Muster preview: `local` · ⚠️ Look\n\n**`team-a` -1 L4**\n")
+    assert output.startswith("## Muster preview: `local` · ⚠️ Needs review\n\n**`team-a` -1 L4**\n")
     assert "\n- Guaranteed `l4` GPU in sum: 2 → 1.\n" in output
     assert "1 team loses quota: `team-a`." in output
 

@@ -120,8 +120,8 @@ def test_every_format_has_the_same_answer() -> None:
     (record,) = to_json([found])["stacks"]
     assert record["status"] == {"answer": "look", "why": "2 losses"}
     report = to_report([found])
-    assert format_comment(report).startswith("## Muster preview: `dev` · ⚠️ Look\n")
-    assert "<strong class='badge look'>Look</strong><span class=why>2 losses</span>" in format_html(report)
+    assert format_comment(report).startswith("## Muster preview: `dev` · ⚠️ Needs review\n")
+    assert "<strong class='badge look'>Needs review</strong><span class=why>2 losses</span>" in format_html(report)
 
 
 def test_of_forty_teams_the_tree_draws_the_two_that_change() -> None:
