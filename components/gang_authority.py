@@ -1,9 +1,10 @@
 """What the gang-admission controller may do: the least that its two programs need, as RBAC rules.
 
 The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
-in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets, and
-makes pods only where the policy says `onStaggered: hold`, or where placeholders bring the nodes. The webhooks
-read the policy and keep one Secret and one webhook configuration, both by name.
+in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets. It
+makes pods only where the policy says `onStaggered: hold`, or where placeholders bring the nodes; with Kueue
+it asks by dry runs whether the pods of a gang could be made. The webhooks read the policy and keep one Secret
+and one webhook configuration, both by name.
 
 RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
 policies of muster/render/tenancy/policies (fences.py), so that a stolen token changes no image.
@@ -72,6 +73,8 @@ def _kueue_rules() -> list[Rule]:
         # A pod of one that was born with such a claim, behind Kueue's gate for ever, is created again; and
         # placeholders go. An admission policy keeps it to these.
         _rule("", ["pods"], ["delete"]),
+        # Dry runs alone, which an admission policy sees to.
+        _rule("", ["pods"], ["create"]),
     ]
 
 

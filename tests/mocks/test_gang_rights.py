@@ -31,14 +31,16 @@ def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def test_pods_are_changed_only_where_kai_schedules_and_never_made() -> None:
-    """A pod that can never pass is deleted, and made anew by KubeRay."""
+def test_pods_are_changed_only_where_kai_schedules() -> None:
+    """A pod that can never pass is deleted, and made anew by KubeRay. With Kueue pods are created in dry runs,
+    to which a policy holds the account (tests/integration/tenancy/test_own_account.py).
+    """
     follow = {"list", "watch"}
-    assert granted(Scheduler.KUEUE)["", "pods"] == follow | {"delete"}
+    assert granted(Scheduler.KUEUE)["", "pods"] == follow | {"create", "delete"}
     assert granted(Scheduler.KAI)["", "pods"] == follow | {"get", "patch", "delete"}
 
 
-def test_pods_are_made_only_where_nodes_are_held() -> None:
+def test_a_pod_of_ours_is_read_again_where_nodes_are_held() -> None:
     rules: list[dict[str, Any]] = manager_cluster_rules(Scheduler.KUEUE, holds=True)
     verbs = {verb for rule in rules if "pods" in rule["resources"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch", "create", "delete"}

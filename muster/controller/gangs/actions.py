@@ -34,6 +34,8 @@ class CreateTemplates:
     labels: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
     """Annotations; those of a lease that is taken, where no request follows."""
+    tries_pods: bool = False
+    """The first write of an attempt: before it the API server judges a pod of each template of the gang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

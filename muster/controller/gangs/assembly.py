@@ -330,7 +330,12 @@ def _take(attempt: Attempt, spec: RequestSpec, limit: Deadline) -> Step | None:
         return Wait(status=status, limit=limit, releases=deletions((), prepared))
     notes = lease.notes(spec)
     return CreateNext(
-        actions=(CreateTemplates(request=name, spec=spec, labels=labels, notes=notes),), limit=limit
+        actions=(
+            CreateTemplates(
+                request=name, spec=spec, labels=labels, notes=notes, tries_pods=attempt.tries_pods
+            ),
+        ),
+        limit=limit,
     )
 
 
@@ -343,17 +348,22 @@ def _templates_ahead(attempt: Attempt) -> Iterator[CreateTemplates]:
     """Of all its requests: the gangs behind it wait for its turns. A placeholder set is asked for by its
     templates, so those have to wait.
     """
+    tries_pods = attempt.tries_pods
     for spec in attempt.gang.request_specs:
         is_open = spec.shape not in attempt.current and not spec.flavor.by_placeholders
         if is_open and not _is_name_taken(attempt, spec):
-            yield from _templates(attempt, spec)
+            for action in _templates(attempt, spec):
+                yield replace(action, tries_pods=tries_pods)
+                tries_pods = False
 
 
 def _templates(attempt: Attempt, spec: RequestSpec) -> Iterator[CreateTemplates]:
     """Those of a request, unless they are there."""
     name = attempt.request_name(spec)
     if not _template_names(name, spec) <= attempt.written.keys():
-        yield CreateTemplates(request=name, spec=spec, labels=attempt.request_labels(spec))
+        yield CreateTemplates(
+            request=name, spec=spec, labels=attempt.request_labels(spec), tries_pods=attempt.tries_pods
+        )
 
 
 def _is_name_taken(attempt: Attempt, spec: RequestSpec) -> bool:

@@ -61,6 +61,16 @@ class Attempt(ABC):
         return False
 
     @property
+    def makes_pods_later(self) -> bool:
+        """Its pods are made when it has its capacity, so that nobody knows yet whether they can be."""
+        return False
+
+    @property
+    def tries_pods(self) -> bool:
+        """Nothing of this attempt is written yet: a pod that cannot be made is found before it costs."""
+        return self.makes_pods_later and not self.attempted and not self.written
+
+    @property
     def clamped_history(self) -> RetryHistory:
         """The same, where a clock that was wrong has put off the next try."""
         return clamp_to_clock(self.history, now=self.now, policy=(self.policy or GangPolicy()).retry)

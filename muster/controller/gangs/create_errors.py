@@ -11,11 +11,27 @@ from typing import Final
 
 from muster.controller.gangs.assembly import AttemptFailed, Unsatisfiable
 from muster.controller.gangs.reasons import Outcome, classify_rejection
-from muster.controller.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, ServerError
+from muster.controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+)
 
 _WEBHOOK: Final = re.compile(r'admission webhook ".*" denied|failed calling webhook')
 """Of k8s.io/apiserver 0.36, pkg/admission/plugin/webhook/errors and pkg/util/webhook: with whatever code the
 webhook has chosen, and 500 where it cannot be reached and may not be left out.
+"""
+
+_UNASKED: Final = re.compile(
+    r"does not support dry run|cannot create resource|"
+    r"ValidatingAdmissionPolicy 'muster-(controller-)?pods'"
+)
+"""NewDryRunUnsupportedErr of k8s.io/apiserver 0.36, pkg/admission/plugin/webhook/errors; forbiddenMessage in
+endpoints/handlers/responsewriters; and our own policies, of which the newest let dry runs pass.
 """
 
 
@@ -25,6 +41,14 @@ def is_rejection(error: ApiError) -> bool:
     """
     judged = isinstance(error, BadRequest | Forbidden | Invalid | NotFound | ServerError)
     return judged or _WEBHOOK.search(error.status.message) is not None
+
+
+def is_no_verdict(error: ApiError) -> bool:
+    """Whether the dry run of a pod failed in a way that says nothing of the pod: a webhook with side effects
+    is left out of dry runs, and an account or a policy from before this release does not let us ask. Its
+    gang goes on.
+    """
+    return isinstance(error, AlreadyExists) or _UNASKED.search(error.status.message) is not None
 
 
 class CreateRejected(Exception):

@@ -47,6 +47,13 @@ def place_of_template(name: str) -> tuple[str, int, str]:
     return request_of_template(name), len(name), name
 
 
+def trial_name(request: str, number: int) -> str:
+    """The pod that is judged for the gang's n-th PodSet before this request is made. Admission policies know
+    it by this name (`trial` in muster/render/tenancy/policies/shared.yaml).
+    """
+    return f"{request}-try-{number}"
+
+
 def placeholder_name(request: str, pod_set: int, number: int) -> str:
     return f"{request}-{pod_set}-hold-{number}"
 

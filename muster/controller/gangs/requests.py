@@ -22,10 +22,17 @@ from muster.controller.gangs.actions import (
     delete,
 )
 from muster.controller.gangs.altered import alterations
-from muster.controller.gangs.create_errors import Altered, CreateRejected, NameTaken, is_rejection
+from muster.controller.gangs.create_errors import (
+    Altered,
+    CreateRejected,
+    NameTaken,
+    is_no_verdict,
+    is_rejection,
+)
 from muster.controller.gangs.identity import ATTEMPT, template_name
 from muster.controller.gangs.objects import (
     PLACEHOLDER,
+    POD,
     POD_TEMPLATE,
     PROVISIONING_REQUEST,
     Belonging,
@@ -66,6 +73,19 @@ class Requests:
         self._client, self._caches = client, caches
         self._startup = Startup(clock)
         self._log = structlog.get_logger("requests")
+
+    async def try_pod(self, body: Json, *, pod_set: str, attempt: str) -> None:
+        """Raises CreateRejected where the API server would refuse a pod of this PodSet."""
+        key = _key(body)
+        try:
+            await self._client.try_create(POD, body, namespace=key.namespace)
+        except ApiError as error:
+            if is_no_verdict(error):
+                self._log.info("no dry run", name=key.name, pod_set=pod_set, error=str(error))
+                return
+            if not self._is_verdict(key, error):
+                raise
+            raise _rejected(f"pod of {pod_set}", error, attempt=attempt) from error
 
     async def create_templates(
         self, owner: Owner, action: CreateTemplates, templates: Mapping[str, Json]
@@ -149,10 +169,7 @@ class Requests:
         return cached or await self._client.get(POD_TEMPLATE, key)
 
     async def _create(self, resource: Resource[T], body: Json, owner: Owner) -> None:
-        store, key = (
-            self._caches[resource].store,
-            Key(body["metadata"]["namespace"], body["metadata"]["name"]),
-        )
+        store, key = self._caches[resource].store, _key(body)
         try:
             with store.making(key, by=asyncio.current_task()):
                 made = await self._made(resource, body, owner)
@@ -168,7 +185,7 @@ class Requests:
         store.add(made)
 
     async def _made(self, resource: Resource[T], body: Json, owner: Owner) -> T:
-        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        key = _key(body)
         try:
             created = await self._client.create(resource, body, namespace=key.namespace)
             self._log.info("created", kind=resource.kind, name=key.name, uid=owner.uid)
@@ -177,18 +194,19 @@ class Requests:
             _check_owner(resource, found, body, owner)
             return found
         except ApiError as error:
-            message = error.status.message or "no reason given"
-            if not is_rejection(error) or self._startup.may_explain(key.name, error):
+            if not self._is_verdict(key, error):
                 raise
-            raise CreateRejected(
-                resource.kind, attempt=_attempt(body), reason=type(error).__name__, message=message
-            ) from error
+            raise _rejected(resource.kind, error, attempt=_attempt(body)) from error
         sent = resource.compact(msgspec.convert(body, resource.type))  # What came back is compact too.
         if altered := alterations(sent, created):
             # Not into the cache: the cloud must not go on with a request that differs from ours.
             await self._delete(resource, key, uid=created.metadata.uid)
             raise Altered(resource.kind, attempt=_attempt(body), message=f"{'; '.join(altered)}. {_ALTERED}")
         return created
+
+    def _is_verdict(self, key: Key, error: ApiError) -> bool:
+        """Whether the object was judged; not where the server is only starting."""
+        return is_rejection(error) and not self._startup.may_explain(key.name, error)
 
 
 _KINDS: Mapping[str, Resource[Any]] = {
@@ -214,6 +232,15 @@ def _check_owner(resource: Resource[T], found: T, body: Json, owner: Owner) -> N
         message=f"{found.key} has our name for {owner} and another owner. "
         f"Fix: delete it, and see who may create such objects in namespace {found.metadata.namespace}",
     )
+
+
+def _rejected(kind: str, error: ApiError, *, attempt: str) -> CreateRejected:
+    message = error.status.message or "no reason given"
+    return CreateRejected(kind, attempt=attempt, reason=type(error).__name__, message=message)
+
+
+def _key(body: Json) -> Key:
+    return Key(body["metadata"]["namespace"], body["metadata"]["name"])
 
 
 def _attempt(body: Json) -> str:

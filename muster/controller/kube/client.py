@@ -202,6 +202,17 @@ class Client:
         )
         return await self._typed(resource, call)
 
+    async def try_create(self, resource: Resource[T], body: Body, *, namespace: str = "") -> None:
+        """Ask whether it could be created: all of admission judges it, and nothing is kept."""
+        call = Call(
+            verb="create",
+            method="POST",
+            path=resource.path(namespace=namespace),
+            query={"fieldManager": self.field_manager, "dryRun": "All"},
+            body=_identified(resource, body),
+        )
+        await self.transport.request(call, guard=self._guard)
+
     async def replace(
         self,
         resource: Resource[T],

@@ -23,6 +23,7 @@ from muster.controller.gangs.actions import (
     EmitEvent,
     HoldNode,
 )
+from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import NODE, Belonging
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.requests import Requests, StaleDecision
@@ -48,7 +49,7 @@ from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WHOLE_WORKLOAD, WORKLOAD, Flavors, Workload
 from muster.controller.kueue.pending_workloads import PendingWorkloads
 from muster.controller.kueue.slices import record, replaces
-from muster.controller.kueue.templates import merged
+from muster.controller.kueue.templates import merged, trial_pods
 from muster.controller.runtime.events import EventRecorder
 
 
@@ -202,6 +203,12 @@ class Executor:
         if whole.metadata.uid != workload.metadata.uid:
             raise StaleDecision(f"Workload {workload.key} is another one of that name")
         templates = {pod_set.name: pod_set.template for pod_set in whole.spec.pod_sets}
+        if action.tries_pods:
+            pods_to_try = trial_pods(workload, templates, flavors, request=action.request)
+            attempt = action.labels[ATTEMPT]
+            await side_by_side(
+                self._requests.try_pod(pod, pod_set=name, attempt=attempt) for name, pod in pods_to_try
+            )
         pods = {
             demand.pod_set: merged(templates[demand.pod_set], demand, flavors)
             for demand in action.spec.demands

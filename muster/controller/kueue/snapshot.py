@@ -27,9 +27,12 @@ from muster.controller.kueue.slices import NO_BASE, RunningBase, cluster_of, is_
 from muster.model import waiting
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import MULTI_KUEUE_ORIGIN
+from muster.model.work import WORK
 
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 """Between moments of one reservation of quota, as several programs write them."""
+_GATED_KINDS: Final = frozenset({"Pod", *(each.kind for each in WORK if each.serves)})
+"""Owners of Workloads whose pods are there before their quota."""
 START_WATCH_LIMIT: Final = timedelta(minutes=30)
 
 
@@ -128,6 +131,14 @@ class WorkloadSnapshot(Attempt):
     def is_scale_up(self) -> bool:
         """A part of its pods runs already, or may: to evict it would stop them."""
         return bool(self.base.runs) or not self.base.is_counted
+
+    @property
+    def makes_pods_later(self) -> bool:
+        """Not the pods of what serves, of a group of pods, and of a growth: they wait behind Kueue's gate,
+        and a quota of the namespace counts them already.
+        """
+        owners = (each.kind for each in self.workload.metadata.owner_references)
+        return not (self.is_scale_up or any(kind in _GATED_KINDS for kind in owners))
 
     @property
     def is_remote(self) -> bool:

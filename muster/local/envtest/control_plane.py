@@ -180,13 +180,17 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(folder: Path, programs: Programs, *, flags: Sequence[str] = ()) -> Iterator[ControlPlane]:
-    """A fresh one in an empty folder, ready to be called. `flags`: more of the API server's."""
+def control_plane(
+    folder: Path, programs: Programs, *, flags: Sequence[str] = (), needs_accounts: bool = False
+) -> Iterator[ControlPlane]:
+    """A fresh one in an empty folder, ready to be called. `flags`: more of the API server's.
+    `needs_accounts`: whether a pod needs a ServiceAccount that exists. No controller makes a default one.
+    """
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     token, port = secrets.token_hex(16), free_port()
     store = Process("etcd", _etcd(programs.program("etcd"), folder, client, peer), log=folder / "etcd.log")
     argv = _apiserver(programs.program("kube-apiserver"), folder, etcd=client, port=port, token=token)
-    argv += flags
+    argv += flags if needs_accounts else (*flags, "--disable-admission-plugins=ServiceAccount")
     server = Process("kube-apiserver", argv, log=folder / "kube-apiserver.log", environment=_ENVIRONMENT)
     plane = ControlPlane(f"https://127.0.0.1:{port}", client, folder, token, server, store)
     try:
@@ -235,8 +239,6 @@ def _apiserver(program: str, folder: Path, *, etcd: str, port: int, token: str) 
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={accounts}",
         f"--service-account-signing-key-file={accounts}",
-        # No controller makes default ServiceAccounts here, and pods must be creatable all the same.
-        "--disable-admission-plugins=ServiceAccount",
         "--profiling=false",
         # One caller, who is never too many.
         "--enable-priority-and-fairness=false",

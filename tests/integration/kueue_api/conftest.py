@@ -51,14 +51,20 @@ def kueue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
 
 @contextmanager
 def world_of(
-    stack: Stack, folder: Path, *, rights: Stack | None = None, user: str | None = None
+    stack: Stack,
+    folder: Path,
+    *,
+    rights: Stack | None = None,
+    user: str | None = None,
+    needs_accounts: bool = False,
 ) -> Iterator[World]:
     """A plane of its own for this stack, with Kueue and its webhooks. Nothing of the stack is there yet but
     the rights of our controller: those of `rights`, or all of a stack with ProvisioningRequests. `user`: whom
-    Kueue acts as, with every right; the administrator by default.
+    Kueue acts as, with every right; the administrator by default. `needs_accounts`: whether a pod needs a
+    ServiceAccount that exists.
     """
     config = kueue.manager_config(stack)
-    with bare_of(folder, rights=rights) as (plane, programs):
+    with bare_of(folder, rights=rights, needs_accounts=needs_accounts) as (plane, programs):
         chart = programs.assets[_CHART]
         if user:
             apply(plane, every_right(user))
@@ -77,11 +83,13 @@ def every_right(user: str) -> dict[str, Any]:
 
 
 @contextmanager
-def bare_of(folder: Path, *, rights: Stack | None = None) -> Iterator[tuple[ControlPlane, Programs]]:
+def bare_of(
+    folder: Path, *, rights: Stack | None = None, needs_accounts: bool = False
+) -> Iterator[tuple[ControlPlane, Programs]]:
     """A plane of its own with all kinds on it, ours too, and what collects garbage and ends namespaces."""
     programs = built.programs(*_WORLD)
     flags = (STRICT_OWNERS, *audited(folder, Scheduler.KUEUE))
-    with envtest.control_plane(folder, programs, flags=flags) as plane:
+    with envtest.control_plane(folder, programs, flags=flags, needs_accounts=needs_accounts) as plane:
         define(plane, programs)
         plane.define([gangpolicy.crd(), queuetree.crd(), crds.compute_domains()])
         plane.define(programs.kinds(_KUBERAY, below="crd/bases"))

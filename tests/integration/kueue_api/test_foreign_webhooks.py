@@ -1,5 +1,5 @@
-"""A webhook of others that changes our ProvisioningRequests: what it adds is left alone, and what it changes
-of ours ends the attempt, with a pause before the next one.
+"""Webhooks of others. What one adds to our ProvisioningRequests is left alone. One that changes what is ours,
+or denies the pods of a gang, ends the attempt, with a pause before the next one.
 """
 
 import base64
@@ -7,6 +7,7 @@ import http.server
 import json
 import ssl
 import threading
+import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,9 +18,11 @@ from muster.local.envtest import path_of
 from muster.local.envtest.process import free_port
 from muster.model import names
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.world import World, is_outside
+from tests.integration.kueue_api.works import plain
+from tests.integration.kueue_api.world import PODS, REQUESTS, TEAM, World, is_outside
 from tests.waiting import eventually
 
+_REQUESTS: Final = "autoscaling.x-k8s.io/provisioningrequests"
 _ADDED: Final = ({"op": "add", "path": "/spec/parameters/zone", "value": "europe-west4-a"},)
 _CHANGED: Final = (
     {"op": "replace", "path": "/spec/provisioningClassName", "value": "check-capacity.x-k8s.io"},
@@ -27,7 +30,7 @@ _CHANGED: Final = (
 
 
 def test_a_webhook_that_adds_a_parameter_costs_no_second_request(world: World) -> None:
-    with _webhook(world, _ADDED) as creates, world.manager():
+    with _webhook(world, _REQUESTS, _patched(_ADDED)) as creates, world.manager():
         world.submit("gang", "l4")
         (asked,) = eventually("it has asked", partial(world.asked, "gang"))
         assert asked["spec"]["parameters"]["zone"] == "europe-west4-a"
@@ -37,7 +40,7 @@ def test_a_webhook_that_adds_a_parameter_costs_no_second_request(world: World) -
 
 
 def test_a_webhook_that_changes_the_request_costs_one_create_a_try_and_is_named(world: World) -> None:
-    with _webhook(world, _CHANGED) as creates, world.manager():
+    with _webhook(world, _REQUESTS, _patched(_CHANGED)) as creates, world.manager():
         world.submit("gang", "l4")
         eventually("its second try has failed", lambda: _tries(world) == 2)
         assert len(creates) == 2
@@ -54,9 +57,35 @@ def _tries(world: World) -> int:
     return int(notes.get(names.TRIES_ANNOTATION, "0"))
 
 
+def test_a_webhook_that_denies_pods_is_named_before_a_node_is_asked_for(world: World) -> None:
+    denial = {"allowed": False, "status": {"message": "not on Fridays"}}
+    with _webhook(world, "/pods", denial), world.manager():
+        world.submit("gang", "l4")
+        eventually("its first try has failed", lambda: _tries(world) >= 1)
+        failure = (world.workload("gang") or {})["metadata"]["annotations"][names.LAST_FAILURE_ANNOTATION]
+        for word in ("denied by a policy", "pod of main", "pods.example.com", "not on Fridays"):
+            assert word in failure, failure
+        assert not world.asked("gang")
+
+
+def test_a_gang_waits_for_a_webhook_that_does_not_answer(world: World) -> None:
+    with world.manager() as manager:
+        with _configured(world, _configuration("/pods", free_port(), "")):
+            eventually("pods are refused", lambda: "failed calling webhook" in _probe(world, "/pods"))
+            world.submit("gang", "l4")
+            eventually("a pod was tried", lambda: "failed calling webhook" in manager.log.read_text())
+            assert not world.asked("gang")
+        eventually("it asks", partial(world.asked, "gang"))
+
+
+def _patched(patch: tuple[dict[str, str], ...]) -> dict[str, Any]:
+    change = base64.b64encode(json.dumps(patch).encode()).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": change}
+
+
 @contextmanager
-def _webhook(world: World, patch: tuple[dict[str, str], ...]) -> Iterator[list[str]]:
-    """Applies the patch to each ProvisioningRequest that is created; yields their names, as they come."""
+def _webhook(world: World, resource: str, response: dict[str, Any]) -> Iterator[list[str]]:
+    """Gives this response to each object that is created; yields their names, as they come."""
     created: list[str] = []
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -64,9 +93,7 @@ def _webhook(world: World, patch: tuple[dict[str, str], ...]) -> Iterator[list[s
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             request = review.pop("request")
             created.append(request["name"])
-            change = base64.b64encode(json.dumps(patch).encode()).decode()
-            review["response"] = {"uid": request["uid"], "allowed": True}
-            review["response"] |= {"patchType": "JSONPatch", "patch": change}
+            review["response"] = {"uid": request["uid"], **response}
             body = json.dumps(review).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -88,28 +115,33 @@ def _webhook(world: World, patch: tuple[dict[str, str], ...]) -> Iterator[list[s
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, name="webhook", daemon=True)
     thread.start()
-    configuration = _configuration(port, base64.b64encode(issuer.pair.certificate.read_bytes()).decode())
-    apply(world.plane, configuration)
+    ca = base64.b64encode(issuer.pair.certificate.read_bytes()).decode()
     try:
-        eventually("the API server calls it", partial(_is_called, world, created))
-        created.clear()
-        yield created
+        with _configured(world, _configuration(resource, port, ca)):
+            eventually("the API server calls it", lambda: [_probe(world, resource), *created][1:])
+            created.clear()
+            yield created
     finally:
-        world.delete(path_of(configuration))
         server.shutdown()
         server.server_close()
         thread.join(10)
 
 
-def _configuration(port: int, ca: str) -> dict[str, Any]:
-    rule = {
-        "apiGroups": ["autoscaling.x-k8s.io"],
-        "apiVersions": ["*"],
-        "operations": ["CREATE"],
-        "resources": ["provisioningrequests"],
-    }
+@contextmanager
+def _configured(world: World, configuration: dict[str, Any]) -> Iterator[None]:
+    apply(world.plane, configuration)
+    try:
+        yield
+    finally:
+        world.delete(path_of(configuration))
+
+
+def _configuration(resource: str, port: int, ca: str) -> dict[str, Any]:
+    """`resource`: its API group and plural."""
+    group, plural = resource.split("/")
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [plural]}
     hook = {
-        "name": "requests.example.com",
+        "name": f"{plural}.example.com",
         "rules": [rule],
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": ca},
         "admissionReviewVersions": ["v1"],
@@ -118,23 +150,30 @@ def _configuration(port: int, ca: str) -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "requests.example.com"},
+        "metadata": {"name": f"{plural}.example.com"},
         "webhooks": [hook],
     }
 
 
-def _is_called(world: World, created: list[str]) -> bool:
-    """A new configuration takes a moment: until a dry run has been reviewed."""
-    body = {
-        "apiVersion": names.PROVISIONING_API_VERSION,
-        "kind": "ProvisioningRequest",
-        "metadata": {"name": "probe", "namespace": "team-b"},
-        "spec": {
-            "provisioningClassName": "any",
-            "parameters": {},
-            "podSets": [{"podTemplateRef": {"name": "any"}, "count": 1}],
-        },
-    }
-    path = f"/apis/{names.PROVISIONING_API_VERSION}/namespaces/team-b/provisioningrequests?dryRun=All"
-    world.plane.call("POST", path, body)
-    return bool(created)
+def _probe(world: World, resource: str) -> str:
+    """What the server answers to a dry run; a new configuration takes a moment."""
+    meta = {"name": "probe", "namespace": TEAM}
+    if resource == _REQUESTS:
+        path = REQUESTS
+        body = {
+            "apiVersion": names.PROVISIONING_API_VERSION,
+            "kind": "ProvisioningRequest",
+            "metadata": meta,
+            "spec": {
+                "provisioningClassName": "any",
+                "parameters": {},
+                "podSets": [{"podTemplateRef": {"name": "any"}, "count": 1}],
+            },
+        }
+    else:
+        path, body = PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain()}
+    try:
+        world.plane.call("POST", f"{path}?dryRun=All", body)
+    except urllib.error.HTTPError as refused:
+        return refused.read().decode()
+    return ""

@@ -259,6 +259,31 @@ def test_its_placeholders_only_wait(world: World, spec: Object) -> None:
     assert any(words in answer.message for words in ("keep nodes for a Workload", "violates PodSecurity"))
 
 
+_TRIED: Final = "muster-0a1b-try-0"
+
+
+def test_it_shows_the_server_pods_of_teams_in_dry_runs(world: World) -> None:
+    body = pod(owner=owner("Job", "batch/v1"), name=_TRIED, hostNetwork=False)
+    answer = world.controllers["ours"].create(body)
+    assert answer.is_allowed, answer.message
+
+
+@pytest.mark.parametrize(
+    ("body", "dry_run"),
+    [
+        (pod(owner=owner("Job", "batch/v1"), name=_TRIED), False),
+        (pod(owner=owner("Job", "batch/v1"), name="muster-0a1b"), True),
+        (changed(pod(name=_TRIED), "metadata", "namespace", value="kube-system"), True),
+        (changed(pod(0, name=_TRIED), "metadata", "namespace", value="muster-system"), True),
+    ],
+    ids=["it would be kept", "another name", "of the system", "of ours"],
+)
+def test_it_keeps_no_such_pod(world: World, body: Object, dry_run: bool) -> None:
+    answer = world.controllers["ours"].create(body, dry_run=dry_run)
+    assert answer.code in (403, 422), answer
+    assert "in a dry run alone" in answer.message
+
+
 def test_of_others_pods_it_deletes_those_of_elastic_gangs_that_were_never_let_start(world: World) -> None:
     ours, worker = world.controllers["ours"], owner("RayCluster", "ray.io/v1")
     gates = [{"name": ELASTIC_JOB}]

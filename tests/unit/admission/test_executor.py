@@ -20,8 +20,9 @@ from muster.controller.gangs.actions import (
     Delete,
     HoldNode,
 )
+from muster.controller.gangs.assembly import AttemptFailed, Unsatisfiable
 from muster.controller.gangs.capacity_claims import CapacityClaim, PodClaim, unpinned_demand
-from muster.controller.gangs.create_errors import CreateRejected, NameTaken
+from muster.controller.gangs.create_errors import CreateRejected, NameTaken, failure_of
 from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.objects import PLACEHOLDER, POD_TEMPLATE, PROVISIONING_REQUEST, Condition
 from muster.controller.gangs.requests import Requests, StaleDecision
@@ -373,6 +374,44 @@ def test_what_a_starting_server_says_too_is_asked_again_for_a_minute(code: int, 
         with pytest.raises(Forbidden if code == 403 else ServerError):
             await hands.requests.create_templates(owner, another, pods)
         await hands.requests.create_templates(owner, another, pods)
+
+    at_work(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "outcome"),
+    [
+        (422, 'Pod "muster-0" is invalid: spec.containers: Required value', Unsatisfiable),
+        (403, 'pods "muster-0" is forbidden: error looking up service account team-a/nobody', AttemptFailed),
+        (403, 'pods "muster-0" is forbidden: no PriorityClass with name urgent was found', AttemptFailed),
+        (403, 'pods "muster-0" is forbidden: exceeded quota: few, requested: pods=1', AttemptFailed),
+        (403, 'pods "muster-0" is forbidden: violates PodSecurity "restricted:latest"', AttemptFailed),
+        (500, 'admission webhook "pods.example" denied the request: not on Fridays', AttemptFailed),
+        (400, 'admission webhook "pods.example" does not support dry run', None),
+        (403, 'pods is forbidden: User "muster" cannot create resource "pods" in API group ""', None),
+        (422, "pods is forbidden: ValidatingAdmissionPolicy 'muster-pods' with binding 'x' denied", None),
+    ],
+)
+def test_a_pod_that_the_server_refuses_ends_the_attempt_before_anything_is_asked_for(
+    code: int, words: str, outcome: type | None
+) -> None:
+    """And a dry run that fails for another reason stops no gang."""
+
+    async def scenario(hands: Hands) -> None:
+        hands.pending(await hands.seen())
+        held = msgspec.convert({"admission": {"podSetAssignments": [{"name": "main"}]}}, WorkloadStatus)
+        workload = msgspec.structs.replace(await hands.seen(), status=held)
+        templates, request = _creates()
+        hands.server.write_faults.append(partial(_answer, code, words=words))
+        actions = replace(templates, tries_pods=True), request
+        if outcome is None:
+            await hands.run(workload, *actions)
+        else:
+            with pytest.raises(CreateRejected, match=r"pod of main \w+: ") as raised:
+                await hands.run(workload, *actions)
+            assert isinstance(failure_of(raised.value), outcome)
+            assert raised.value.attempt == "this"
+        assert (("provisioningrequests", _SPACE, "asked") in hands.server.objects) is (outcome is None)
 
     at_work(scenario)
 

@@ -30,17 +30,22 @@ MINUTES = 60.0
 
 @pytest.mark.parametrize("count", [25, 50, 100])
 def test_a_gang_costs_the_same_calls_however_many_wait_in_its_pools(count: int) -> None:
-    """Each template, each request, and that it is Ready."""
+    """A pod of each template that is tried, each template, each request, and that it is Ready."""
     assert costs(count, lambda _: TWO_SHAPES).calls == {
+        "try Pod": 2,
         "create PodTemplate": 2,
         "create ProvisioningRequest": 2,
         "apply Workload": 1,
     }
 
 
-def test_a_gang_of_one_shape_costs_three_calls() -> None:
-    calls = costs(25, lambda _: ONE_SHAPE).calls
-    assert calls == {"create PodTemplate": 1, "create ProvisioningRequest": 1, "apply Workload": 1}
+def test_a_gang_of_one_shape_costs_four_calls() -> None:
+    assert costs(25, lambda _: ONE_SHAPE).calls == {
+        "try Pod": 1,
+        "create PodTemplate": 1,
+        "create ProvisioningRequest": 1,
+        "apply Workload": 1,
+    }
 
 
 @pytest.mark.parametrize(("pieces", "count"), [(ONE_SHAPE, 1), (TWO_SHAPES, 2)])

@@ -45,6 +45,9 @@ class SlowApi:
         self.calls[f"{verb} {resource.kind}"] += 1
         await asyncio.sleep(self.latency)
 
+    async def try_create(self, resource: Any, body: Any, *, namespace: str = "") -> None:
+        await self._call("try", resource)
+
     async def create(self, resource: Any, body: Any, *, namespace: str = "") -> Any:
         await self._call("create", resource)
         if self.hangs(resource.kind, body):

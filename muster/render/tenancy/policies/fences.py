@@ -16,6 +16,9 @@ from muster.render.tenancy.policies.pods import asked
 from muster.render.tenancy.policies.policy import Policy
 
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
+_PLACEHOLDERS: Final = (
+    "pods that keep nodes for a Workload of a team (one container, no volumes, no token, nothing of the node)"
+)
 
 
 def fences(stack: Stack) -> tuple[Policy, ...]:
@@ -80,7 +83,7 @@ def _pods(stack: Stack) -> Policy:
     hands_over = is_kai and has_placeholders
     set_words = f", and of {names.HELD_TAINT_KEY} for the set in {names.PLACED_ANNOTATION}"
     undisturbed = names.UNDISTURBED if hands_over else ()
-    makes_pods = gang.makes_pods(stack)
+    creates = gang.makes_pods(stack) or not is_kai
     return policy(
         "muster-controller-pods",
         values={
@@ -90,9 +93,9 @@ def _pods(stack: Stack) -> Policy:
             "isHandedOver": "${isOfItsSet}" if hands_over else "false",
             "setWords": set_words if hands_over else "",
             **_deleted(stack),
-            **(_made(stack) if makes_pods else {}),
+            **(_created(stack) if creates else {}),
         },
-        given={"makesPods": makes_pods},
+        given={"createsPods": creates},
     )
 
 
@@ -118,9 +121,18 @@ def _deleted(stack: Stack) -> Mapping[str, str]:
     }
 
 
-def _made(stack: Stack) -> Mapping[str, str]:
-    """Which pods may be created: those that keep nodes, and those that bring them."""
+def _created(stack: Stack) -> Mapping[str, str]:
+    """Which pods may be created: those that keep nodes, those that bring them, and of a team's gang for
+    Kueue any that is not kept.
+    """
+    tries = stack.scheduler is Scheduler.KUEUE
+    words = (
+        *(("any pod of a team in a dry run alone",) if tries else ()),
+        *((_PLACEHOLDERS,) if gang.makes_pods(stack) else ()),
+    )
     return {
+        "mayTry": "${isTried}" if tries else "false",
+        "createdWords": ", and ".join(words),
         "mayHold": "(variables.isOfTeam && ${isPlaceholder})" if gang.holds(stack) else "false",
         "mayBring": "${bringsItsNode}" if stack.placeholder_pools else "false",
     }
