@@ -32,8 +32,8 @@ def granted(scheduler: Scheduler) -> dict[tuple[str, str], set[str]]:
 
 
 def test_pods_are_changed_only_where_kai_schedules() -> None:
-    """A pod that can never pass is deleted, and made anew by KubeRay. With Kueue pods are created in dry runs,
-    to which a policy holds the account (tests/integration/tenancy/test_own_account.py).
+    """A pod that can never pass is deleted, and made anew by KubeRay. With Kueue pods are created in dry
+    runs, to which a policy holds the account (tests/integration/tenancy/test_own_account.py).
     """
     follow = {"list", "watch"}
     assert granted(Scheduler.KUEUE)["", "pods"] == follow | {"create", "delete"}
