@@ -37,6 +37,9 @@ _OPERATORS: Final = {
     "github.com/kubeflow/training-operator@v1.9.3": "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
     "github.com/kubeflow/mpi-operator@v0.8.2": "manifests/base/kubeflow.org_mpijobs.yaml",
 }
+# Lists whose items need a field that a webhook of their controller fills in (JobSet 0.12.0,
+# pkg/webhooks/jobset_webhook.go, Default).
+_FILLED: Final = {"JobSet": {"spec.failurePolicy.rules": "name"}}
 _WORDS: Final = ("type", "required", "enum", "minimum", "maximum", "pattern", "minItems", "maxItems")
 # Of a section of a stack: what a reader is told of it, and the bounds that no kind of KubeRay's has.
 _WORDS_OF_SPECS: Final = (*_WORDS, "exclusiveMinimum", "minLength", "maxLength", "description", "example")
@@ -102,6 +105,7 @@ def definitions() -> str:
             continue
         for each in spec["versions"]:
             name = f"{spec['group']}/{each['name']} {spec['names']['kind']}"
+            _fill(each["schema"]["openAPIV3Schema"], _FILLED.get(spec["names"]["kind"], {}))
             is_newest = each["name"] == BY_KIND[spec["names"]["kind"]].version
             kinds[name] = parts.short(_written(each["schema"]["openAPIV3Schema"])) if is_newest else {}
     folder = source_of(f"{kubernetes.module}@{kubernetes.version}", "api/openapi-spec/v3")
@@ -126,6 +130,15 @@ def _lines(found: Json) -> str:
     """One a line, so that a diff names what has changed."""
     lines = (f"{json.dumps(key)}: {json.dumps(found[key], sort_keys=True)}" for key in sorted(found))
     return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _fill(schema: Json, filled: Mapping[str, str]) -> None:
+    """Take what is filled in out of what is required."""
+    for path, name in filled.items():
+        found = schema
+        for key in path.split("."):
+            found = found["properties"][key]
+        found["items"]["required"].remove(name)
 
 
 def _written(schema: Json) -> Json:

@@ -37,7 +37,9 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the manager. `resource` is the plural, with its subresource."""
+    """One call of the manager. `resource` is the plural, with its subresource; `try` is the verb of a dry
+    run.
+    """
 
     verb: str
     resource: str
@@ -49,7 +51,7 @@ class Call:
         a check, which the next manager writes after any test that changed one.
         """
         told = self.resource.startswith(("events", "leases", "gangpolicies", "admissionchecks"))
-        return self.verb not in ("get", "list", "watch") and not told
+        return self.verb not in ("get", "list", "watch", "try") and not told
 
     @classmethod
     def of(cls, request: web.Request) -> Call:
@@ -62,6 +64,8 @@ class Call:
         verb = _VERBS.get(request.method, "")
         if request.method == "PATCH":
             verb = "apply" if "apply-patch" in request.headers.get("Content-Type", "") else "patch"
+        elif "dryRun" in request.query:
+            verb = "try"
         elif request.method == "GET":
             verb = "watch" if "watch" in request.query else "get" if name else "list"
         return cls(verb, f"{plural}/{below}" if below else plural, request.path)

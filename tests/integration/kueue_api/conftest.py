@@ -27,6 +27,7 @@ from tests.integration.rights import STRICT_OWNERS, audited
 from tests.integration.tenancy import crds
 from tests.unit.model.kueue_files import everything
 
+PLACEHOLDERS = STACK.with_name("placeholders.yaml")
 _CHART = "kueue-chart"
 _KUBERAY = "kuberay-config"
 _NEEDED = (("etcd", "kube-apiserver", "kueue"), ("kueue-crds", "provisioningrequest-crd", _CHART))
@@ -128,8 +129,14 @@ def world(_shared_world: World) -> Iterator[World]:
 @pytest.fixture(scope="package")
 def _placed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Its gangs ask by placeholders, and the real scheduler places pods."""
-    stack = load(STACK.with_name("placeholders.yaml"))
-    with world_of(stack, tmp_path_factory.mktemp("placeholders"), rights=stack) as made:
+    with placed_world(load(PLACEHOLDERS), tmp_path_factory.mktemp("placeholders")) as made:
+        yield made
+
+
+@contextmanager
+def placed_world(stack: Stack, folder: Path) -> Iterator[World]:
+    """A plane of its own for a stack whose gangs ask by placeholders. The real scheduler places pods."""
+    with world_of(stack, folder, rights=stack) as made:
         made.begin()
         for item in registered(stack):
             if item["kind"] == "PriorityClass":

@@ -1,5 +1,9 @@
-"""JobSets with their real controller and Kueue: a gang of a driver and two shapes, whole or not at all."""
+"""JobSets with their real controller and Kueue: a gang of a driver and eight workers of each of two shapes,
+whole or not at all; also by placeholders, with the real scheduler, and under a manager that is killed.
+"""
 
+import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -7,15 +11,37 @@ from typing import Any, Final
 
 import pytest
 
+from muster.components import gang_authority
 from muster.config import load
 from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import built
+from tests.faults.breaks import Calm
+from tests.faults.kills import Kill
+from tests.faults.managers import Manager
+from tests.faults.proxy import Proxy
+from tests.faults.seeds import seeds
+from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.brought import controller
-from tests.integration.kueue_api.conftest import world_of
+from tests.integration.kueue_api.cloud import Cloud
+from tests.integration.kueue_api.conftest import PLACEHOLDERS as PLACED
+from tests.integration.kueue_api.conftest import placed_world, world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu
-from tests.integration.kueue_api.world import JOBS, PODS, REQUESTS, STACK, TEAM, World, is_outside
+from tests.integration.kueue_api.world import (
+    JOBS,
+    MERGE,
+    PODS,
+    REQUESTS,
+    STACK,
+    TEAM,
+    TEMPLATES,
+    World,
+    condition,
+    holds,
+    is_outside,
+)
+from tests.integration.pod_autoscaler import PLACEHOLDERS, taint_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -38,8 +64,8 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _gang(name: str) -> Object:
-    """A driver without a GPU, and two and three workers of two shapes."""
-    shapes = ((_DRIVER, plain(), 1), (_L4, with_gpu("l4"), 2), (_H100, with_gpu("h100"), 3))
+    """A driver without a GPU, and eight workers of each of two shapes."""
+    shapes = ((_DRIVER, plain(), 1), (_L4, with_gpu("l4"), 8), (_H100, with_gpu("h100"), 8))
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -84,11 +110,11 @@ def test_a_gang_of_two_shapes_asks_for_both_and_starts_when_both_are_there(world
         (first,) = eventually("the scarcer shape is asked for", partial(world.asked, "train"))
         world.provision(first)
         (second,) = eventually("the other one is asked for", partial(world.asked, "train", first))
-        assert [_count(first), _count(second)] == [3, 2]
+        assert [_count(first), _count(second)] == [8, 8]
         assert _is_suspended(world, "train")
         world.provision(second)
         world.wait_until_runs("train")
-        eventually("its Jobs run", lambda: _at_work(world) == [1, 2, 3])
+        eventually("its Jobs run", lambda: _at_work(world) == [1, 8, 8])
 
 
 def test_a_gang_with_half_of_its_nodes_starts_no_pod_and_gives_them_back(world: World) -> None:
@@ -103,6 +129,106 @@ def test_a_gang_with_half_of_its_nodes_starts_no_pod_and_gives_them_back(world: 
         assert _is_suspended(world, "half")
         assert _at_work(world) == []
         assert world.items(PODS) == []
+
+
+def test_by_placeholders_it_starts_whole_and_a_restart_keeps_its_quota_and_nodes(placed: Cloud) -> None:
+    """The failure policy restarts it when a pod has failed: its pods are made anew on its nodes."""
+    world = placed.world
+    placed.stock |= {"l4": 8, "h100": 5}
+    with world.manager():
+        apply(world.plane, _gang("train"))
+        placed.eventually("its nodes come in part", lambda: len(placed.nodes()) == 13)
+        assert world.items(PODS) == []
+        placed.stock["h100"] = 3
+        placed.eventually("it runs whole", lambda: len(_running(world)) == 17)
+        before, quota = {*_names(*_running(world))}, _reserved(world)
+        nodes = {each["spec"]["nodeName"] for each in _running(world)}
+        _fail(world, next(each for each in _running(world) if _L4 in each["metadata"]["name"]))
+
+        def is_restarted() -> bool:
+            _bury(world)
+            names_now = {*_names(*_running(world))}
+            return len(names_now) == 17 and not names_now & before
+
+        placed.eventually("its pods run again", is_restarted)
+    assert _reserved(world) == quota
+    assert {each["spec"]["nodeName"] for each in _running(world)} == nodes
+    assert len(placed.nodes()) == 16
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_under_a_manager_that_is_killed_at_its_writes_it_starts_whole_once(placed: Cloud, seed: int) -> None:
+    """Before or after some of its writes: each death costs seconds, and there are some forty writes."""
+    world, kills = placed.world, random.Random(seed)
+    every = kills.choice((4, 6, 9))
+    placed.stock |= {"l4": 8, "h100": 8}
+    with Proxy(world.plane).serving() as proxy:
+        kubeconfig = account_kubeconfig(world.plane, gang_authority.MANAGER)
+        content = json.loads(kubeconfig.read_text())
+        content["clusters"][0]["cluster"] = {"server": proxy.url}
+        kubeconfig.write_text(json.dumps(content))
+        manager = Manager(kubeconfig, world.plane.folder / f"seed-{seed}.log")
+        proxy.plan = plan = Kill(manager, every, before=kills.random() < 0.5, again=True)
+        with manager.kept():
+            apply(world.plane, _gang("train"))
+            placed.eventually("it runs whole", lambda: len(_running(world)) == 17)
+            proxy.plan = Calm()
+            eventually("no placeholder is left", lambda: not world.items(PLACEHOLDERS))
+            eventually("no node is held", lambda: not any(map(taint_of, placed.nodes())))
+    assert plan.kills >= 3, plan
+    assert len(placed.nodes()) == 16, "nodes were bought twice"
+    assert len(world.items(TEMPLATES)) == 2
+
+
+@pytest.fixture(scope="module")
+def _placed_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    programs = built.programs(("jobset",), ("jobset-config",))
+    stack = replace(load(PLACED), work=(*SERVED, Work.JOBSET))
+    with placed_world(stack, tmp_path_factory.mktemp("placed-sets")) as world:
+        world.plane.define(programs.kinds("jobset-config", below="crd/bases"))
+        with controller(world.plane, "jobset", programs):
+            yield world
+
+
+@pytest.fixture
+def placed(_placed_sets: World) -> Iterator[Cloud]:
+    made = Cloud(_placed_sets.plane, world=_placed_sets)
+    yield made
+    for item in _placed_sets.items(SETS):
+        _placed_sets.delete(f"{SETS}/{item['metadata']['name']}")
+    eventually("no JobSet is left", lambda: not _placed_sets.items(SETS))
+    made.clear()
+
+
+def _running(world: World) -> list[Object]:
+    """Its pods that have a node and are not at their end. No kubelet is here that would start them."""
+    return [
+        each
+        for each in world.items(PODS)
+        if each["spec"].get("nodeName")
+        and "deletionTimestamp" not in each["metadata"]
+        and each["status"].get("phase") != "Failed"
+    ]
+
+
+def _reserved(world: World) -> tuple[str, str]:
+    """Which Workload has its quota, and since when."""
+    workload = world.workload("train") or {}
+    assert holds(workload, "Admitted")
+    return workload["metadata"]["uid"], condition(workload, "QuotaReserved")["lastTransitionTime"]
+
+
+def _fail(world: World, pod: Object) -> None:
+    path = f"{PODS}/{pod['metadata']['name']}/status"
+    world.plane.call("PATCH", path, {"status": {"phase": "Failed"}}, content_type=MERGE)
+
+
+def _bury(world: World) -> None:
+    """End the pods that are deleted, as a kubelet does."""
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    for pod in world.items(PODS):
+        if "deletionTimestamp" in pod["metadata"]:
+            world.plane.call("DELETE", f"{PODS}/{pod['metadata']['name']}", body)
 
 
 def _at_work(world: World) -> list[int]:

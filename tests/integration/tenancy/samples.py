@@ -1,8 +1,8 @@
 """The sample manifests that the projects around a queue publish, and the verdict recorded for each.
 
-The samples are not part of this repository. KubeRay's and LeaderWorkerSet's are in their modules, which the
-build downloads. Kueue's and KAI's are read where `shared/data` beside the checkout has them. samples.yaml has
-the verdicts.
+The samples are not part of this repository. Some are in Go modules of their projects, which the build
+downloads, the others are read where `shared/data/samples` beside the checkout has a folder of them.
+samples.yaml has the verdicts.
 
     python -m tests.integration.tenancy.samples   records the verdicts anew
 """
@@ -37,7 +37,10 @@ Entry = dict[str, Any]
 _MODULES: Final = {
     "kuberay": "github.com/ray-project/kuberay/ray-operator@v1.6.2/config/samples",
     "lws": "sigs.k8s.io/lws@v0.9.0/docs/examples",
+    "pytorchjob": "github.com/kubeflow/training-operator@v1.9.3/examples/pytorch",
+    "mpijob": "github.com/kubeflow/mpi-operator@v0.8.2/examples",
 }
+_SHARED: Final = ("kueue", "kai", "jobset", "google", "aws")
 RECORD: Final = Path(__file__).with_name("samples.yaml")
 PAGE: Final = Path(__file__).parents[3] / "docs" / "samples.md"
 _PUBLISHERS: Final = {
@@ -45,14 +48,20 @@ _PUBLISHERS: Final = {
     "kueue": "Kueue, `site/static/examples` of commit ff69552",
     "kai": "KAI, `docs` of commit d5bc503",
     "lws": "LeaderWorkerSet 0.9.0, `docs/examples`",
+    "jobset": "JobSet, `site/static/examples` of commit 08dfbdf",
+    "pytorchjob": "Kubeflow's training operator 1.9.3, `examples/pytorch`",
+    "mpijob": "Kubeflow's MPI operator 0.8.2, `examples`",
+    "google": "Google, work with GPUs or TPUs in `ai-ml` of kubernetes-engine-samples, commit 2b50365",
+    "aws": "AWS, work with GPUs in awsome-distributed-training, commit 7217859",
 }
 _HEAD: Final = """\
 # Published samples: what happens, and what to write
 
 <!-- Written by `python -m tests.integration.tenancy.samples` from what `muster check` finds. -->
 
-What admission answers to the sample manifests of KubeRay, Kueue, KAI and LeaderWorkerSet in the namespace of
-a team, whose queue is named on the command line. With Kueue the stack serves every kind of `muster:work`:
+What admission answers to sample manifests of the projects around a queue, of Google and of AWS in the
+namespace of a team, whose queue is named on the command line. With Kueue the stack serves every kind of
+`muster:work`:
 
 <!-- not run: it needs a cluster -->
 ```sh
@@ -119,7 +128,7 @@ def folders() -> dict[str, Path]:
     shared = data("samples")
     found = {name: module_cache() / module for name, module in _MODULES.items()}
     if shared is not None:
-        found |= {"kueue": shared / "kueue", "kai": shared / "kai"}
+        found |= {name: shared / name for name in _SHARED}
     return {name: folder for name, folder in found.items() if folder.is_dir()}
 
 
@@ -250,7 +259,7 @@ def _general(line: str) -> str:
 
 
 if __name__ == "__main__":
-    whole = {publisher: record(publisher) for publisher in folders()}
+    whole = recorded() | {publisher: record(publisher) for publisher in folders()}
     RECORD.write_text(_HEADER + yaml.safe_dump(whole, sort_keys=False, width=200), encoding="utf-8")
     recorded.cache_clear()
     PAGE.write_text(page(), encoding="utf-8")

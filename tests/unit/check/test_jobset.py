@@ -51,6 +51,14 @@ def test_what_never_fits_is_refused_with_its_group() -> None:
     assert not fitting(found, "h100")
 
 
+def test_what_its_webhook_fills_in_is_not_missing() -> None:
+    """JobSet's own samples leave the names of failure rules out."""
+    body = job_set(l4=pod(1))
+    body["spec"]["failurePolicy"] = {"maxRestarts": 3, "rules": [{"action": "FailJobSet"}]}
+    found = judged(body, work=SERVED)
+    assert found.answer.is_admitted, refusals(found)
+
+
 def test_its_controller_makes_no_volumes_past_those_of_the_team() -> None:
     body = job_set(l4=pod(1))
     body["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
