@@ -39,6 +39,7 @@ _MODULES: Final = {
     "lws": "sigs.k8s.io/lws@v0.9.0/docs/examples",
     "pytorchjob": "github.com/kubeflow/training-operator@v1.9.3/examples/pytorch",
     "mpijob": "github.com/kubeflow/mpi-operator@v0.8.2/examples",
+    "trainer": "github.com/kubeflow/trainer/v2@v2.3.0/examples",
 }
 _SHARED: Final = ("kueue", "kai", "jobset", "google", "aws")
 RECORD: Final = Path(__file__).with_name("samples.yaml")
@@ -51,6 +52,7 @@ _PUBLISHERS: Final = {
     "jobset": "JobSet, `site/static/examples` of commit 08dfbdf",
     "pytorchjob": "Kubeflow's training operator 1.9.3, `examples/pytorch`",
     "mpijob": "Kubeflow's MPI operator 0.8.2, `examples`",
+    "trainer": "Kubeflow's Trainer 2.3.0, `examples`",
     "google": "Google, work with GPUs or TPUs in `ai-ml` of kubernetes-engine-samples, commit 2b50365",
     "aws": "AWS, work with GPUs in awsome-distributed-training, commit 7217859",
 }

@@ -29,7 +29,18 @@ from tests.integration.tenancy.samples import (
 )
 from tests.integration.tenancy.test_work import ORDINARY
 
-PUBLISHERS: Final = ("kuberay", "kueue", "kai", "lws", "jobset", "pytorchjob", "mpijob", "google", "aws")
+PUBLISHERS: Final = (
+    "kuberay",
+    "kueue",
+    "kai",
+    "lws",
+    "jobset",
+    "pytorchjob",
+    "mpijob",
+    "trainer",
+    "google",
+    "aws",
+)
 # Answers of the API server that no policy of ours gives: schemas, Pod Security, object quotas.
 _OTHERS: Final = ("is invalid", "violates PodSecurity", "exceeded quota", "strict decoding")
 

@@ -88,6 +88,11 @@ def test_what_would_pass_the_queue_is_refused(body: Json, fix: str) -> None:
     assert fix in refusals(judged(body, work=SERVED))
 
 
+def test_nodes_without_devices_say_so() -> None:
+    found = judged(train(amounts={"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": 0}), work=SERVED)
+    assert found.answer.is_admitted, refusals(found)
+
+
 def test_the_entry_that_kueue_adds_is_no_patch() -> None:
     found = judged(train(runtimePatches=patch()), work=SERVED)
     assert found.answer.is_admitted, refusals(found)
