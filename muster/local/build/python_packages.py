@@ -22,7 +22,7 @@ from muster.local.build.children import Children
 _GLIBC_MINORS: Final = range(36, 4, -1)
 _INTERPRETER: Final = "/usr/bin/python3"
 # Counted up when what this module does with the packages changes.
-_RECIPE: Final = "1"
+_RECIPE: Final = "2"
 
 
 def ensure_packages(
@@ -132,7 +132,13 @@ def _pip(requirements: Path, *, target: Path, python: str, machine: str) -> list
 
 
 def _part_scripts(site: Path, scripts: Path) -> None:
+    """Move scripts out of the packages, and their digests out of the RECORDs: pip writes the path of its own
+    interpreter into a script, so that the packages would differ from checkout to checkout.
+    """
     scripts.mkdir()
+    for record in site.glob("*.dist-info/RECORD"):
+        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+        record.write_text("".join(each for each in lines if not each.startswith("../../bin/")), "utf-8")
     made = site / "bin"
     if not made.is_dir():
         return
