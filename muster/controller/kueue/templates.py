@@ -5,7 +5,7 @@ server judges before. Ownership is muster.controller.gangs'.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -37,6 +37,9 @@ def flavored(template: Mapping[str, Any], assigned: Iterable[str], flavors: Flav
     return body
 
 
+_ADDED: Final = "added-by-its-controller"
+
+
 def trial_pods(
     workload: Workload, templates: Mapping[str, Json], flavors: Flavors, *, request: str
 ) -> Iterator[tuple[str, Json]]:
@@ -51,6 +54,9 @@ def trial_pods(
         if each.count == 0 or each.name not in templates:
             continue
         pod = flavored(templates[each.name], dict.fromkeys(each.flavors.values()), flavors)
+        for container in pod["spec"].get("containers", ()):
+            # Kueue counts Ray's autoscaler in the head, by its resources alone.
+            container["image"] = container.get("image") or _ADDED
         named = {"namespace": meta.namespace, "name": trial_name(request, number)}
         yield each.name, {**pod, "metadata": {**pod.get("metadata", {}), **named, "ownerReferences": owners}}
 
