@@ -49,10 +49,16 @@ def _default(field: Field[Any]) -> object:
 _hints = lru_cache(maxsize=None)(get_type_hints)
 
 
+@lru_cache(maxsize=None)
+def _generic(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What a type such as `tuple[int, ...]` is of, and what is in it."""
+    return get_origin(kind), get_args(kind)
+
+
 def _parse_value(kind: Any, value: object, place: str) -> object:
     if isinstance(kind, type) and is_dataclass(kind):
         return _parse_record(kind, value, place)
-    origin, inner = get_origin(kind), get_args(kind)
+    origin, inner = _generic(kind)
     if origin is tuple and isinstance(value, list):
         return tuple(_parse_value(inner[0], each, f"{place}[{index}]") for index, each in enumerate(value))
     if origin is Mapping and isinstance(value, dict):

@@ -5,20 +5,93 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
 from bench.virtual_days import __main__ as program
+from bench.virtual_days import story as days
 from bench.virtual_days.minutes import USED, Minutes
 from bench.virtual_days.report import causes, memory_grows, summarize
 from bench.virtual_days.story import DAY, Day, Story
+from bench.virtual_days.world import World
+from muster.config import load
+from muster.controller.gangs.objects import NODE
 from muster.controller.kueue.actions import Decision
 from muster.controller.kueue.hooks import WorkloadHooks
+from muster.controller.kueue.objects import WORKLOAD
+from muster.model.names import POOL_LABEL
+from muster.model.prices import BUILT_IN
+from muster.model.stack import Scheduler
+from muster.replay.moment import Tracker
+from muster.replay.recording import Header, Ids, Job, Node, Recording
+from muster.replay.watch import NODES, Kind, WithNodes
+from muster.replay.workloads import WORKLOADS, Workloads
+from muster.usage.bill import By, to_bill
+from muster.usage.inputs import read_books
+from muster.usage.ledger import Cause
 from tests.unit.controller_runtime.virtual import virtual
+from tests.unit.gangs.paper import START
+from tests.unit.gangs.slow_api import moment
 
 
-@pytest.fixture(autouse=True)
+class RecordedWorld(World):
+    """Its Workloads and GPU nodes go through the recorder's code as a watch would bring them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        ids = Ids(b"virtual")
+        self.source = WithNodes(Workloads(Tracker(ids=ids, start=START.timestamp())), ids)
+        self.lines: dict[str, Job | Node] = {}
+        self._created: dict[str, str] = {}
+        super().__init__(*arguments, **options)
+
+    def start_controller(self) -> None:
+        super().start_controller()
+        self.server.caches[NODE].store.listen(self._node_changed)
+        self.server.caches[WORKLOAD].store.listen(self._workload_observed)
+
+    def _node_changed(self, before: Any, after: Any) -> None:
+        if (after or before).metadata.labels[POOL_LABEL] != "cpu":
+            self._created.setdefault((after or before).metadata.name, moment().isoformat())
+            self._observe(NODES, before, after)
+
+    def _workload_observed(self, before: Any, after: Any) -> None:
+        self._observe(WORKLOADS, before, after)
+
+    def _observe(self, kind: Kind, before: Any, after: Any) -> None:
+        at = moment().timestamp()
+        body = msgspec.json.decode(msgspec.json.encode(after or before))
+        if kind is NODES:
+            body["metadata"]["creationTimestamp"] = self._created[body["metadata"]["name"]]
+        observed = msgspec.convert(body, kind.resource.type)
+        if kind is WORKLOADS and (gang := self.gangs.get(observed.key)) is not None:
+            # Defaults are not encoded, and pods of this world name no pool.
+            assigned = observed.status.get("admission", {}).get("podSetAssignments", [])
+            for pods, (name, (pool, count)) in zip(
+                observed.spec["podSets"], gang.pieces.items(), strict=True
+            ):
+                pods |= {"name": name, "count": count}
+                pods["template"]["spec"]["nodeSelector"] = {POOL_LABEL: pool}
+            for pods, (name, (_, count)) in zip(assigned, gang.pieces.items(), strict=False):
+                pods |= {"name": name, "count": count}
+        change = self.source.remove if after is None else self.source.put
+        self.lines |= {line.id: line for line in change(kind, observed, at=at)}
+
+    def recording(self) -> Recording:
+        lines = sorted(self.lines.values(), key=lambda line: line.created)
+        start, end = START.timestamp(), moment().timestamp()
+        return Recording(
+            header=Header(
+                scheduler=Scheduler.KUEUE, start=start, end=end, source="cluster", nodes_from=start
+            ),
+            jobs=tuple(line for line in lines if isinstance(line, Job)),
+            nodes=tuple(line for line in lines if isinstance(line, Node)),
+        )
+
+
+@pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -26,10 +99,27 @@ def _quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_has_a_cause() -> None:
-    # A gang takes a part of a lease that it gave back itself.
-    story = Story(seed=594380642, day=DAY / 2)
-    world = virtual(story.run(until=lambda days: days >= 1))
+_LACKING = ("its gang starts or lacks a node", "its gang runs and lacks a node")
+
+
+@pytest.fixture(scope="module")
+def half_a_day() -> Iterator[tuple[Story, RecordedWorld, Recording]]:
+    async def run() -> tuple[Story, RecordedWorld, Recording]:
+        # A gang takes a part of a lease that it gave back itself.
+        story = Story(seed=594380642, day=DAY / 2)
+        world = await story.run(until=lambda days: days >= 1)
+        assert isinstance(world, RecordedWorld)
+        return story, world, world.recording()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(days, "World", RecordedWorld)
+        yield virtual(run())
+
+
+def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_has_a_cause(
+    half_a_day: tuple[Story, RecordedWorld, Recording],
+) -> None:
+    story, world, _ = half_a_day
     assert world.ended["finished"] > 50
     assert {"controller killed", "node lost", "preemption", "pool out of stock"} <= story.happened.keys()
     assert not world.gangs
@@ -49,6 +139,21 @@ def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_ha
     left = {name: count for name, count in story.left.items() if name != "WorkQueue.heap"}
     assert max(left.values()) <= 16, f"what is over stays in memory: {left}"
     assert story.left["WorkQueue.heap"] <= 64
+
+
+def test_the_bill_of_that_half_day_adds_up_to_the_minutes_that_were_bought(
+    half_a_day: tuple[Story, RecordedWorld, Recording],
+) -> None:
+    story, _, recording = half_a_day
+    minutes = story.minutes
+    books = read_books(recording, load(Path("stacks/Pulumi.local.yaml")), BUILT_IN, month=None)
+    spent = {cause: 60 * hours for cause, hours in to_bill(books, By.TEAM).total.hours.items()}
+    assert sum(spent.values()) == pytest.approx(minutes.bought / 60, rel=1e-3)
+    running = sum(spent[each] for each in (Cause.GUARANTEED, Cause.BORROWED, Cause.LENT, Cause.LOST))
+    # An admitted gang counts as running to its quota, whether or not all of its pods do.
+    lacking = sum(spent for cause, spent in minutes.unused().items() if cause in _LACKING)
+    assert minutes.used / 60 <= running <= (minutes.used / 60 + lacking) * 1.001
+    assert {Cause.GATED, Cause.IDLE, Cause.BROKEN} < spent.keys()
 
 
 def test_a_gang_without_an_end_in_sight_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def _by_key(ledger: Ledger) -> dict[oracle.Key, float]:
     return dict(hours)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(_hold(), max_size=12), st.lists(_supply(), max_size=6), _quotas(), _window())
 def test_every_gpu_hour_has_the_cause_that_the_oracle_counts_and_they_sum_to_the_cost(
     holds: list[Hold], supplies: list[Supply], quotas: Quotas, window: Window
