@@ -7,7 +7,7 @@ text, numbers, datetimes, enumerations, and tuples, mappings and dataclasses of 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -49,7 +49,7 @@ def _default(field: Field[Any]) -> object:
 _hints = lru_cache(maxsize=None)(get_type_hints)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _generic(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     """What a type such as `tuple[int, ...]` is of, and what is in it."""
     return get_origin(kind), get_args(kind)
