@@ -7,7 +7,7 @@ text, numbers, datetimes, enumerations, and tuples, mappings and dataclasses of 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -46,7 +46,7 @@ def _default(field: Field[Any]) -> object:
     return field.default
 
 
-_hints = lru_cache(maxsize=None)(get_type_hints)
+_hints = cache(get_type_hints)
 
 
 @cache

@@ -163,10 +163,10 @@ class WorkKind:
     `controller`: the namespace, or NAMESPACE:ACCOUNT, of the controller that a cluster brings along.
     `suspend` and `managers`: where it is stopped, and where it names `manager` or another controller.
     `cleaning`: where it says which pods end with it. `kept`: what stays as its queue counted it, beside
-    groups of pods. `is_part`: another kind may make it. `serves`: its
-    pods are a StatefulSet's or a ReplicaSet's, are always restarted, and wait behind Kueue's gate.
-    `elective`: every cluster has the kind, and it is work only where a stack serves it. `prefix`: of the
-    labels and annotations by which its controller finds its pods, of which an author writes the `free` ones.
+    groups of pods. `is_part`: another kind may make it. `serves`: its pods are a StatefulSet's or a
+    ReplicaSet's, are always restarted, and wait behind Kueue's gate. `elective`: every cluster has the kind,
+    and it is work only where a stack serves it. `prefix`: of the labels and annotations by which its
+    controller finds its pods, of which an author writes the `free` ones.
     """
 
     family: Work

@@ -7,6 +7,7 @@ the nodes are verified (verify.py); a failure or a passed deadline ends the atte
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from muster.controller.gangs import placeholders
@@ -348,13 +349,16 @@ def _templates_ahead(attempt: Attempt) -> Iterator[CreateTemplates]:
     """Of all its requests: the gangs behind it wait for its turns. A placeholder set is asked for by its
     templates, so those have to wait.
     """
-    tries_pods = attempt.tries_pods
-    for spec in attempt.gang.request_specs:
-        is_open = spec.shape not in attempt.current and not spec.flavor.by_placeholders
-        if is_open and not _is_name_taken(attempt, spec):
-            for action in _templates(attempt, spec):
-                yield replace(action, tries_pods=tries_pods)
-                tries_pods = False
+    ahead = (
+        action
+        for spec in attempt.gang.request_specs
+        if spec.shape not in attempt.current and not spec.flavor.by_placeholders
+        if not _is_name_taken(attempt, spec)
+        for action in _templates(attempt, spec)
+    )
+    # The first write tries the pods of the whole gang.
+    yield from islice(ahead, 1)
+    yield from (replace(action, tries_pods=False) for action in ahead)
 
 
 def _templates(attempt: Attempt, spec: RequestSpec) -> Iterator[CreateTemplates]:

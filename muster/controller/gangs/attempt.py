@@ -62,7 +62,7 @@ class Attempt(ABC):
 
     @property
     def makes_pods_later(self) -> bool:
-        """Its pods are made when it has its capacity, so that nobody knows yet whether they can be."""
+        """Its controllers create its pods once it has its capacity, so the API server has not judged them."""
         return False
 
     @property

@@ -73,7 +73,7 @@ class Defaults:
         _priority(patch, tree, space)
         _upgrade(patch, kind, tree)
         _ending(patch, kind)
-        for template in _all_templates(patch.body, kind):
+        for template in _own_templates(patch.body, kind):
             _pods(patch, template, tree)
         if _KINDS[kind].ray_cluster(patch.body) is not None:
             _ray(patch, kind, tree)
@@ -197,8 +197,6 @@ def _ending(patch: _Patch, kind: str) -> None:
 
 
 def _pods(patch: _Patch, template: _Template, tree: QueueTree) -> None:
-    if not template.is_written:
-        return
     _tolerations(patch, template, tree)
     _undisturbed(patch, template)
 
@@ -223,9 +221,7 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
     object from before lacked it goes on lacking.
     """
     held = {each.name: each for each in _all_templates(before, kind)}
-    for template in _all_templates(patch.body, kind):
-        if not template.is_written:
-            continue
+    for template in _own_templates(patch.body, kind):
         old = held.get(template.name)
         if old is None or any(
             requests_device(old.body, resource, parts=tree.kai) and old.tolerates(taint)
@@ -273,6 +269,11 @@ def _ray(patch: _Patch, kind: str, tree: QueueTree) -> None:
         for template in _all_templates(patch.body, kind):
             if template.is_ray:
                 _gate(patch, template)
+
+
+def _own_templates(body: Json, kind: str) -> list[_Template]:
+    """Those that are in the object itself, so that something can be filled in."""
+    return [each for each in _all_templates(body, kind) if each.is_written]
 
 
 def _all_templates(body: Json, kind: str) -> list[_Template]:

@@ -15,13 +15,16 @@ from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kueue.objects import Flavors, Workload
 
+_ADDED: Final = "added-by-its-controller"
+"""The image of what Kueue counts by its resources alone, such as Ray's autoscaler in the head."""
+
 
 def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Json:
-    """As `flavored`, in the flavors of its demand."""
-    return flavored(template, demand.assigned, flavors)
+    """As nodes are requested for it."""
+    return _in_flavors(template, demand.assigned, flavors)
 
 
-def flavored(template: Mapping[str, Any], assigned: Iterable[str], flavors: Flavors) -> Json:
+def _in_flavors(template: Mapping[str, Any], assigned: Iterable[str], flavors: Flavors) -> Json:
     """With its flavors' labels and tolerations, limits as requests, and without a gate that holds its pods
     back.
     """
@@ -37,9 +40,6 @@ def flavored(template: Mapping[str, Any], assigned: Iterable[str], flavors: Flav
     return body
 
 
-_ADDED: Final = "added-by-its-controller"
-
-
 def trial_pods(
     workload: Workload, templates: Mapping[str, Json], flavors: Flavors, *, request: str
 ) -> Iterator[tuple[str, Json]]:
@@ -53,9 +53,8 @@ def trial_pods(
     for number, each in enumerate(admission.pod_set_assignments if admission else ()):
         if each.count == 0 or each.name not in templates:
             continue
-        pod = flavored(templates[each.name], dict.fromkeys(each.flavors.values()), flavors)
+        pod = _in_flavors(templates[each.name], dict.fromkeys(each.flavors.values()), flavors)
         for container in pod["spec"].get("containers", ()):
-            # Kueue counts Ray's autoscaler in the head, by its resources alone.
             container["image"] = container.get("image") or _ADDED
         named = {"namespace": meta.namespace, "name": trial_name(request, number)}
         yield each.name, {**pod, "metadata": {**pod.get("metadata", {}), **named, "ownerReferences": owners}}

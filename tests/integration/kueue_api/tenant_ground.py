@@ -26,6 +26,7 @@ from muster.model.work import BY_KIND
 from muster.render import queues, tenancy
 from tests import built
 from tests.integration.kueue_api.brought import controller
+from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import every_right, world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
@@ -362,8 +363,7 @@ def _act(world: World, pod: Object) -> None:
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
     if "deletionTimestamp" in meta:
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-        world.plane.call("DELETE", path, body)
+        force(world.plane, path)
     elif pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
         # KubeRay waits five minutes for a cleanup that does not end, and the quota of a RayJob with it.
         cleans = meta.get("labels", {}).get("ray.io/node-type") == "redis-cleanup"

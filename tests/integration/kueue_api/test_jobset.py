@@ -23,7 +23,7 @@ from tests.faults.proxy import Proxy
 from tests.faults.seeds import seeds
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.brought import controller
-from tests.integration.kueue_api.cloud import Cloud
+from tests.integration.kueue_api.cloud import Cloud, force
 from tests.integration.kueue_api.conftest import PLACEHOLDERS as PLACED
 from tests.integration.kueue_api.conftest import placed_world, world_of
 from tests.integration.kueue_api.objects import apply
@@ -230,10 +230,9 @@ def _fail(world: World, pod: Object) -> None:
 
 def _bury(world: World, pods: str) -> None:
     """End the pods that are deleted, as a kubelet does."""
-    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
     for pod in world.items(pods):
         if "deletionTimestamp" in pod["metadata"]:
-            world.plane.call("DELETE", f"{pods}/{pod['metadata']['name']}", body)
+            force(world.plane, f"{pods}/{pod['metadata']['name']}")
 
 
 def _at_work(world: World) -> list[int]:

@@ -43,10 +43,9 @@ def trains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def _runtime() -> Object:
     """What the platform team writes: a node, and that it may run beside GPUs."""
-    container = {"name": "node", "image": "example.com/torch:1", **with_gpu("h100")["containers"][0]}
-    template = {
-        "spec": {**with_gpu("h100"), "containers": [{**container, "name": "node"}], "restartPolicy": "Never"}
-    }
+    pod = with_gpu("h100")
+    pod["containers"][0]["name"] = "node"
+    template = {"spec": {**pod, "restartPolicy": "Never"}}
     job = {
         "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
         "spec": {"backoffLimit": 0, "template": template},
