@@ -25,8 +25,7 @@ from typing import Final
 
 from bench import kai_replay, simple_queue
 from bench.replay import GPUS_A_NODE, read_trace, stack
-from muster.preview.replay.both import ensure_player_of, queues_of
-from muster.preview.replay.kai_side import KaiDecider
+from muster.preview.replay.both import KaiDecider, ensure_player_of, queues_of
 from muster.replay.figures import NEVER, percentile
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment

@@ -17,7 +17,7 @@ from typing import Final
 from bench.replay import GPUS_A_NODE, TRACE, cluster, read_trace
 from muster import config
 from muster.model.stack import Stack
-from muster.preview.replay.kai_side import to_kai_side
+from muster.preview.replay.both import to_kai_side
 from muster.replay.kai_player import ensure_kai_player
 from muster.replay.player import Playback
 from muster.replay.recording import Job, Recording

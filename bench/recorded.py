@@ -43,7 +43,7 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.stack import Stack
 from muster.preview.replay.both import queues_of
-from muster.preview.whatif import trees
+from muster.preview.whatif import both
 from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
 from muster.render.kueue import deciding_config
 from muster.replay.assumptions import Assumptions
@@ -132,7 +132,7 @@ def stack(quota: int) -> Stack:
 @contextmanager
 def kueue(described: Stack, programs: Programs, folder: Path) -> Iterator[ControlPlane]:
     """A control plane with the queues of a stack."""
-    batches = [[*batch] for batch in trees.manifest_batches(described)]
+    batches = [[*batch] for batch in both.manifest_batches(described)]
     with envtest.control_plane(folder, programs) as plane:
         define(plane, programs)
         for batch in batches:

@@ -14,10 +14,9 @@ from pulumi.runtime.settings import get_engine
 
 from muster.artifacts import upstream
 from muster.artifacts.resolved import Artifacts
-from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud
 from muster.components.clusters.cluster import MadeCluster
-from muster.components.component import Component
+from muster.components.component import BundleProvider, Component
 from muster.components.gang_pods import Sizing, sizing_of
 from muster.config.document import Document
 from muster.config.project import load_document
@@ -175,11 +174,11 @@ def _identity(
     """A cloud's SDK takes a second to import, so only the one that the stack uses is imported."""
     match stack.cluster:
         case GkeCluster():
-            from muster.components.clusters.gke import teams as google
+            from muster.components.clusters.gke import component as google
 
             return google.team_identity(team, prefix=prefix, cluster=stack.cluster, opts=opts)
         case EksCluster():
-            from muster.components.clusters.eks import teams as amazon
+            from muster.components.clusters.eks import roles as amazon
 
             return amazon.team_identity(team, prefix=prefix, cluster=stack.cluster, opts=opts)
         case _:

@@ -17,8 +17,7 @@ from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
 from muster.model.transitions import Verdict
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import Changes, StackDiff
 from muster.preview.compare.kai import KaiDiff, KaiRules, QueueChange, format_move, moves_beside_pools
 from muster.preview.compare.pools import PoolOrder
 from muster.preview.compare.preemption import PreemptionChange

@@ -12,8 +12,7 @@ from muster.model.kueue.tree import Reach, Tree, in_pool_unit
 from muster.model.pools import Pool
 from muster.model.violations import suggestion
 from muster.preview import figures
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import StackDiff, Used
+from muster.preview.compare.diff import Changes, StackDiff, Used
 from muster.preview.compare.preemption_rules import Right
 from muster.preview.compare.quota import Quota, QuotaChange, quotas_of
 from muster.preview.compare.settings import Owner

@@ -15,13 +15,12 @@ from muster.model.pools import Pool
 from muster.model.quantities import format_cpu, format_memory
 from muster.model.quotas import Resources
 from muster.preview.banner import Banner, plain, to_banner
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import QuotaOveruse, StackDiff, Used
+from muster.preview.compare.diff import Changes, QuotaOveruse, StackDiff, Used
 from muster.preview.compare.kai import KaiDiff
 from muster.preview.compare.pools import HourlyCost, TotalCost
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.compare.replay import ReplayDiff
-from muster.preview.events import PolicyViolation
+from muster.preview.plan import PolicyViolation
 from muster.preview.report import facts, to_status
 from muster.replay.figures import NEVER, Figures, Waits
 

@@ -13,8 +13,7 @@ from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.preview import figures
 from muster.preview.banner import Banner, new_evictions, to_banner
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import Changes, StackDiff
 from muster.preview.compare.quota import QuotaChange
 from muster.preview.compare.replay import ReplayDiff
 from muster.preview.compare.settings import LostVolume, Owner

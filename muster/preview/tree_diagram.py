@@ -14,8 +14,7 @@ from muster.model.kueue.tree import Node, Tree, in_pool_unit, nominal_quota
 from muster.model.pools import Pool
 from muster.model.quantities import many
 from muster.model.quotas import is_unlimited
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import Used
+from muster.preview.compare.diff import Changes, Used
 from muster.preview.compare.quota import Quota, QuotaChange
 from muster.preview.document import Bar, Chart, Line, Mark, TreeDiagram, TreeNode, UntrustedText
 from muster.preview.figures import format_amount, format_amounts

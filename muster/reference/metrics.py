@@ -15,7 +15,7 @@ from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
 from muster.reference.markdown import WRITTEN, code, item
-from muster.render.alerts import Alert, alerts
+from muster.render.observability import Alert, alerts
 
 _HEAD: Final = f"""\
 # Metrics and alerts

@@ -18,7 +18,7 @@ from muster.model.node_labels import KARPENTER_CAPACITY, KARPENTER_CAPACITY_LABE
 from muster.model.nodes import Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import Pool
 from muster.model.quantities import Millicores, format_cpu
-from muster.render.kueue.flavors import device_taint
+from muster.render.kueue.cluster import device_taint
 from muster.render.manifest import Manifest, manifest
 
 # Pools of GKE as ComputeClasses, from which GKE makes node pools by itself for pods that wait.

@@ -10,8 +10,7 @@ from muster.model import names
 from muster.model.ray import NODE_LABEL, RELEASED_IMAGE, Peer, Port, Ray, ports_for
 from muster.model.work import RAY
 from muster.render.manifest import Manifest, manifest
-from muster.render.tenancy.policies.files import policy
-from muster.render.tenancy.policies.policy import Policy
+from muster.render.tenancy.policies.policy import Policy, policy
 
 POLICY: Final = "muster-ray"
 ADVICE: Final = "muster-ray-advice"

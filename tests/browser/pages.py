@@ -8,8 +8,8 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
 from muster.preview.compare.diff import LoadedSide, StackDiff, diff_stack
-from muster.preview.events import PolicyViolation
 from muster.preview.html import format_html
+from muster.preview.plan import PolicyViolation
 from muster.preview.report import to_report
 from muster.preview.whatif import report as whatif
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState

@@ -14,8 +14,7 @@ from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import SYSTEM_NAMESPACE
-from muster.render.alerts import Alert, alerts
-from muster.render.dashboard import PANELS
+from muster.render.observability import PANELS, Alert, alerts
 from tests.promtool import promtool
 
 ALERTS: Final = {alert.name: alert for alert in alerts(GangPolicy())}

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from muster import config
-from muster.components.bundle import BundleProvider
-from muster.components.multilanguage.host import Provider
-from muster.components.multilanguage.stack import PACKAGE
+from muster.components.component import BundleProvider
+from muster.components.multilanguage.host import PACKAGE, Provider
 from muster.components.queues import Queues as PythonQueues
 from muster.components.queues import QueuesArgs as PythonQueuesArgs
 from tests.mocks.recorder import Program, run, secret

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from muster.model.gangpolicy import GangPolicy
-from muster.render.alerts import alerts
+from muster.render.observability import alerts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "on-call.md"
 

@@ -7,9 +7,9 @@ from types import MappingProxyType
 import pulumi
 import pulumi_aws as aws
 
-from muster.components.clusters import access
+from muster.components.clusters import cloud
 from muster.components.clusters.cloud import Cloud, Provisioning
-from muster.components.clusters.eks import autoscaler, control_plane, karpenter, roles
+from muster.components.clusters.eks import control_plane, karpenter, roles
 from muster.components.clusters.eks.groups import NodeGroups
 from muster.components.clusters.eks.karpenter import provisioning
 from muster.components.clusters.eks.network import ExistingVpcArgs, Network, network
@@ -25,7 +25,7 @@ class EksGpuClusterArgs:
 
     `pools`: one managed node group for each zone of each. A pool that is taken out is deleted with its
     nodes, whatever runs there. Where Karpenter or Auto Mode makes the nodes, pools are objects in the
-    cluster: `provisioning` of the component holds them, and `muster.components.karpenter` applies them.
+    cluster: `provisioning` of the component holds them, and `muster.components.provisioners` applies them.
 
     `access`: a name for it -> who else may reach the API, beside `cluster.access`: a team's people, with the
     groups that its RBAC binds. An entry that is taken out loses its access at once.
@@ -80,13 +80,13 @@ class EksGpuCluster(Component):
         self.provisioning: Provisioning | None = None
         # What has to be there before anything is installed, and until all of it is gone.
         before = self._nodes(args, name=name, made=made, network=subnets, opts=child)
-        self.kubeconfig = access.kubeconfig(
+        self.kubeconfig = cloud.kubeconfig(
             cluster.name,
             endpoint=made.endpoint,
             authority=made.certificate_authority.apply(lambda authority: authority.data or ""),
             plugin=_plugin(cluster),
         )
-        self.kubernetes, self.bundles = access.providers(
+        self.kubernetes, self.bundles = cloud.providers(
             name,
             kubeconfig=self.kubeconfig,
             context=cluster.name,
@@ -123,7 +123,7 @@ class EksGpuCluster(Component):
         else:
             late = self._groups(args, name=name, made=made, network=network, opts=opts)
             if cluster.autoscaler is NodeProvisioner.CLUSTER_AUTOSCALER:
-                return [*late, autoscaler.identity(cluster, prefix=name, cluster=made, opts=opts)]
+                return [*late, roles.autoscaler_identity(cluster, prefix=name, cluster=made, opts=opts)]
             found = karpenter.identity(cluster, prefix=name, cluster=made, opts=opts)
             role, queue, late = found.role, found.queue, [*late, *found.ready]
         self.provisioning = provisioning(
@@ -180,8 +180,8 @@ class EksGpuCluster(Component):
         return late
 
 
-def _plugin(cluster: EksCluster) -> access.Plugin:
-    return access.Plugin(
+def _plugin(cluster: EksCluster) -> cloud.Plugin:
+    return cloud.Plugin(
         command="aws",
         arguments=(
             "eks",

@@ -1,4 +1,10 @@
-"""The GKE cluster as one component: identity and network, control plane, pools, and the way in."""
+"""The GKE cluster as one component: identity and network, control plane, pools, and the way in. Then a team's
+Google service account: made with the rights on its buckets, and bound to the team's pods.
+
+Workload Identity knows pods by project, namespace and ServiceAccount, not by cluster: a cluster of the same
+project that another team runs can have pods with the same name.
+https://cloud.google.com/kubernetes-engine/docs/concepts/workload-identity#identity_sameness
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,17 +14,19 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from muster.components.bundle import text
-from muster.components.clusters import access
-from muster.components.clusters.cloud import Cloud, Provisioning
+from muster.components.clusters import cloud
+from muster.components.clusters.cloud import Cloud, Provisioning, renamed
 from muster.components.clusters.gke import pools
 from muster.components.clusters.gke.control_plane import ExistingNetworkArgs, control_plane, network
-from muster.components.component import Component
+from muster.components.component import Component, text
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster
-from muster.model.google_names import node_account
+from muster.model.google_names import node_account, team_account
+from muster.model.identities import bound_accounts, google_address, google_project, is_made
 from muster.model.pools import Pool
+from muster.model.queues import Team
+from muster.model.tenancy import BucketRight
 from muster.render.karpenter import compute_classes
 
 # Who a GKE node is: a service account with what the node's own agents need, and nothing else.
@@ -93,7 +101,7 @@ def provisioning(
     return Provisioning(objects=pulumi.Output.all(service_account, kms_key or "").apply(rendered), queue=None)
 
 
-_PLUGIN: Final = access.Plugin(
+_PLUGIN: Final = cloud.Plugin(
     command="gke-gcloud-auth-plugin",
     hint="install it: https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl",
 )
@@ -195,13 +203,13 @@ class GkeGpuCluster(Component):
             )
         authority = made.master_auth.apply(lambda auth: auth.cluster_ca_certificate or "")
         endpoint = _dns_endpoint(made) if cluster.dns_endpoint else made.endpoint
-        self.kubeconfig = access.kubeconfig(
+        self.kubeconfig = cloud.kubeconfig(
             cluster.name,
             endpoint=endpoint,
             authority=None if cluster.dns_endpoint else authority,
             plugin=_PLUGIN,
         )
-        self.kubernetes, self.bundles = access.providers(
+        self.kubernetes, self.bundles = cloud.providers(
             name,
             kubeconfig=self.kubeconfig,
             context=cluster.name,
@@ -234,3 +242,64 @@ def _dns_endpoint(made: gcp.container.Cluster) -> pulumi.Output[str]:
         lambda each: (each.dns_endpoint_config and each.dns_endpoint_config.endpoint) or ""
     )
     return endpoint
+
+
+ACT_AS: Final = "roles/iam.workloadIdentityUser"
+# Objects alone: neither changes who may do what with the bucket.
+# https://cloud.google.com/storage/docs/access-control/iam-roles
+TEAM_ROLES: Final = {
+    BucketRight.READ: "roles/storage.objectViewer",
+    BucketRight.WRITE: "roles/storage.objectUser",
+}
+
+
+def team_identity(
+    team: Team, *, prefix: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Make what has to exist before the team's pods; nothing for a team without an identity. `prefix`:
+    of the names of the resources.
+    """
+    own = google_address(cluster, team)
+    name = f"{prefix}-team-{team.name}"
+    found: list[pulumi.Resource] = []
+    if own is not None and is_made(cluster, team):
+        found = _made(team, name, own, cluster, opts)
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found[:1]))
+    for each in bound_accounts(team):
+        address = each.identity or own
+        if address is not None:
+            home = google_project(cluster, each.identity or team.access.identity)
+            binding = gcp.serviceaccount.IAMMember(
+                f"{name}{each.suffix}",
+                service_account_id=f"projects/{home}/serviceAccounts/{address}",
+                role=ACT_AS,
+                member=f"serviceAccount:{cluster.project}.svc.id.goog[{each.namespace}/{each.account}]",
+                opts=renamed(name, each, opts),
+            )
+            found.append(binding)
+    return found
+
+
+def _made(
+    team: Team, name: str, address: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The account first, then what it may do."""
+    account = gcp.serviceaccount.Account(
+        name,
+        account_id=team_account(cluster, team.name),
+        project=cluster.project,
+        display_name=f"Pods of team {team.name} in the GKE cluster {cluster.name}",
+        opts=opts,
+    )
+    after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[account]))
+    grants = [
+        gcp.storage.BucketIAMMember(
+            f"{name}-{bucket}",
+            bucket=bucket,
+            role=TEAM_ROLES[right],
+            member=f"serviceAccount:{address}",
+            opts=after,
+        )
+        for bucket, right in sorted(team.access.buckets.items())
+    ]
+    return [account, *grants]

@@ -1,6 +1,6 @@
 """Replays a recording in the queues of base and head: the scheduler's own code decides, in logical time.
 
-submitted.py a job that is not submitted yet, and what it could ask for instead
-kai_side.py  a stack with KAI and a recording -> what its player gets
-both.py      a stack with Kueue -> its queues; plays both sides, and compares them
+submitted.py      a job that is not submitted yet, and what it could ask for instead
+both.py           a stack and a recording -> what its player gets; plays both sides, and compares them
+forecast_text.py  a forecast in words and as JSON
 """

@@ -6,8 +6,7 @@ from typing import Final
 from muster.model.kai.shard import NON_PREEMPTIBLE
 from muster.preview import figures
 from muster.preview.banner import new_evictions
-from muster.preview.compare.changes import Changes
-from muster.preview.compare.diff import QuotaOveruse, StackDiff
+from muster.preview.compare.diff import Changes, QuotaOveruse, StackDiff
 from muster.preview.compare.kai import KaiDiff, QueueChange, format_figure
 from muster.preview.compare.preemption import PreemptionChange
 from muster.preview.compare.quota import QuotaChange

@@ -10,8 +10,7 @@ from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
 from muster.preview.compare.pools import PoolCost, lost_nodes
 from muster.preview.document import Items, Mark, Section, Span, Table, Text, UntrustedText, join_names, row
-from muster.preview.events import PolicyViolation
-from muster.preview.plan import GRAVE, Resource
+from muster.preview.plan import GRAVE, PolicyViolation, Resource
 
 _MAX_PLACES: Final = 6
 

@@ -1,34 +1,36 @@
 """What-if for stacks that KAI schedules: KAI's own scheduler decides about one side, in the player of KAI.
 
-Responsible for how its decisions become the outcome of a what-if; below, both outcomes compared.
+First what the player gets: nodes, queues, schedulers, pod groups and pods. Then how its decisions become the
+outcome of a what-if, and both outcomes compared.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from muster.live.snapshot import Node, PodGroup, Snapshot
+from muster.live.fields import mapping, text
+from muster.live.snapshot import GroupPod, Node, PodGroup, Snapshot, SubGroup, Taint
+from muster.live.snapshot import kai as podgroups
+from muster.local.kai import scheduler_config, shard_flags
 from muster.model import names
-from muster.model.quantities import many
+from muster.model.gangpolicy import KaiPolicy, OverQuota
+from muster.model.kai.shard import Sharding
+from muster.model.kai.tree import sharding
+from muster.model.pools import Pool
+from muster.model.quantities import many, parse_duration
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import QueueOveruse, format_figure, queues_at_limit, queues_over_quota
 from muster.preview.document import Items, Report, Section, StackReport, Text, UntrustedText
-from muster.preview.whatif import kai_world
 from muster.preview.whatif import report as comparison_report
-from muster.preview.whatif.kai_world import (
-    all_nodes,
-    flavors_of,
-    protections,
-    refuse_roots,
-    to_manifest,
-    to_queues,
-    to_shards,
-)
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState
 from muster.render import kai
+from muster.render.manifest import Manifest
+from muster.replay import stored
 from muster.replay.kai_player import (
     STALE_SECONDS,
     VERSION,
@@ -36,8 +38,245 @@ from muster.replay.kai_player import (
     KaiGroup,
     KaiPlayback,
     KaiWorld,
+    Shard,
     play_kai,
 )
+from muster.replay.player import UnplayableError
+
+# The nodes on which KAI places pods: those of the snapshot, and those that the stack's pools may still add.
+#
+# Whether a cloud has capacity cannot be known, so every pool counts as it is at its largest, and no node is
+# held for one gang any more. A node that does not exist yet is like one of its pool, or where there is none,
+# like the machine that the stack names.
+
+_HOST: Final = "kubernetes.io/hostname"
+_PODS: Final = 110
+
+
+def all_nodes(stack: Stack, existing: Sequence[Node]) -> list[Node]:
+    """Existing nodes, with those that the pools may add behind them."""
+    existing = [_released(each) for each in existing]
+    by_pool: defaultdict[str, list[Node]] = defaultdict(list)
+    for each in existing:
+        by_pool[each.labels.get(names.POOL_LABEL, "")].append(each)
+    return [*existing, *(node for pool in stack.pools for node in _added(pool, by_pool[pool.name]))]
+
+
+def flavors_of(stack: Stack, nodes: Sequence[Node]) -> dict[str, str]:
+    """Node -> the flavor of its pool."""
+    flavors = {pool.name: pool.flavor for pool in stack.pools}
+    pools = {each.name: each.labels.get(names.POOL_LABEL, "") for each in nodes}
+    return {name: flavors.get(pool, pool) for name, pool in pools.items()}
+
+
+def _released(node: Node) -> Node:
+    """Without the taint by which placeholders hold it for a gang behind the gate."""
+    return replace(node, taints=tuple(each for each in node.taints if each.key != names.HELD_TAINT_KEY))
+
+
+def _added(pool: Pool, siblings: Sequence[Node]) -> Iterator[Node]:
+    """Like the sibling with the most room."""
+    model = max(siblings, key=lambda each: sorted(each.room.items()), default=_machine_node(pool))
+    for number in range(len(siblings), pool.max_nodes):
+        name = f"{pool.name}-what-if-{number}"
+        labels = {**model.labels, _HOST: name}
+        yield replace(model, name=name, labels=labels, is_cordoned=False, is_ready=True)
+
+
+def _machine_node(pool: Pool) -> Node:
+    room = {
+        "cpu": int(pool.machine.allocatable_cpu),
+        "memory": int(pool.machine.allocatable_memory),
+        "pods": _PODS,
+    }
+    taints: tuple[Taint, ...] = ()
+    if pool.is_gpu:
+        room[pool.device] = pool.slots_per_node
+        taints = (Taint(pool.device, names.GPU_TAINT_VALUE, names.GPU_TAINT_EFFECT),)
+    labels = {names.POOL_LABEL: pool.name, **pool.labels, **pool.device_labels}
+    return Node(name=pool.name, room=room, labels=labels, taints=taints)
+
+
+def to_manifest(node: Node) -> dict[str, Any]:
+    amounts = stored.quantities(node.room)
+    ready = {"type": "Ready", "status": "True" if node.is_ready else "False"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "uid": stored.uid("", node.name), "labels": dict(node.labels)},
+        "spec": {
+            "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints],
+            "unschedulable": node.is_cordoned,
+        },
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+    }
+
+
+# The queues of a stack as KAI's player gets them, and the times by which KAI protects work in them.
+
+_UNBOUND: Final = -1
+
+
+def to_queues(stack: Stack) -> list[Manifest]:
+    return [_within_policy(stack, each) for each in kai.queues(stack)]
+
+
+def is_bounded(stack: Stack) -> bool:
+    """Whether Muster's gate keeps gangs within their queue's quota of GPUs."""
+    policy = stack.gang_admission.policy.kai or KaiPolicy()
+    return stack.is_gated and policy.over_quota is not OverQuota.ALLOW
+
+
+def protections(stack: Stack, queues: Sequence[Manifest]) -> list[int]:
+    """Seconds of its run after which work is no longer protected, ascending."""
+    return sorted({*_protections(queues), *_protections(kai.shards(stack))})
+
+
+def refuse_roots(queues: Sequence[Manifest], used: Iterable[str]) -> None:
+    """KAI 0.12's scheduler starts no work in a queue without a parent."""
+    roots = {each["metadata"]["name"] for each in queues if not text(each, "spec", "parentQueue")}
+    found = next((each for each in used if each in roots), None)
+    if found is not None:
+        raise UnplayableError(f"queue {found} has no parent and holds work, which KAI 0.12 would never start")
+
+
+def _within_policy(stack: Stack, queue: Manifest) -> Manifest:
+    """The gate is not played, so the quota by which it bounds gangs is the limit."""
+    if not is_bounded(stack):
+        return queue
+    resources = queue["spec"]["resources"]
+    gpu = resources["gpu"]
+    if gpu["quota"] == _UNBOUND or _UNBOUND < gpu["limit"] <= gpu["quota"]:
+        return queue
+    bounded = {**resources, "gpu": {**gpu, "limit": gpu["quota"]}}
+    return {**queue, "spec": {**queue["spec"], "resources": bounded}}
+
+
+def _protections(manifests: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+    for each in manifests:
+        for holder in (mapping(each, "spec"), mapping(each, "spec", "minRuntime")):
+            for key in ("preemptMinRuntime", "reclaimMinRuntime"):
+                if written := text(holder, key):
+                    yield int(parse_duration(written).total_seconds()) + 1
+
+
+# Each of KAI's schedulers.
+
+
+def to_shards(stack: Stack) -> list[Shard]:
+    """Every scheduler of the stack. UnplayableError where KAI 0.12 has no such setting."""
+    key = names.POOL_LABEL if sharding(stack) is Sharding.PER_POOL else ""
+    specs = [each["spec"] for each in kai.shards(stack)]
+    return [Shard(args=shard_flags(spec, label_key=key), config=to_config(spec)) for spec in specs]
+
+
+def to_config(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The scheduler's configuration file for a shard of this spec."""
+    for kind in ("actions", "plugins"):
+        for name, settings in mapping(spec, kind).items():
+            if "priority" in mapping(settings):
+                raise UnplayableError(f"KAI 0.12 has no priority of {kind}, which {name} has")
+    return scheduler_config(spec)
+
+
+# Pod groups and pods of a snapshot, as the API server has them.
+#
+# Muster's gate counts as removed: whether a cloud has the nodes that it waits for cannot be known.
+# Gates of others stay.
+
+_IMAGE: Final = "none"  # no pod is ever created from it
+
+
+def group_manifest(group: PodGroup) -> dict[str, Any]:
+    notes = {
+        key: stored.format_time(at)
+        for key, at in (
+            (podgroups.STARTED_ANNOTATION, group.started),
+            (podgroups.STALE_ANNOTATION, group.stale),
+        )
+        if at is not None
+    }
+    spec = {
+        "minMember": group.min_member,
+        "queue": group.queue,
+        "priorityClassName": group.priority_class,
+        "preemptibility": group.preemptibility,
+        "topologyConstraint": dict(group.topology),
+        "subGroups": [_sub_group(each) for each in group.sub_groups],
+    }
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {**_metadata(group, group.name), "annotations": notes, "labels": _labels(group)},
+        "spec": {key: value for key, value in spec.items() if value},
+    }
+
+
+def pod_manifest(group: PodGroup, pod: GroupPod) -> dict[str, Any]:
+    labels = _labels(group)
+    if pod.sub_group:
+        labels[podgroups.SUB_GROUP_LABEL] = pod.sub_group
+    if pod.gpu_groups:
+        first, *more = pod.gpu_groups
+        labels |= {
+            podgroups.GPU_GROUP_LABEL: first,
+            **{f"{podgroups.GPU_GROUP_LABEL}/{each}": each for each in more},
+        }
+    metadata = _metadata(group, pod.name) | {
+        "annotations": {podgroups.GROUP_ANNOTATION: group.name, **pod.sharing},
+        "labels": labels,
+    }
+    if pod.is_ending:
+        metadata["deletionTimestamp"] = metadata["creationTimestamp"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": _pod_spec(pod),
+        "status": {"phase": "Running" if pod.node else "Pending"},
+    }
+
+
+def _pod_spec(pod: GroupPod) -> dict[str, Any]:
+    container = {"name": "work", "image": _IMAGE, "resources": {"requests": stored.quantities(pod.requests)}}
+    spec: dict[str, Any] = {
+        "schedulerName": names.KAI_SCHEDULER,
+        "containers": [container],
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [stored.toleration(each) for each in pod.tolerations],
+        "schedulingGates": [{"name": each} for each in pod.gates if each != names.GANG_GATE],
+    }
+    if pod.node:
+        spec["nodeName"] = pod.node
+    if pod.terms:
+        required = {"nodeSelectorTerms": [stored.term(each) for each in pod.terms]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return spec
+
+
+def _metadata(group: PodGroup, name: str) -> dict[str, Any]:
+    created: datetime = group.created
+    return {
+        "namespace": group.namespace,
+        "name": name,
+        "uid": stored.uid(group.namespace, name),
+        "creationTimestamp": stored.format_time(created),
+    }
+
+
+def _labels(group: PodGroup) -> dict[str, str]:
+    return {names.POOL_LABEL: group.partition} if group.partition else {}
+
+
+def _sub_group(found: SubGroup) -> Mapping[str, Any]:
+    described = {
+        "name": found.name,
+        "minMember": found.min_member,
+        "parent": found.parent,
+        "topologyConstraint": dict(found.topology),
+    }
+    return {key: value for key, value in described.items() if value}
+
 
 # One side as the player of KAI reads it: the queues of a stack, and the work and the nodes of a snapshot.
 
@@ -54,8 +293,8 @@ def to_world(stack: Stack, snapshot: Snapshot, *, nodes: Sequence[Node], seconds
         nodes=[to_manifest(each) for each in nodes],
         topologies=kai.topologies(stack),
         priority_classes=kai.priority_classes(stack),
-        pod_groups=[kai_world.group_manifest(each) for each in groups],
-        pods=[kai_world.pod_manifest(group, pod) for group in groups for pod in group.pods],
+        pod_groups=[group_manifest(each) for each in groups],
+        pods=[pod_manifest(group, pod) for group in groups for pod in group.pods],
         returns=True,
         patience=max(STALE_SECONDS, *protections(stack, queues)),
         seconds=seconds,

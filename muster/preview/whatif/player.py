@@ -14,7 +14,7 @@ from muster.live.fields import text
 from muster.live.snapshot import State, Workload
 from muster.model import names
 from muster.model.quantities import many
-from muster.preview.whatif import trees
+from muster.preview.whatif import both
 from muster.preview.whatif.scenario import Decision, Outcome, Progress, Scenario, WorkloadState
 from muster.render.manifest import Manifest
 from muster.replay import stored
@@ -39,7 +39,7 @@ class Player:
 
     def simulate(
         self,
-        batches: Sequence[trees.ManifestBatch],
+        batches: Sequence[both.ManifestBatch],
         config: Mapping[str, Any],
         scenario: Scenario,
         *,

@@ -23,7 +23,8 @@ from muster.local.envtest.kueue import define
 from muster.model import names
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.quantities import many
-from muster.preview.whatif import probe, trees
+from muster.preview.whatif import both, job_simulator
+from muster.preview.whatif.both import ManifestBatch
 from muster.preview.whatif.job_simulator import JobSimulator, has_reason
 from muster.preview.whatif.scenario import (
     Decision,
@@ -34,7 +35,6 @@ from muster.preview.whatif.scenario import (
     WorkloadState,
     to_state,
 )
-from muster.preview.whatif.trees import ManifestBatch
 from muster.render.manifest import Manifest
 from muster.replay import stored
 
@@ -243,7 +243,7 @@ class TemporaryCluster:
 
     def simulate(
         self,
-        batches: Sequence[trees.ManifestBatch],
+        batches: Sequence[both.ManifestBatch],
         config: Mapping[str, Any],
         scenario: Scenario,
         *,
@@ -259,7 +259,7 @@ class TemporaryCluster:
 
 
 def _simulate(
-    batches: Sequence[trees.ManifestBatch],
+    batches: Sequence[both.ManifestBatch],
     config: Mapping[str, Any],
     scenario: Scenario,
     *,
@@ -268,7 +268,7 @@ def _simulate(
     progress: Progress,
 ) -> Outcome:
     started = time.monotonic()
-    batches = [*batches, *probe.manifest_batches()]
+    batches = [*batches, *job_simulator.manifest_batches()]
     with envtest.control_plane(folder, programs) as plane:
         define(plane, programs)
         progress("queues")
@@ -291,7 +291,7 @@ def _simulate(
 
 
 async def _load(
-    plane: ControlPlane, batches: Iterable[trees.ManifestBatch], workloads: Iterable[Workload]
+    plane: ControlPlane, batches: Iterable[both.ManifestBatch], workloads: Iterable[Workload]
 ) -> None:
     context = ssl.create_default_context(cafile=str(plane.certificate))
     connector = aiohttp.TCPConnector(ssl=context, limit=_AT_ONCE)

@@ -17,11 +17,18 @@ Objects are in the order in which they can be applied. The order depends on the 
 of keys in its file.
 """
 
-from muster.render.kueue.checks import admission_check, cluster_objects, deciding_config
-from muster.render.kueue.flavors import flavors, topologies
-from muster.render.kueue.manager import METRICS_PORT, VISIBILITY_PORT, WEBHOOK_PORT, manager_config
-from muster.render.kueue.queues import priority_classes
-from muster.render.kueue.tree import by_department, cohorts, names_by_team, team_objects
+from muster.render.kueue.cluster import (
+    METRICS_PORT,
+    VISIBILITY_PORT,
+    WEBHOOK_PORT,
+    admission_check,
+    cluster_objects,
+    deciding_config,
+    flavors,
+    manager_config,
+    topologies,
+)
+from muster.render.kueue.queues import by_department, cohorts, names_by_team, priority_classes, team_objects
 
 __all__ = [
     "METRICS_PORT",

@@ -10,7 +10,7 @@ from muster.model.pools import Capacity, Pool
 from muster.model.queues import Department, Team
 from muster.model.stack import GangMode, Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.render.kueue.checks import builtin_config, builtin_name, capacity_checks, strategy
+from muster.render.kueue.cluster import builtin_config, builtin_name, capacity_checks, strategy
 from muster.validation.identities import bad_object_name, is_dns_label
 from muster.validation.kueue.object_names import check_path, pool_path, queue_path
 

@@ -26,7 +26,7 @@ from muster.model.programs import Program
 from muster.model.queues import Allowance, Amount, Department, Queueing, Reclaim, Team
 from muster.model.stack import Stack
 from muster.model.violations import Violation, at, suggestion
-from muster.render.kueue.checks import strategy
+from muster.render.kueue.cluster import strategy
 from muster.validation.kueue.flavors import QUALIFIED_NAME
 from muster.validation.kueue.object_names import cohort_path, queue_path
 from muster.validation.paths import department_path, explicit_keys, team_path

@@ -24,7 +24,7 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from muster.components.gang_pods import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
@@ -42,7 +42,7 @@ from muster.model.names import (
     SYSTEM_NAMESPACE,
 )
 from muster.model.stack import Scheduler
-from muster.render.kueue.checks import admission_check
+from muster.render.kueue.cluster import admission_check
 from tests import built
 from tests.integration.accounts import account_kubeconfig, limits, registered
 from tests.integration.kueue_api.objects import apply

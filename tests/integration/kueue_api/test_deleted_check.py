@@ -12,7 +12,7 @@ from muster.kubernetes.kubeconfig import load_access
 from muster.model import names
 from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
-from muster.render.kueue.checks import admission_check
+from muster.render.kueue.cluster import admission_check
 from tests.integration.kueue_api.world import KUEUE, TEAM, Object, World, condition, is_outside
 from tests.waiting import eventually
 

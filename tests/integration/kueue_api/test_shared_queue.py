@@ -7,7 +7,7 @@ from muster.config import load
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.render import kueue
-from muster.render.submission import submissions
+from muster.render.queuetree import submissions
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.test_kueue_api import SHARED
 from tests.integration.kueue_api.world import KUEUE, holds, pod

@@ -22,7 +22,7 @@ from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
 from muster.model.stack import Stack
 from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write
-from muster.render import queues, ray, submission, tenancy
+from muster.render import queues, queuetree, ray, tenancy
 from tests import built
 from tests.integration.tenancy import crds
 from tests.waiting import eventually
@@ -46,7 +46,7 @@ class _World:
         return asyncio.run(self._write(manifests, status))
 
     async def _write(self, manifests: dict[str, list[dict[str, Any]]], status: Any) -> Written:
-        job = submission.dry_runs(self.stack)[_TEAM]
+        job = queuetree.dry_runs(self.stack)[_TEAM]
         access = load_access(str(self.plane.kubeconfig()), None)
         async with Cluster(access) as cluster:
             return await write(
@@ -121,7 +121,7 @@ def test_a_bundle_waits_for_a_slow_controller_manager_and_then_the_first_job_is_
     assert (written[0].failures, written[0].warnings) == ((), ())
     assert "count/rayjobs.ray.io" in next(line for line in lines if line.startswith("waiting for"))
 
-    job = submission.dry_runs(world.stack)[_TEAM]
+    job = queuetree.dry_runs(world.stack)[_TEAM]
     assert world.plane.call("POST", _JOBS, job)["metadata"]["uid"]
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from muster.live.snapshot import kai
-from muster.preview.whatif.kai_world import group_manifest, pod_manifest, to_config, to_manifest
+from muster.preview.whatif.kai import group_manifest, pod_manifest, to_config, to_manifest
 from muster.replay.kai_player import PROGRAM, KaiPlayback, KaiWorld, Shard, play_kai
 from tests.integration.real_kai.cluster import KAI, Cluster, running_cluster, scheduler_flags
 from tests.integration.real_kai.random_worlds import RandomWorld, priority_classes, random_world

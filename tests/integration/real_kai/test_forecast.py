@@ -16,7 +16,7 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.whatif.kai_world import group_manifest, pod_manifest, to_manifest
+from muster.preview.whatif.kai import group_manifest, pod_manifest, to_manifest
 from muster.replay.recording import Header, Job, Recording
 from muster.replay.writer import write_recording
 from tests import built

@@ -13,7 +13,7 @@ import pytest
 
 from muster.live.snapshot import GroupPod, Node, PodGroup
 from muster.model.names import GPU_RESOURCE
-from muster.preview.whatif.kai_world import group_manifest, pod_manifest, to_config, to_manifest
+from muster.preview.whatif.kai import group_manifest, pod_manifest, to_config, to_manifest
 from muster.replay.kai_player import KaiWorld, Shard, play_kai
 from muster.replay.player import UnplayableError
 from tests.integration.real_kai.random_worlds import priority_classes, random_world

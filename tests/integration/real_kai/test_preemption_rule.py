@@ -35,7 +35,7 @@ from muster.controller.kube.resource import Key
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model.gangpolicy import OverQuota
 from muster.model.names import GPU_RESOURCE
-from muster.preview.whatif.kai_world import group_manifest, pod_manifest
+from muster.preview.whatif.kai import group_manifest, pod_manifest
 from muster.replay.kai_player import KaiWorld, Shard, play_kai
 from tests.integration.real_kai.random_worlds import PRIORITIES, priority_classes
 

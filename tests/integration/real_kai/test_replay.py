@@ -14,7 +14,7 @@ from muster.cli import main
 from muster.config import load
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.preview.replay.kai_side import to_kai_side
+from muster.preview.replay.both import to_kai_side
 from muster.replay.assumptions import Assumptions
 from muster.replay.kai_player import play_course
 from muster.replay.player import Playback, PlayedRun, UnplayableError

@@ -23,7 +23,7 @@ from typing import Any, Final
 import pytest
 
 from muster.live.snapshot.kai import GROUP_ANNOTATION
-from muster.preview.whatif.kai_world import to_config
+from muster.preview.whatif.kai import to_config
 from muster.replay.kai_player import PROGRAM, KaiCourse, KaiEntry, Shard, play_course
 from muster.replay.player import Playback
 from tests.integration.real_kai.cluster import KAI, Cluster, Scheduling, running_cluster, scheduler_flags

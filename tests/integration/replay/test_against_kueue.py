@@ -24,9 +24,9 @@ from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
 from muster.model import names
-from muster.preview.whatif import probe, simulate
+from muster.preview.whatif import job_simulator, simulate
+from muster.preview.whatif.both import with_path
 from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
-from muster.preview.whatif.trees import with_path
 from muster.replay import stored
 from muster.replay.player import PROGRAM, Playback, play
 from tests import built
@@ -85,7 +85,7 @@ class Cluster:
     plane: ControlPlane
     holding: set[str] = field(default_factory=set)
     starts: list[Start] = field(default_factory=list)
-    probes: probe.Probes = field(default_factory=probe.Probes)
+    probes: job_simulator.Probes = field(default_factory=job_simulator.Probes)
 
     def step(
         self, number: int, events: Mapping[str, bool], stored_as: Mapping[str, tuple[str, bytes]]
@@ -105,12 +105,12 @@ class Cluster:
             found: list[Mapping[str, Any]] = []
             with suppress(OSError):  # the kind is not served for a moment after Kueue has changed it
                 found = self.plane.call("GET", _PATH)["items"]
-            jobs = [each for each in found if not probe.is_probe(each)]
+            jobs = [each for each in found if not job_simulator.is_probe(each)]
             version = max((each["metadata"]["resourceVersion"] for each in jobs), key=int, default="")
             if version != seen:
                 seen, changed = version, now
             for each in found:
-                if probe.is_probe(each):
+                if job_simulator.is_probe(each):
                     self.probes.observe(each)
                 else:
                     self._observe(number, each)
@@ -118,7 +118,7 @@ class Cluster:
                 if self.probes.response_time(changed) is not None:
                     return
                 if not self.probes.is_open:
-                    self.plane.call("POST", probe.PATH, self.probes.next())
+                    self.plane.call("POST", job_simulator.PATH, self.probes.next())
             time.sleep(0.1)
         pytest.fail(f"Kueue did not settle in step {number}")
 
@@ -182,7 +182,7 @@ def cluster(steps: Sequence[Steps], tmp_path_factory: pytest.TempPathFactory) ->
         "clientConnection": {"qps": 2000, "burst": 4000},
     }
     objects = [*flavors(), *(each for step in steps for each in step.world.objects)]
-    batches = [*probe.manifest_batches(), [*map(with_path, objects)]]
+    batches = [*job_simulator.manifest_batches(), [*map(with_path, objects)]]
     with envtest.control_plane(tmp_path_factory.mktemp("replay"), programs) as plane:
         define(plane, programs)
         for path, manifest in (pair for batch in batches for pair in batch):

@@ -10,7 +10,7 @@ import pytest
 
 from muster.config import load
 from muster.model.tenancy import TenancyMode
-from muster.render.tenancy.policies.placement import FABRIC, fabrics
+from muster.render.tenancy.policies.pods import FABRIC, fabrics
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object, apply
 from tests.integration.tenancy.conftest import World

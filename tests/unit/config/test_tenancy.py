@@ -19,7 +19,7 @@ from muster.model.tenancy import (
     TenancyMode,
 )
 from muster.render import queues, tenancy
-from muster.render.tenancy.policies.objects import sizes
+from muster.render.tenancy.policies.work import sizes
 
 LOCAL = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 

@@ -14,7 +14,7 @@ from muster.config import load
 from muster.model.kai.shard import effective
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import compare
 from muster.render import queues
 from muster.render.kueue.queues import local_queues
 from tests.unit.model.go_modules import source_of

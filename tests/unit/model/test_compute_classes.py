@@ -14,7 +14,7 @@ from muster.model.stack import GangAdmission, GangMode, Scheduler, Stack
 from muster.model.waiting import BY_PLACEHOLDERS, gang_promise
 from muster.render import gang
 from muster.render.karpenter import compute_class
-from muster.render.kueue.flavors import flavors
+from muster.render.kueue.cluster import flavors
 from muster.validation import check
 from muster.validation.provisioners import gang_word_rules
 from tests.unit.model.model_stacks import GKE

@@ -15,9 +15,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import Stack
 from muster.reference.metrics import registered
-from muster.render.alerts import alerts
-from muster.render.dashboard import PANELS, dashboard
-from muster.render.observability import annotations, objects, reach
+from muster.render.observability import PANELS, alerts, annotations, dashboard, objects, reach
 
 SELECTOR = {"app.kubernetes.io/name": "gang-admission"}
 ALERTS = alerts(GangPolicy())

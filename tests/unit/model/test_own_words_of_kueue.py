@@ -5,12 +5,12 @@ from typing import Any
 
 import yaml
 
-from muster.components.bundle import text
+from muster.components.component import text
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.model.quantities import Millicores, format_cpu
 from muster.model.stack import Stack
-from muster.render import kueue, submission
+from muster.render import kueue, queuetree
 from muster.render.queues import objects
 
 _CLUSTER = {"provider": "existing", "name": "x", "context": "x"}
@@ -107,8 +107,8 @@ def test_existing_namespaces_get_queues_and_nothing_else() -> None:
         "default",
         "research",
     }
-    assert submission.dry_runs(stack) == {}
-    assert [queue.name for queue in submission.submissions(stack)["a"].queues] == ["user-queue"]
+    assert queuetree.dry_runs(stack) == {}
+    assert [queue.name for queue in queuetree.submissions(stack)["a"].queues] == ["user-queue"]
 
 
 def test_teams_share_an_existing_namespace_if_their_queues_have_names_of_their_own() -> None:
@@ -116,7 +116,7 @@ def test_teams_share_an_existing_namespace_if_their_queues_have_names_of_their_o
     stack, errors = _read(_config(both))
     assert errors == []
     assert stack is not None
-    said = submission.submissions(stack)
+    said = queuetree.submissions(stack)
     assert {team: each.queues[0].name for team, each in said.items()} == {
         "a": "user-queue",
         "b": "other-queue",

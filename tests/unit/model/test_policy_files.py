@@ -1,15 +1,17 @@
 """The policies' files: placeholders, and that nothing in them is left over."""
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
 
 from muster.reference.admission import variants
-from muster.render.tenancy.policies import files, in_force
+from muster.render.tenancy.policies import in_force
+from muster.render.tenancy.policies.policy import policy
 
-_FOLDER = Path(files.__file__).parent
+_FOLDER = Path(str(files("muster.render.tenancy.policies")))
 _SHARED = yaml.safe_load((_FOLDER / "shared.yaml").read_text())
 _TEXTS = {path.stem: path.read_text() for path in sorted(_FOLDER.glob("*.yaml"))}
 _PLACEHOLDER = re.compile(r"\$\{[\w.]+\}")
@@ -17,18 +19,16 @@ _PLACEHOLDER = re.compile(r"\$\{[\w.]+\}")
 
 def test_a_placeholder_without_a_value_is_an_error() -> None:
     with pytest.raises(KeyError, match=r"muster-ending.yaml: \$\{queued\} has no value"):
-        files.policy("muster-ending", kinds={"work": ()}, values={"longestGrace": 60})
+        policy("muster-ending", kinds={"work": ()}, values={"longestGrace": 60})
 
 
 def test_a_value_that_no_placeholder_has_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"muster-queues\.yaml does not use most, steers"):
-        files.policy("muster-queues", values={"most": 3}, given={"steers": True})
+        policy("muster-queues", values={"most": 3}, given={"steers": True})
 
 
 def test_a_list_of_strings_becomes_one_of_cel() -> None:
-    found = files.policy(
-        "muster-ending", kinds={"work": ()}, values={"longestGrace": 6, "queued": ("a", "b")}
-    )
+    found = policy("muster-ending", kinds={"work": ()}, values={"longestGrace": 6, "queued": ("a", "b")})
     assert "request.resource.resource in ['a', 'b']" in found.rules[2].holds
 
 
@@ -45,13 +45,13 @@ def test_nothing_that_is_shared_is_left_over() -> None:
 
 
 def test_every_file_is_a_policy_of_some_stack_and_no_placeholder_is_left() -> None:
-    rendered = [policy for each in variants().values() for policy, _ in in_force(each)]
-    for policy in rendered:
-        texts = [text for _, text in (*policy.conditions, *policy.words)]
-        texts += [text for rule in policy.rules for text in (rule.holds, rule.message)]
-        assert [text for text in texts if _PLACEHOLDER.search(text)] == [], policy.name
+    rendered = [made for each in variants().values() for made, _ in in_force(each)]
+    for made in rendered:
+        texts = [text for _, text in (*made.conditions, *made.words)]
+        texts += [text for rule in made.rules for text in (rule.holds, rule.message)]
+        assert [text for text in texts if _PLACEHOLDER.search(text)] == [], made.name
     missing = {name.removesuffix("-kai") for name in _TEXTS if name != "shared"} - {
-        policy.name for policy in rendered
+        made.name for made in rendered
     }
     # Those of stacks that the page has no variant of, and that of render/ray.py.
     assert missing <= {"muster-fabric", "muster-kai-sharing", "muster-ray"}

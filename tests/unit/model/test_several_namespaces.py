@@ -7,7 +7,7 @@ import pytest
 from muster.model.identities import bound_accounts
 from muster.model.stack import Stack
 from muster.render import queues, queuetree
-from muster.render.submission import submissions
+from muster.render.queuetree import submissions
 from tests.unit.model.model_stacks import examined, parsed
 
 _STACK: Final = """\

@@ -6,10 +6,9 @@ import pytest
 
 from muster.model.kueue.tree import nominal_quota, to_tree
 from muster.model.stack import Stack
-from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import compare
 from muster.render import queues
-from muster.render.queuetree import queue_tree
-from muster.render.submission import submissions
+from muster.render.queuetree import queue_tree, submissions
 from tests.unit.model.model_stacks import examined, parsed
 
 _STACK: Final = """\

@@ -7,7 +7,7 @@ import pytest
 from muster.config import load
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.render.submission import dry_runs, submissions
+from muster.render.queuetree import dry_runs, submissions
 
 STACKS = sorted((Path(__file__).parents[3] / "stacks").glob("Pulumi.*.yaml"))
 

@@ -14,7 +14,7 @@ from muster.model.quantities import Bytes
 from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.quotas import NOTHING
 from muster.model.stack import PodsReady, Scheduler, Stack
-from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import compare
 from muster.preview.compare.preemption import KueueRules, PreemptionChange
 from muster.preview.markdown import format_comment
 from muster.preview.report import to_report

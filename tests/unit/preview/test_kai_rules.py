@@ -7,7 +7,7 @@ from muster.model.kai import UNLIMITED, QueueSettings, Share, Shares
 from muster.model.priorities import Priority
 from muster.model.queues import Allowance, Bound, Department, Limit, Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.changes import compare
+from muster.preview.compare.diff import compare
 from muster.preview.compare.kai import KaiRules
 from muster.preview.compare.preemption_rules import Right
 from tests.unit.model.model_stacks import CPU, L4, gpus, stack, team

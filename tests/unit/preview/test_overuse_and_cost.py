@@ -17,8 +17,7 @@ from muster.model.quantities import Millicores
 from muster.model.queues import Allowance, Amount, Bound, Department, Limit
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.preview.compare.changes import compare
-from muster.preview.compare.diff import StackDiff, queued_work
+from muster.preview.compare.diff import StackDiff, compare, queued_work
 from muster.preview.document import Table
 from muster.preview.json_report import to_json
 from muster.preview.markdown import format_comment

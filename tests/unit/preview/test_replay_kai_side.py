@@ -12,8 +12,7 @@ from muster.errors import MusterError
 from muster.live.snapshot import GroupPod, PodGroup, Snapshot
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
-from muster.preview.replay.both import replay
-from muster.preview.replay.kai_side import NO_KAI_QUEUE, KaiDecider, KaiSide, to_kai_side
+from muster.preview.replay.both import NO_KAI_QUEUE, KaiDecider, KaiSide, replay, to_kai_side
 from muster.replay.assumptions import Assumptions
 from muster.replay.kai_player import KaiEntry
 from muster.replay.moment import Moment, at_moment, kind_of, moment_of

@@ -15,8 +15,7 @@ from muster.model.queues import Allowance, Bound, Department, Limit
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation
-from muster.preview.compare.changes import Changes, compare
-from muster.preview.compare.diff import StackDiff
+from muster.preview.compare.diff import Changes, StackDiff, compare
 from muster.preview.document import Report, UntrustedText
 from muster.preview.html import format_html
 from muster.preview.markdown import MAX_BYTES, format_comment

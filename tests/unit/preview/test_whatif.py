@@ -14,8 +14,8 @@ from muster.live.snapshot import State, kueue
 from muster.model.stack import Stack
 from muster.preview import markdown
 from muster.preview.html import format_html
+from muster.preview.whatif import both
 from muster.preview.whatif import report as comparison_report
-from muster.preview.whatif import trees
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState, synthetic_snapshot
 from muster.render.kueue import deciding_config
@@ -85,7 +85,7 @@ def test_pending_work_is_stored_without_a_status() -> None:
 
 def test_checks_are_left_out_and_nothing_times_out() -> None:
     queues = [
-        body for act in trees.manifest_batches(STACK) for _, body in act if body["kind"] == "ClusterQueue"
+        body for act in both.manifest_batches(STACK) for _, body in act if body["kind"] == "ClusterQueue"
     ]
     assert queues
     assert not [each for each in queues if "admissionChecksStrategy" in each["spec"]]

@@ -28,8 +28,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.kai import queues_at_limit
 from muster.preview.markdown import format_comment
 from muster.preview.whatif import kai
-from muster.preview.whatif.kai import to_outcome, to_world
-from muster.preview.whatif.kai_world import all_nodes, to_config
+from muster.preview.whatif.kai import all_nodes, to_config, to_outcome, to_world
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import WorkloadState
 from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, KaiWorld

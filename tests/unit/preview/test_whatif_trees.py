@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from muster.config import parse
 from muster.live.snapshot import Workload
 from muster.model.stack import Stack
-from muster.preview.whatif import probe, simulate, trees
+from muster.preview.whatif import both, job_simulator, simulate
 from muster.preview.whatif.both import Rerun, merge_outcomes, queues_to_rerun
-from muster.preview.whatif.probe import Probes
+from muster.preview.whatif.job_simulator import Probes
 from muster.preview.whatif.scenario import Decision, Outcome, WorkloadState, synthetic_snapshot
 
 _CONFIG: dict[str, Any] = {
@@ -96,13 +96,13 @@ def test_the_first_weight_reruns_everything() -> None:
 
 
 def test_any_changed_object_is_rerun() -> None:
-    every = [*trees.manifest_batches(BASE)]
-    before = trees.to_trees(every)
+    every = [*both.manifest_batches(BASE)]
+    before = both.to_trees(every)
     for index, act in enumerate(every):
         path, manifest = act[0]
         other = {**manifest, "spec": {**manifest.get("spec", {}), "other": 1}}
-        after = trees.to_trees([*every[:index], [(path, other), *act[1:]], *every[index + 1 :]])
-        assert trees.changed_trees(before, after, []) > {trees.NO_TREE}, manifest["kind"]
+        after = both.to_trees([*every[:index], [(path, other), *act[1:]], *every[index + 1 :]])
+        assert both.changed_trees(before, after, []) > {both.NO_TREE}, manifest["kind"]
 
 
 def test_a_workload_that_holds_elsewhere_ties_the_two_departments() -> None:
@@ -123,8 +123,8 @@ def test_what_is_not_rerun_is_equal_in_base_and_head(quotas: dict[str, int]) -> 
     head = _with_quotas(**quotas)
     rerun = _rerun(head)
     before, after = (
-        trees.to_trees(trees.manifest_batches(BASE)),
-        trees.to_trees(trees.manifest_batches(head)),
+        both.to_trees(both.manifest_batches(BASE)),
+        both.to_trees(both.manifest_batches(head)),
     )
     asked = {(each.namespace, each.name) for each in rerun.workloads}
     for each in WORK:
@@ -185,7 +185,7 @@ def test_kueue_may_stop_counting_only_when_every_queue_is_known_to_be_active() -
 
 
 def test_what_a_drained_queue_holds_is_not_waited_for() -> None:
-    acts = [*trees.manifest_batches(BASE)]
+    acts = [*both.manifest_batches(BASE)]
     holding = [each for each in WORK if each.is_holding]
     whole = simulate.expected_usage(acts, holding)
     assert whole == simulate.ExpectedUsage(queues=6, reserving=len(holding))
@@ -219,7 +219,7 @@ def test_a_probe_uses_no_quota_of_a_team() -> None:
     asked = set(pods["containers"][0]["resources"]["requests"])
     covered = {
         resource
-        for act in trees.manifest_batches(BASE)
+        for act in both.manifest_batches(BASE)
         for _, each in act
         if each["kind"] == "ClusterQueue"
         for group in each["spec"]["resourceGroups"]
@@ -228,5 +228,5 @@ def test_a_probe_uses_no_quota_of_a_team() -> None:
     assert covered
     assert not asked & covered
     assert not any(
-        "cohortName" in each.get("spec", {}) for act in probe.manifest_batches() for _, each in act
+        "cohortName" in each.get("spec", {}) for act in job_simulator.manifest_batches() for _, each in act
     )

@@ -13,7 +13,7 @@ from muster.policies.pack import RULES
 from muster.reference import components, crds
 from muster.reference.__main__ import PAGES
 from muster.reference.admission import CASES, Case, answer, sentences, stack
-from muster.render.alerts import alerts
+from muster.render.observability import alerts
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 FOLDER: Final = ROOT / "docs" / "reference"

@@ -90,11 +90,11 @@ def test_no_role_has_a_wildcard_and_roles_are_handed_to_named_services_only() ->
 
 
 def test_the_condition_lets_grant_exactly_what_the_components_grant() -> None:
-    from muster.components.clusters.gke import component, teams
+    from muster.components.clusters.gke import component
 
     condition = yaml.safe_load((ROLES / "gke-condition.yaml").read_text())
     listed = set(re.findall(r"'(roles/[^']+)'", condition["expression"]))
-    assert listed == {*component.ROLES, *teams.ROLES.values(), teams.ACT_AS}
+    assert listed == {*component.ROLES, *component.TEAM_ROLES.values(), component.ACT_AS}
 
 
 def test_the_eks_policy_is_one_that_iam_takes() -> None:

@@ -7,10 +7,9 @@ Each says what it is for in `purpose`. docs/reference/admission.md lists all of 
 from muster.model.stack import GangMode, Scheduler, Stack
 from muster.model.tenancy import TenancyMode
 from muster.render.manifest import Manifest
-from muster.render.tenancy.policies import objects, placement, pods, work
+from muster.render.tenancy.policies import pods, work
 from muster.render.tenancy.policies.fences import fences
-from muster.render.tenancy.policies.files import policy
-from muster.render.tenancy.policies.policy import Policy
+from muster.render.tenancy.policies.policy import Policy, policy
 
 
 def policies(stack: Stack) -> list[list[Manifest]]:
@@ -22,18 +21,18 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
     """Every policy. Those for our own controller are enforced in every mode; advice is always a warning."""
     found = [(fence, TenancyMode.ENFORCE) for fence in fences(stack)]
     if stack.gang_admission.mode is GangMode.MUSTER:
-        never = (work.reviews(stack), pods.pod_valid(stack), placement.topologies(stack))
+        never = (work.reviews(stack), pods.pod_valid(stack), pods.topologies(stack))
         found += [(each, TenancyMode.ENFORCE) for each in never]
-        found.append((placement.node_labels(stack), TenancyMode.WARN))
+        found.append((pods.node_labels(stack), TenancyMode.WARN))
         if stack.scheduler is Scheduler.KUEUE:
             found.append((policy("muster-queues"), TenancyMode.ENFORCE))
     if stack.is_gated:
         found.append((policy("muster-kai-waiting"), TenancyMode.WARN))
-        found += [] if stack.kai.gpu_sharing else [(placement.kai_sharing(), TenancyMode.ENFORCE)]
+        found += [] if stack.kai.gpu_sharing else [(pods.kai_sharing(), TenancyMode.ENFORCE)]
     if stack.tenancy.capabilities or stack.tenancy.mode is not TenancyMode.OFF:
         # In place of the API server's own plugin, which no mode switches off.
         found.append((pods.pod_security(stack), TenancyMode.ENFORCE))
-    if (advice := placement.fabrics(stack)) is not None:
+    if (advice := pods.fabrics(stack)) is not None:
         found.append((advice, TenancyMode.WARN))
     if stack.tenancy.mode is not TenancyMode.OFF:
         is_kueue = stack.scheduler is Scheduler.KUEUE
@@ -44,16 +43,16 @@ def in_force(stack: Stack) -> list[tuple[Policy, TenancyMode]]:
             policy("muster-services"),
             policy("muster-routes"),
             pods.templates(stack),
-            objects.ending(stack),
-            *((work.growth(stack), objects.finished(stack), policy("muster-ray-valid")) if is_kueue else ()),
-            objects.owners(stack),
+            work.ending(stack),
+            *((work.growth(stack), work.finished(stack), policy("muster-ray-valid")) if is_kueue else ()),
+            work.owners(stack),
             pods.pods(stack),
             pods.changes(stack),
             policy("muster-accounts"),
-            objects.autoscalers(),
+            work.autoscalers(),
             work.reserved(stack),
-            objects.sizes(stack),
-            objects.protected(stack),
+            work.sizes(stack),
+            work.protected(stack),
             policy("muster-namespaces"),
         )
         found += [(each, stack.tenancy.mode) for each in ours]

@@ -11,9 +11,8 @@ from typing import Final
 from muster.model import names
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
-from muster.render.tenancy.policies.files import policy
 from muster.render.tenancy.policies.pods import asked
-from muster.render.tenancy.policies.policy import Policy
+from muster.render.tenancy.policies.policy import Policy, policy
 
 _STAMPED: Final = ("schedulingGates", "nodeSelector", "tolerations")
 _PLACEHOLDERS: Final = (
@@ -22,7 +21,7 @@ _PLACEHOLDERS: Final = (
 
 
 def fences(stack: Stack) -> tuple[Policy, ...]:
-    """Those for the rights that a stack gives its controller (components/gang_authority.py)."""
+    """Those for the rights that a stack gives its controller (components/gang_pods.py)."""
     has_kueue = stack.scheduler is Scheduler.KUEUE
     ray_clusters = _ray_clusters(stack) if has_kueue else policy("muster-controller-ray-clusters-kai")
     return (

@@ -1,20 +1,30 @@
-"""Pods and pod templates: which may start, by the stack's scheduler, its claims, capabilities and limits.
+"""Pods and pod templates: which may start, by the stack's scheduler, its claims, capabilities and limits, and
+whether they are placed as they ask: by topologies, networks between nodes, node labels and parts of GPUs.
 
 The rules are in muster-templates, muster-pods, muster-pod-changes and muster-pod-security.yaml.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from muster.model import names
+from muster.model.node_labels import compared_labels, flavor_labels
+from muster.model.pools import Pool, missing_for
 from muster.model.quantities import parse_quantity
 from muster.model.stack import Scheduler, Stack
 from muster.model.tenancy import Capability
 from muster.model.work import WORK, Work
 from muster.render import gang
-from muster.render.tenancy.policies import pod_templates
-from muster.render.tenancy.policies.files import policy, shared
-from muster.render.tenancy.policies.policy import Policy, kinds_of
+from muster.render.tenancy.policies.policy import (
+    Policy,
+    kinds_of,
+    makers_of_pods,
+    policy,
+    quoted,
+    shared,
+    values_at,
+)
 from muster.render.tenancy.team import LEAST_REQUEST
 
 WAYS: Final = (
@@ -50,7 +60,7 @@ def templates(stack: Stack) -> Policy:
     least = (f"'{name}': {float(parse_quantity(text))}" for name, text in LEAST_REQUEST.items())
     return policy(
         "muster-templates",
-        kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
+        kinds={"makersOfPods": makers_of_pods(stack)},
         values={
             **_standard(stack),
             **_placement(stack),
@@ -58,7 +68,7 @@ def templates(stack: Stack) -> Policy:
             "longestGrace": stack.tenancy.termination_grace,
             "leastRequest": ", ".join(least),
             "leastFix": " and ".join(f"{name} of {text} or more" for name, text in LEAST_REQUEST.items()),
-            "managersOfWork": pod_templates.values_at(path for work in WORK for path in work.managers),
+            "managersOfWork": values_at(path for work in WORK for path in work.managers),
             "managers": [
                 *(each.manager for each in WORK if each.manager),
                 *((names.MULTI_KUEUE,) if away else ()),
@@ -138,3 +148,94 @@ def _standard(stack: Stack) -> Mapping[str, str | tuple[str, ...]]:
         "restrictedCapabilities": restricted,
         "restrictedNames": ", ".join(restricted),
     }
+
+
+FABRIC: Final = "muster-fabric"
+_KUEUE: Final = "kueue.x-k8s.io/podset-"
+_KUEUE_LEVELS: Final = tuple(
+    f"{_KUEUE}{each}-topology" for each in ("required", "preferred", "slice-required")
+)
+_UNCONSTRAINED: Final = f"{_KUEUE}unconstrained-topology"
+_KAI: Final = "kai.scheduler/topology"
+_KAI_LEVELS: Final = tuple(f"{_KAI}-{each}-placement" for each in ("required", "preferred"))
+
+
+def topologies(stack: Stack) -> Policy:
+    is_kai = stack.scheduler is Scheduler.KAI
+    levels = _levels_of_kai(stack) if is_kai else _levels_of_kueue(stack)
+    keys = _KAI_LEVELS if is_kai else _KUEUE_LEVELS
+    by_name = {_KAI: [each.name for each in stack.kai.topologies]} if is_kai else {}
+    allowed = {**dict.fromkeys(keys, levels), **by_name}
+    if not is_kai and not levels:
+        allowed[_UNCONSTRAINED] = []
+    there_are = ", ".join(dict.fromkeys([*(name for names in by_name.values() for name in names), *levels]))
+    return policy(
+        "muster-topologies",
+        kinds={"work": kinds_of(stack.judged_work)},
+        values={
+            "ownNotes": "variables.ownNotes${when}" if is_kai else "[]",
+            "allowed": ", ".join(f"'{key}': dyn({quoted(values)})" for key, values in allowed.items()),
+            "keys": list(allowed),
+            "has": f"has {there_are}" if there_are else "has none for its pools",
+        },
+    )
+
+
+def _levels_of_kueue(stack: Stack) -> Sequence[str]:
+    used = {pool.kueue.topology for pool in stack.pools} | {each.topology for each in stack.kueue.flavors}
+    return [level for each in stack.kueue.topologies if each.name in used for level in each.levels]
+
+
+def _levels_of_kai(stack: Stack) -> Sequence[str]:
+    """A level has its label, and maybe a name in its place."""
+    levels = [level for each in stack.kai.topologies for level in each.levels]
+    return [word for level in levels for word in (level.node_label, level.alias) if word]
+
+
+def fabrics(stack: Stack) -> Policy | None:
+    """None where no pool has such a network, so that nothing can be missing."""
+    pools = [pool for pool in stack.pools if pool.is_gpu and pool.gpus_per_node]
+    if not any(missing_for(pool, {}) for pool in pools):
+        return None
+    work = kinds_of(stack.judged_work, operations=("CREATE",))
+    return policy(FABRIC, kinds={"work": work}, values={"pools": ", ".join(map(_pool, pools))})
+
+
+def _pool(pool: Pool) -> str:
+    unless = names.EFA_RESOURCE if pool.efa else ""
+    return (
+        f"{{'name': dyn('{pool.name}'), 'gpus': dyn({pool.gpus_per_node}), "
+        f"'missing': dyn({json.dumps(missing_for(pool, {}))}), 'unless': dyn('{unless}')}}"
+    )
+
+
+# What programs of a cloud or a vendor label nodes with, by how it begins.
+_PREFIXES: Final = (
+    "cloud.google.com/",
+    "karpenter.sh/",
+    "karpenter.k8s.aws/",
+    "eks.amazonaws.com/",
+    "k8s.amazonaws.com/",
+    "nvidia.com/",
+    "node.kubernetes.io/",
+)
+
+
+def node_labels(stack: Stack) -> Policy:
+    listed = flavor_labels(stack).values()
+    compared = compared_labels(stack)
+    foreign = [each for each in compared if each.endswith("/")]
+    watched = (f"key.startsWith('{each}')" for each in _PREFIXES if each not in foreign)
+    return policy(
+        "muster-node-labels",
+        kinds={"work": kinds_of(stack.judged_work, operations=("CREATE",))},
+        values={
+            "compared": sorted({names.ZONE_LABEL, *(key for labels in listed for key in labels), *compared}),
+            "isWatched": " ||\n".join(watched),
+        },
+    )
+
+
+def kai_sharing() -> Policy:
+    ray = kinds_of(each for each in WORK if each.is_ray)
+    return policy("muster-kai-sharing", kinds={"rayKinds": ray}, values={"parts": ", ".join(names.GPU_PARTS)})

@@ -1,4 +1,6 @@
-"""Work: its queue and admission, the size of Ray clusters, what never runs, and reserved keys."""
+"""Work and what it leaves: its queue and admission, the size of Ray clusters, what never runs, and reserved
+keys; then what a team stores and owns, how its work ends, and who writes what.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,11 +8,21 @@ from typing import Final
 from muster.model import names
 from muster.model.names import JOB_PARAMETER_PREFIX
 from muster.model.stack import Scheduler, Stack
-from muster.model.tenancy import TenancyMode
-from muster.model.work import BROUGHT, BY_KIND, GROUPED, QUEUED, RAY, WORK, by_group
-from muster.render.tenancy.policies import pod_templates, pods
-from muster.render.tenancy.policies.files import policy, shared
-from muster.render.tenancy.policies.policy import Policy, kinds_of, quoted
+from muster.model.tenancy import MOST_KIBIBYTES, TenancyMode
+from muster.model.work import BROUGHT, BY_KIND, COUNTED, GROUPED, QUEUED, RAY, WORK, by_group
+from muster.render.tenancy.policies import pods
+from muster.render.tenancy.policies.policy import (
+    Policy,
+    is_suspended,
+    kinds_of,
+    makers_of_pods,
+    optional,
+    policy,
+    quoted,
+    shared,
+    too_many,
+)
+from muster.render.tenancy.team import most_objects
 
 
 def work(stack: Stack) -> Policy:
@@ -85,7 +97,7 @@ def growth(stack: Stack) -> Policy:
             )
         },
         values={
-            "wasSuspended": pod_templates.is_suspended("oldObject"),
+            "wasSuspended": is_suspended("oldObject"),
             "oneGang": [each.resource for each in WORK if each.is_one_gang],
             "resizable": [
                 *("jobs", *dict.fromkeys(each.resource for each, _ in kept)),
@@ -99,8 +111,8 @@ def growth(stack: Stack) -> Policy:
                     "kind": each.kind,
                     "resource": each.resource,
                     "path": path,
-                    "now": pod_templates.optional("object", path),
-                    "before": pod_templates.optional("oldObject", path),
+                    "now": optional("object", path),
+                    "before": optional("oldObject", path),
                 }
                 for each, path in kept
             ]
@@ -138,14 +150,14 @@ def _fields() -> Iterator[Mapping[str, str]]:
         yield {
             "include": "keys",
             "path": path.groups,
-            "groups": pod_templates.optional("object", path.groups),
+            "groups": optional("object", path.groups),
             "allowed": quoted(path.keys),
             "allowedNames": " and ".join(path.keys),
         }
 
 
 def _states(path: str) -> Mapping[str, str]:
-    now, before = (pod_templates.optional(of, path) for of in ("object", "variables.before"))
+    now, before = (optional(of, path) for of in ("object", "variables.before"))
     return {"now": now, "before": before}
 
 
@@ -180,7 +192,7 @@ def reserved(stack: Stack) -> Policy:
     )
     return policy(
         "muster-reserved",
-        kinds={"makersOfPods": pod_templates.makers_of_pods(stack)},
+        kinds={"makersOfPods": makers_of_pods(stack)},
         values={
             "isOfControllersOfPods": " ||\n".join(of_controllers),
             "isWrittenByKueue": " ||\n".join(written),
@@ -190,3 +202,93 @@ def reserved(stack: Stack) -> Policy:
             "allowedOfKai": _OF_KAI if is_kai else "",
         },
     )
+
+
+_ALL: Final = ("CREATE", "UPDATE", "DELETE")
+
+
+def sizes(stack: Stack) -> Policy:
+    most = {**MOST_KIBIBYTES, **stack.tenancy.sizes}
+    pods = most_objects(stack)["pods"]
+    bounds = [f"'{word.lower()}': {most[word]}" for word in MOST_KIBIBYTES]
+    counts = {
+        each.kind: f"{' and '.join(count.split('.')[-1] for count in of_kind.factors)} in "
+        f"{of_kind.template.groups or 'spec'}"
+        for each in COUNTED
+        for of_kind in each.pods
+        if of_kind.factors
+    }
+    return policy(
+        "muster-sizes",
+        kinds={"work": kinds_of(stack.judged_work)},
+        values={
+            # A RayCronJob is as large as the RayJobs that it makes.
+            "bounds": ",\n".join((*bounds, f"'raycronjobs': {most['rayJobs']}")),
+            "most": pods,
+            "groupsOfWork": tuple(by_group(WORK)),
+            "tooManyOfOthers": too_many(pods),
+            "counts": ", ".join(f"'{kind}': '{text}'" for kind, text in counts.items()),
+        },
+    )
+
+
+def owners(stack: Stack) -> Policy:
+    return policy(
+        "muster-owners",
+        kinds={"work": kinds_of(stack.judged_work, operations=_ALL)},
+        values={
+            "makersGroups": [group for group in by_group(WORK) if group != "batch"],
+            "makersKinds": [each.kind for each in WORK if each.is_queued and each.group != "batch"],
+            "mayScale": "${isAutoscaler}" if stack.scheduler is Scheduler.KAI else "false",
+        },
+    )
+
+
+_REPORTED: Final = "controllers write the status; change or delete the object itself"
+_COUNTED: Final = "controllers write the status, and a queue counted its pods; create one of another size"
+
+
+def protected(stack: Stack) -> Policy:
+    gangs = (each for each in stack.judged_work if each.is_one_gang)
+    instead = (
+        f"request.resource.resource == '{each.resource}' ? '{_COUNTED if each.is_one_gang else _REPORTED}' :"
+        for each in WORK
+    )
+    return policy(
+        "muster-protected",
+        kinds={
+            "statusesOfWork": kinds_of(stack.judged_work, operations=_ALL, part="/status"),
+            "scalesOfGangs": kinds_of(gangs, operations=_ALL, part="/scale"),
+        },
+        values={"insteadForWork": "\n".join(instead)},
+    )
+
+
+def ending(stack: Stack) -> Policy:
+    return policy(
+        "muster-ending",
+        kinds={"work": kinds_of(stack.judged_work, operations=_ALL)},
+        values={
+            "queued": [each.resource for each in QUEUED],
+            "longestGrace": stack.tenancy.termination_grace,
+        },
+    )
+
+
+def finished(stack: Stack) -> Policy:
+    cleaned = [each for each in WORK if each.cleaning]
+    others = (
+        f"request.resource.resource in {[each.resource for each in cleaned if each.cleaning == path]} ? "
+        f"({optional('${of}', path)}.orValue('') in ['All', 'Running'] ? [] : "
+        f"['set {path} to Running']) :\n"
+        for path in dict.fromkeys(each.cleaning for each in cleaned)
+    )
+    return policy(
+        "muster-finished",
+        kinds={"endingWork": kinds_of((BY_KIND["RayJob"], BY_KIND["RayService"], *cleaned))},
+        values={"longestGrace": stack.tenancy.termination_grace, "faultsOfOthers": "".join(others)},
+    )
+
+
+def autoscalers() -> Policy:
+    return policy("muster-autoscalers", kinds={"rayWork": kinds_of(RAY, operations=("UPDATE",))})

@@ -1,6 +1,18 @@
-"""The queue tree: departments and teams as Queues, and a team's tenancy objects.
+"""The stack as objects of the KAI Scheduler 0.17.
 
-Every figure is written, because KAI reads a missing one as zero.
+    priority_classes(stack)  PriorityClass of every priority, and those that KAI itself falls back to
+    topologies(stack)        Topology objects
+    shards(stack)            SchedulingShard of every partition: the settings of its scheduler
+    cluster_objects(stack)   Topologies and SchedulingShards
+    queues(stack)            every Queue, parents first
+    team_objects(stack, t)   Namespace and Queues of one team
+    by_department(stack)     department -> team (or "" for its own Queues) -> objects
+    names_by_team(stack)     team -> its Queue, or pool -> its Queue where each pool has its own
+    leaf_queues(stack)       team -> pool -> the Queue that its work names
+    chart_values(stack, ...) the values of KAI's own chart
+
+Objects are in the order in which they can be applied. The order depends on the stack alone, not on the order
+of keys in its file. Every figure of a Queue is written, because KAI reads a missing one as zero.
 """
 
 from collections.abc import Mapping
@@ -11,14 +23,42 @@ from muster.model.charts import mirrored
 from muster.model.clusters import Provider
 from muster.model.kai import Figure, Unlimited
 from muster.model.kai.shard import Sharding, effective, is_preemptible
-from muster.model.kai.tree import RESOURCES, Figures, Node, nodes, sharding
+from muster.model.kai.tree import RESOURCES, Figures, Node, Partition, nodes, partitions, sharding
 from muster.model.priorities import Priority
 from muster.model.queues import Team
 from muster.model.stack import Stack
 from muster.model.tenancy import Namespaces
 from muster.render import tenancy
-from muster.render.kai.shards import shards, topologies
 from muster.render.manifest import Manifest, manifest
+
+# Topology objects of the stack.
+
+
+def topologies(stack: Stack) -> list[Manifest]:
+    return [
+        manifest(names.KAI_TOPOLOGY_API_VERSION, "Topology", topology.name, spec=topology.spec.written())
+        for topology in sorted(stack.kai.topologies, key=lambda topology: topology.name)
+    ]
+
+
+# KAI's default, written so that a preview shows it.
+_PLACEMENT: Final = {"gpu": "binpack", "cpu": "binpack"}
+
+
+def shards(stack: Stack) -> list[Manifest]:
+    return [
+        manifest(names.KAI_SHARD_API_VERSION, "SchedulingShard", partition.name, spec=_spec(stack, partition))
+        for partition in partitions(stack)
+    ]
+
+
+def _spec(stack: Stack, partition: Partition) -> Manifest:
+    settings = stack.kai.pools.get(partition.pool or "", stack.kai.shard)
+    # Without a value a shard has the nodes, queues and gangs that carry no pool's label.
+    value = {} if partition.pool is None else {"partitionLabelValue": partition.pool}
+    placement = _PLACEMENT | settings.get("placementStrategy", {})
+    return {**value, **settings.written(), "placementStrategy": placement}
+
 
 # The values of KAI's chart.
 # The chart itself renders every object (`kaiConfig.render`), so that installing needs no hook: none to

@@ -1,1 +1,0 @@
-"""Who queues and admits the work: one module a scheduler."""
