@@ -2,11 +2,12 @@
 
 How to add a command:
 
-1. Write `muster/cli/commands/NAME.py` (or `commands/GROUP/NAME.py`; a dash in the name is left out) with one
-   function named `cli` under the decorator `muster.cli.command.command`. Its docstring is the help text;
+1. Write a function under the decorator `muster.cli.command.command`: `cli` in `muster/cli/commands/NAME.py`
+   (a dash in the name is left out), or `GROUP_NAME` in the module of a group. Its docstring is the help text;
    `examples=` and `codes=` become sections of `--help`. Options and arguments are click's; those that several
    commands share (`--json`, `--kubeconfig`, `--context`, `--name`, STACK) come from `muster.cli.options`.
-2. List it in `muster/cli/table.py` with its one-line summary. The module is imported only when it is named.
+2. List it in `muster/cli/table.py` with its one-line summary, and its module where that holds several. The
+   module is imported only when the command is named.
 3. Write the reference page anew: `make reference`.
 
 The function returns None or an `ExitCode`. It raises MusterError for everything that a user can fix: `main`

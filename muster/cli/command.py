@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from muster.cli.table import Entry, module_of
+from muster.cli.table import Entry, implementation_of
 from muster.errors import ExitCode, MusterError
 
 # Which extras of the wheel bring what a command imports and what is not installed.
@@ -253,8 +253,9 @@ def load(path: tuple[str, ...], entry: Entry, of_group: tuple[str, ...] = ()) ->
     extras = entry.extras or of_group
     if entry.commands:
         return Group(path, entry.commands, entry.summary, default=entry.default, extras=extras)
+    module, function = implementation_of(path)
     with naming_extras(extras):
-        found = importlib.import_module(module_of(path)).cli
+        found = getattr(importlib.import_module(module), function)
     assert isinstance(found, Command)
     found.name, found.extras = path[-1], extras
     found.short_help = entry.summary

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.cli.assumptions import Written
+from muster.cli.options import Written
 from muster.cli.output import note, progress
 from muster.config import load
 from muster.errors import MusterError

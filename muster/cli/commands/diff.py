@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
-from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
 from muster.cli.options import (
     FILE,
     STACK,
     TEAM,
     MemberType,
+    Written,
+    assumption_options,
     context_option,
     json_option,
     manifests_option,

@@ -1,4 +1,4 @@
-"""`muster explain`."""
+"""`muster explain` and `muster schema`: the keys of a stack file, for a reader and for an editor."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,12 @@ import yaml
 from muster.cli.command import command
 from muster.cli.options import json_option
 from muster.cli.output import STDOUT, put, put_json
+from muster.config.schema import part_schema, stack_schema
 from muster.config.schema.keys import Key, find_keys, stack_keys
 from muster.errors import ExitCode, MusterError
 from muster.model.violations import suggestion
 
-_EXAMPLES = """
+_EXPLAIN_EXAMPLES = """
 muster explain
 muster explain pools.machine
 muster explain bootDiskGiB
@@ -29,10 +30,10 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
     return [each.path for each in stack_keys() if each.path.startswith(incomplete)]
 
 
-@command(examples=_EXAMPLES, codes=_CODES)
+@command(examples=_EXPLAIN_EXAMPLES, codes=_CODES)
 @click.argument("key", required=False, shell_complete=_complete)
 @json_option
-def cli(key: str | None, *, as_json: bool) -> None:
+def explain(key: str | None, *, as_json: bool) -> None:
     """Explain a key of the stack file: what it is for, its values, its default, an example.
 
     KEY is a path, such as pools.machine, or the end of one; it may contain names of your own. Without KEY,
@@ -110,3 +111,22 @@ def _list(keys: tuple[Key, ...]) -> Iterator[str]:
     width = max(len(key.name) for key in keys)
     for key in keys:
         yield f"{key.name:{width}}  {key.sentence}"
+
+
+_SCHEMA_EXAMPLES = """
+muster schema > stacks/schema.json
+muster schema --part > stacks/part.schema.json
+check-jsonschema --schemafile stacks/schema.json stacks/Pulumi.*.yaml
+"""
+
+
+@command(examples=_SCHEMA_EXAMPLES)
+@click.option("--part", is_flag=True, help="Print the schema of files that extend another or are extended.")
+def schema(*, part: bool) -> None:
+    """Print the JSON Schema of a stack file, with which an editor completes and checks it.
+
+    An editor with the YAML language server finds it through the first line of a stack file, which `muster
+    init` writes: `# yaml-language-server: $schema=schema.json`. Only `muster validate` checks rules between
+    keys.
+    """
+    put_json(part_schema() if part else stack_schema())

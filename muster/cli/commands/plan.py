@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from muster.cli.assumptions import Written, assumption_options
 from muster.cli.command import command
-from muster.cli.options import FILE, existing_stack, json_option, stack_argument
+from muster.cli.options import FILE, Written, assumption_options, existing_stack, json_option, stack_argument
 from muster.cli.output import STDOUT, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.model.quantities import parse_duration

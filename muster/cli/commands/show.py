@@ -1,4 +1,4 @@
-"""`muster show`."""
+"""`muster show` and `muster render`: a stack, and its queue objects, as text."""
 
 from pathlib import Path
 from typing import Final
@@ -16,29 +16,29 @@ from muster.config.project import load_document
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.model.stack import Scheduler
-from muster.render import tenancy
+from muster.render import queues, tenancy
 
-_EXAMPLES = """
+_SHOW_EXAMPLES = """
 muster show prod
 muster show prod --origins
 muster show prod --json | jq '.config["muster:pools"]'
 muster show prod --policies
 """
-_CODES = {
+_SHOW_CODES = {
     ExitCode.FOUND: "With --policies: the stack file has mistakes.",
     ExitCode.UNUSABLE: "A file is not there, or cannot be merged with what it extends.",
 }
 _WIDTH: Final = 100
 
 
-@command(examples=_EXAMPLES, codes=_CODES)
+@command(examples=_SHOW_EXAMPLES, codes=_SHOW_CODES)
 @stack_argument
 @click.option("--origins", is_flag=True, help="Add the file and the line of each value.")
 @click.option(
     "--policies", is_flag=True, help="Print the admission policies of the stack instead, as YAML to read."
 )
 @json_option
-def cli(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
+def show(stack: str, *, origins: bool, policies: bool, as_json: bool) -> None:
     """Print a stack as Muster reads it: its file, what that extends, and what Pulumi.yaml sets.
 
     The result is a stack file of its own, without `muster:extends`. A comment at its top names the pools in
@@ -90,3 +90,38 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)
+
+
+_RENDER_EXAMPLES = """
+muster render gke-prod
+muster render gke-prod --out manifests/gke-prod.yaml
+muster render gke-prod | kubectl apply --dry-run=server -f -
+"""
+_MANIFEST_WIDTH: Final = 110
+_RENDER_CODES = {ExitCode.FOUND: "The stack file has mistakes.", ExitCode.UNUSABLE: "The file is not there."}
+
+
+@command(examples=_RENDER_EXAMPLES, codes=_RENDER_CODES)
+@stack_argument
+@click.option("--out", default=STDOUT, metavar="OUT", help="Write into this file; - is standard output.")
+def render(stack: str, *, out: str) -> None:
+    """Write the queue objects of a stack as YAML, in the order in which they can be applied.
+
+    Priorities, flavors, checks and queues of Kueue or KAI, and the namespaces of teams with what Muster puts
+    into them, for Argo CD, Flux, kustomize or kubectl. Not among them: the programs, gang admission
+    and admission policies, which `pulumi up` installs.
+    """
+    objects = queues.objects(load(existing_stack(stack)))
+    put(
+        out,
+        yaml.dump_all(
+            objects, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, width=_MANIFEST_WIDTH
+        ),
+    )
+
+
+class _ManifestDumper(yaml.SafeDumper):
+    """Writes every value out: objects share parts, and an alias reads badly in a manifest."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.commands.local import story
+from muster.cli.commands import local_demo
 from muster.local.demo import cluster, follower, scenarios
 from muster.local.demo.events import Event, Snapshot
 from muster.local.demo.follower import Follower, StoryError
@@ -137,7 +137,7 @@ def test_a_story_whose_reader_has_gone_deletes_its_job(
         cluster_at(server.url, tmp_path)
         options |= {"victim": "rayjob", "timeout": 60, "kubeconfig": tmp_path / "kubeconfig"}
         with pytest.raises(BrokenPipeError):
-            story.cli.callback("batch", python_image="x", **options)  # type: ignore[misc]
+            local_demo.local_story.callback("batch", python_image="x", **options)  # type: ignore[misc]
     assert [each.path for each in server.asked if each.method == "DELETE"] == [
         "/apis/batch/v1/namespaces/team-c/jobs/primes"
     ]

@@ -1,4 +1,4 @@
-"""`muster record start`, which `muster record` alone runs, too."""
+"""`muster record start`, which `muster record` alone runs, too. It needs packages that the others do not."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from muster.model.stack import Scheduler
 
 if TYPE_CHECKING:
     from muster.controller.kube.connection import Connection
+
 
 _BEARER: Final = "Bearer "
 
@@ -58,7 +59,7 @@ _CODES = {
     metavar="MIB",
     help="At this size, rename the file to NAME.0001.jsonl.gz and start a new one.",
 )
-def cli(
+def record_start(
     *,
     kubeconfig: Path | None,
     context: str,

@@ -1,9 +1,11 @@
-"""`muster record import`."""
+"""`muster record show` and `muster record import`."""
 
 import gzip
 import io
 import zlib
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,16 +13,110 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from muster.cli.command import command
-from muster.cli.options import FILE
-from muster.cli.output import note
+from muster.cli.options import FILE, json_option
+from muster.cli.output import STDOUT, note, put, put_json
 from muster.errors import MusterError
-from muster.model.quantities import many
+from muster.live.fields import format_columns
+from muster.model.quantities import format_duration, many
+from muster.printable import sanitize_line
 from muster.replay.csv_jobs import COLUMNS, COMMAND, CsvOptions, parse_csv, parse_sacct
+from muster.replay.figures import TeamSummary, summarize
+from muster.replay.reader import load_recording
 from muster.replay.recording import Recording, RecordingError
 from muster.replay.writer import write_recording
 from muster.whole_file import read_at_most
 
-_EXAMPLES = """
+_SHOW_EXAMPLES = """
+muster record show month.jsonl.gz
+muster record show month.jsonl.gz --json
+"""
+_HEADINGS = (
+    "team",
+    "jobs",
+    "started",
+    "GPU-hours",
+    "lost",
+    "wait p50",
+    "p95",
+    "preempted",
+    "evicted",
+    "deleted",
+)
+
+
+@command(examples=_SHOW_EXAMPLES)
+@click.argument("file", type=FILE, metavar="FILE")
+@json_option
+def record_show(file: Path, *, as_json: bool) -> None:
+    """Show a recording by team: jobs, GPU-hours, waits and evictions.
+
+    A wait is the time from a job's creation until it was admitted first, of the jobs that started. GPU-hours
+    count from when quota was reserved until it was free again, within the time that was recorded; `lost` is
+    the part of runs that were preempted or evicted.
+    """
+    recording = load_recording(file)
+    for warning in recording.warnings:
+        note(warning)
+    teams = summarize(recording)
+    if as_json:
+        put_json(_to_json(recording, teams))
+    else:
+        put(STDOUT, _text(recording, teams))
+
+
+def _text(recording: Recording, teams: Sequence[TeamSummary]) -> str:
+    header = recording.header
+    lines = [
+        f"{_date(header.start)} to {_date(header.end)}, {header.scheduler}, "
+        f"source: {sanitize_line(header.source)}, {many(len(recording.jobs), 'job')}",
+        *(f"Nothing was recorded from {_date(gap.start)} to {_date(gap.end)}." for gap in recording.gaps),
+        "",
+        *format_columns(_HEADINGS, list(map(_row, teams)), right=_HEADINGS[1:]),
+    ]
+    if header.left_out:
+        lines += ["", "Not in the recording:", *(f"- {sanitize_line(each)}" for each in header.left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(team: TeamSummary) -> tuple[str, ...]:
+    return (
+        team.team,
+        str(team.jobs),
+        str(team.started),
+        f"{team.gpu_hours:,.1f}",
+        f"{team.lost_gpu_hours:,.1f}",
+        _length(team.wait_p50),
+        _length(team.wait_p95),
+        str(team.preempted),
+        str(team.evicted),
+        str(team.deleted),
+    )
+
+
+def _to_json(recording: Recording, teams: Sequence[TeamSummary]) -> object:
+    header = recording.header
+    return {
+        "scheduler": header.scheduler,
+        "source": header.source,
+        "start": header.start,
+        "end": header.end,
+        "jobs": len(recording.jobs),
+        "left_out": list(header.left_out),
+        "gaps": [asdict(gap) for gap in recording.gaps],
+        "warnings": list(recording.warnings),
+        "teams": [asdict(team) for team in teams],
+    }
+
+
+def _length(seconds: float | None) -> str:
+    return "-" if seconds is None else format_duration(timedelta(seconds=round(seconds)))
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_IMPORT_EXAMPLES = """
 muster record import jobs.csv --out month.jsonl.gz
 muster record import trace.csv --column submitted=submit_s --column duration=duration_s --out a.jsonl
 muster record import sacct.txt --from sacct --zone Europe/Berlin --out month.jsonl.gz
@@ -31,7 +127,7 @@ _MAX_BYTES: Final = 512 * 1024 * 1024
 _HEAD: Final = 4096
 
 
-@command(examples=_EXAMPLES)
+@command(examples=_IMPORT_EXAMPLES)
 @click.argument("file", type=FILE, metavar="FILE")
 @click.option(
     "--from",
@@ -61,7 +157,9 @@ _HEAD: Final = 4096
 @click.option(
     "--zone", default="UTC", show_default=True, metavar="ZONE", help="sacct: the time zone of the cluster."
 )
-def cli(file: Path, *, kind: str, out: Path, columns: tuple[str, ...], start: str, zone: str) -> None:
+def record_import(
+    file: Path, *, kind: str, out: Path, columns: tuple[str, ...], start: str, zone: str
+) -> None:
     """Make a recording from a CSV file, or from Slurm's sacct.
 
     A CSV file has a line of headings and one line for each job. `submitted` and `team` are needed, and

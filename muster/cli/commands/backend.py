@@ -1,4 +1,4 @@
-"""`muster backend create`."""
+"""`muster backend`: where state and secrets are kept."""
 
 import click
 
@@ -11,7 +11,7 @@ from muster.paths import stack_name
 
 @command(examples="muster backend create gke-prod")
 @stack_argument
-def cli(stack: str) -> None:
+def backend_create(stack: str) -> None:
     """Create the bucket and the key for a stack's state and secrets.
 
     Existing ones are not changed. Prints the two Pulumi commands that use them.

@@ -1,4 +1,4 @@
-"""`muster ci comment`."""
+"""`muster ci`: helpers for CI pipelines."""
 
 import os
 import sys
@@ -8,18 +8,19 @@ from typing import Final
 import click
 
 from muster.cli.command import command
-from muster.cli.options import json_option
+from muster.cli.options import FILE, json_option
 from muster.cli.output import note, put_json
 from muster.errors import ExitCode, MusterError
 from muster.live.web import WebError
 from muster.preview.forge import CommentResult, Forge, detect_target, upsert, write_summary
+from muster.preview.plan import read_unpinned
 from muster.printable import sanitize_line
 
 _EXAMPLES = """
 muster diff gke-dev | muster ci comment
 muster ci comment report.md --name dev
 """
-_CODES = {
+_COMMENT_CODES = {
     ExitCode.DONE: "The report is in a comment or, without the right to comment, in the job's summary.",
     ExitCode.OUTSIDE: "GitHub or GitLab failed; the report is in the job's summary.",
 }
@@ -27,7 +28,7 @@ _LONGEST: Final = 65_000
 _NO_RIGHTS: Final = (403, 404)
 
 
-@command(examples=_EXAMPLES, codes=_CODES)
+@command(examples=_EXAMPLES, codes=_COMMENT_CODES)
 @click.argument("report", default="-", metavar="[FILE]")
 @click.option(
     "--name",
@@ -37,7 +38,7 @@ _NO_RIGHTS: Final = (403, 404)
     help="Distinguishes several comments on one pull request.",
 )
 @json_option
-def cli(report: str, *, name: str, as_json: bool) -> ExitCode:
+def ci_comment(report: str, *, name: str, as_json: bool) -> ExitCode:
     """Put a report on the pull request or merge request of this job.
 
     FILE holds Markdown; the default is standard input. One comment is created and then kept up to date: a
@@ -103,3 +104,31 @@ def _body(name: str) -> str:
             fix="write it with `muster diff --markdown`, which stays below.",
         )
     return text
+
+
+_PINS_CODES = {ExitCode.DONE: "Everything is pinned.", ExitCode.FOUND: "Something is not pinned."}
+
+
+@command(
+    examples="muster ci pins .github/workflows/*.yml\nmuster ci pins .gitlab-ci.yml --json", codes=_PINS_CODES
+)
+@click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...")
+@json_option
+def ci_pins(files: tuple[Path, ...], *, as_json: bool) -> ExitCode:
+    """Find actions and images in CI files that are not pinned by a digest.
+
+    Names every action and image in workflows of GitHub Actions and pipelines of GitLab CI that is not pinned
+    by its digest, and every placeholder of Muster's own files that is still to be filled in.
+    """
+    found = [(path, each) for path in files for each in read_unpinned(path)]
+    if as_json:
+        records = [
+            {"file": str(path), "line": each.line, "what": each.what, "placeholder": each.is_placeholder}
+            for path, each in found
+        ]
+        put_json({"loose": records})
+    else:
+        for path, each in found:
+            click.echo(sanitize_line(f"{path}:{each.line}: {each.what}", longest=500))
+            click.echo(f"    fix: {each.fix}")
+    return ExitCode.FOUND if found else ExitCode.DONE

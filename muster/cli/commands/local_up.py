@@ -49,7 +49,7 @@ muster local up --autoscaler karpenter
     help="Simulated seconds of the cloud in one second.",
 )
 @programs_option
-def cli(
+def local_up(
     name: str,
     *,
     pools: Path | None,

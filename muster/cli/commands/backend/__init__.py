@@ -1,1 +1,0 @@
-"""`muster backend`: where state and secrets are kept."""

@@ -1,1 +1,0 @@
-"""`muster ci`: helpers for CI pipelines."""

@@ -1,1 +1,0 @@
-"""`muster image`: images and charts of a stack."""

@@ -1,1 +1,0 @@
-"""`muster local`: a real Kubernetes cluster on this machine."""

@@ -1,1 +1,0 @@
-"""`muster local bundle`: a built cache in one file."""
