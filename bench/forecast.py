@@ -30,10 +30,9 @@ from muster.replay.figures import NEVER, percentile
 from muster.replay.forecast import Forecast, Player, Settings, forecast
 from muster.replay.moment import at_moment
 from muster.replay.player import Playback, PlayedRun
-from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job, Recording, Run
+from muster.replay.recording_file import load_recording, write_recording
 from muster.replay.side import Decider, KueueDecider, Side, Subject
-from muster.replay.writer import write_recording
 
 _TRACE: Final = Path(__file__).parent / "traces" / "philly-gavel-30d.csv.gz"
 _DAY: Final = 86_400

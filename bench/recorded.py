@@ -48,8 +48,8 @@ from muster.preview.whatif.simulate import expected_usage, wait_for_usage_sync
 from muster.render.kueue import deciding_config
 from muster.replay.assumptions import Assumptions
 from muster.replay.player import Playback, ensure_player, play
-from muster.replay.reader import load_recording
 from muster.replay.recording import Recording, Run
+from muster.replay.recording_file import load_recording
 from muster.replay.side import to_side
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")

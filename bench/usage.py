@@ -22,7 +22,7 @@ from muster.model.pools import Pool
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
 from muster.replay.recording import End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 
 _STACK = Path("stacks/Pulumi.gke-prod.yaml")
 _DAY = 86_400.0

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from muster.adopt.cluster import KAI_KINDS, LiveCluster, address, title
-from muster.adopt.kueue_team import completed
+from muster.adopt.kueue import completed
 from muster.live.fields import texts
 from muster.model.names import KUEUE_API_VERSION
 from muster.model.stack import Scheduler, Stack

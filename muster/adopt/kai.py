@@ -12,7 +12,7 @@ from muster.adopt.findings import Findings, NameBook
 from muster.adopt.kueue import to_priorities
 from muster.adopt.nodes import NodeShape, described, no_nodes, shape_of
 from muster.live.fields import items, mapping, text
-from muster.live.snapshot.queues import circles
+from muster.live.snapshot.workloads import circles
 from muster.model import names
 from muster.model.kai import UNLIMITED, QueueSpec, ShardSettings
 from muster.model.kai.tree import DEFAULT_SHARD, RESOURCES

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from muster.artifacts.oci.registry import RegistryError, archive, digest_of
-from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.oci.registry import RegistryError, UnreachableError, Web, archive, digest_of
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import Chart
 from muster.whole_file import write_whole

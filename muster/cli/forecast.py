@@ -27,8 +27,8 @@ from muster.replay.forecast import (
     forecast_all,
 )
 from muster.replay.moment import Moment, at_moment, moment_of
-from muster.replay.reader import load_recording
 from muster.replay.recording import Header, Job, Recording
+from muster.replay.recording_file import load_recording
 from muster.replay.side import Decider
 
 __all__ = ["Asked", "load", "predict", "predict_all"]

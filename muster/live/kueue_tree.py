@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from muster.live.fields import Json, items, mapping, strings, text
-from muster.live.snapshot.queues import circles
+from muster.live.snapshot.workloads import circles
 from muster.model.kueue import FlavorQuota, Group, Quota
 from muster.model.kueue.tree import Node, Tree
 from muster.model.pools import Pool

@@ -19,9 +19,9 @@ from muster.errors import ExitCode, MusterError
 from muster.model.stack import Scheduler
 from muster.replay import forecaster
 from muster.replay.forecast import Settings
-from muster.replay.reader import older_parts
 from muster.replay.recorder import Order, record
 from muster.replay.recording import RecordingError
+from muster.replay.recording_file import older_parts
 
 _MIB = 2**20
 _DAY = 86_400

@@ -33,8 +33,8 @@ from muster.replay.forecast import Forecast, Settings, forecast_all
 from muster.replay.moment import Moment, at_moment, is_over, moment_of
 from muster.replay.player import Manifest, Playback
 from muster.replay.queues import of_cluster
-from muster.replay.reader import load_recording
 from muster.replay.recording import RecordingError, limited_memory
+from muster.replay.recording_file import load_recording
 from muster.replay.side import KueueDecider, Side, Subject
 from muster.replay.watch import quiet_logs
 from muster.replay.workloads import WORKLOADS

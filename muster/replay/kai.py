@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from muster.live.dataclass_json import to_json
+from muster.live.fields import to_json
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.live.snapshot import PodSet as LivePodSet
 from muster.replay.pods import to_pod_set

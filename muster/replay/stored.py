@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from muster.live.dataclass_json import MisfitError, from_json, to_json
+from muster.live.fields import MisfitError, from_json, to_json
 from muster.live.snapshot import PodSet, State, Term, Toleration, Workload
 from muster.model import names
 from muster.printable import sanitize_line

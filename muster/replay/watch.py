@@ -31,8 +31,8 @@ from muster.model import names
 from muster.model.node_labels import INSTANCE_TYPE_LABEL
 from muster.model.quantities import many
 from muster.replay.recording import Gap, Ids, Job, Node, Recording, Usable
+from muster.replay.recording_file import Writer
 from muster.replay.stored import Mark
-from muster.replay.writer import Writer
 
 # What a recorder follows in a cluster, and what turns it into jobs: one source for each scheduler.
 

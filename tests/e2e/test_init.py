@@ -9,8 +9,8 @@ import pytest
 
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.render import recorder
-from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job
+from muster.replay.recording_file import load_recording
 from tests.e2e.local_cluster import Muster
 from tests.project import Project, install_requirements, project, run
 

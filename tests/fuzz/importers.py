@@ -20,7 +20,7 @@ from muster.local.build.bundle import Part
 from muster.local.build.cache import Cache
 from muster.model.stack import Scheduler
 from muster.preview.plan import load_plan
-from muster.replay.reader import load_recording
+from muster.replay.recording_file import load_recording
 
 _ROOT: Final = Path(__file__).parents[2]
 _PINS: Final = "fuzz"

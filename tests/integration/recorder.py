@@ -13,8 +13,8 @@ from muster.model.names import OWN_PRIORITY_CLASS, SYSTEM_NAMESPACE
 from muster.model.observability import RecordingSettings
 from muster.model.stack import Stack
 from muster.render import recorder as deployed
-from muster.replay.reader import load_recording
 from muster.replay.recording import Job
+from muster.replay.recording_file import load_recording
 
 _LOCAL: Final = Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml"
 RBAC: Final = "rbac.authorization.k8s.io"

@@ -15,11 +15,11 @@ from muster.artifacts.oci.registry import (
     Registry,
     RegistryError,
     Repository,
+    Web,
     archive,
     credentials_for,
     digest_of,
 )
-from muster.artifacts.oci.web import Web
 from muster.artifacts.upstream import archive_name
 from muster.errors import MusterError
 from muster.model.stack import Stack

@@ -234,7 +234,7 @@ def _snapshots(files: Sequence[str], kubeconfigs: Sequence[str], *, context: str
 def _replays(values: Sequence[str], written: Written) -> dict[str, Replay]:
     if not values:
         return {}
-    from muster.replay.reader import load_recording
+    from muster.replay.recording_file import load_recording
 
     assumptions = written.parse()
     recordings = [(name, load_recording(path)) for name, path in map(parse_stack_option, values)]

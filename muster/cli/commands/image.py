@@ -9,8 +9,7 @@ from muster import config
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.oci.image import index_of
-from muster.artifacts.oci.registry import Repository, digest_of
-from muster.artifacts.oci.web import Web
+from muster.artifacts.oci.registry import Repository, Web, digest_of
 from muster.artifacts.publish import stackfile
 from muster.artifacts.publish.bom import bill
 from muster.artifacts.publish.build import make_repository, repository_of

@@ -99,7 +99,7 @@ def cli(
     file and its replay. Ctrl-C prints the best change so far. Equal inputs give equal answers, unless the
     time ends the search.
     """
-    from muster.replay.reader import load_recording
+    from muster.replay.recording_file import load_recording
 
     file = existing_stack(stack)
     recorded = load_recording(recording)

@@ -21,9 +21,8 @@ from muster.model.quantities import format_duration, many
 from muster.printable import sanitize_line
 from muster.replay.csv_jobs import COLUMNS, COMMAND, CsvOptions, parse_csv, parse_sacct
 from muster.replay.figures import TeamSummary, summarize
-from muster.replay.reader import load_recording
 from muster.replay.recording import Recording, RecordingError
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import load_recording, write_recording
 from muster.whole_file import read_at_most
 
 _SHOW_EXAMPLES = """

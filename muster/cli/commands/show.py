@@ -11,8 +11,7 @@ from muster.cli.options import existing_stack, json_option, stack_argument
 from muster.cli.output import STDOUT, put, put_json
 from muster.config import ConfigError, load
 from muster.config.document import Document
-from muster.config.extends import origin_records, plain_values, to_text
-from muster.config.project import load_document
+from muster.config.project import load_document, origin_records, plain_values, to_text
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.model.stack import Scheduler

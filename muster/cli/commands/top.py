@@ -12,7 +12,7 @@ from muster.cli.options import context_option, json_option, kubeconfig_option, k
 from muster.cli.output import STDOUT, is_terminal, put, put_json
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect
-from muster.live.dataclass_json import to_json
+from muster.live.fields import to_json
 from muster.live.mirror import Mirror
 from muster.live.top import Top, format_top, paths, to_top
 

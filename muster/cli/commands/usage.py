@@ -62,7 +62,7 @@ def cli(
     from muster.paths import stack_name
     from muster.preview.pricing import load_prices
     from muster.preview.usage_page import format_usage
-    from muster.replay.reader import load_recording
+    from muster.replay.recording_file import load_recording
     from muster.usage.bill import By, format_bill, to_bill, to_json
     from muster.usage.focus import format_focus
     from muster.usage.inputs import read_books

@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from muster.artifacts import upstream
-from muster.artifacts.oci.registry import Registry, RegistryError, Repository, credentials_for
-from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.oci.registry import (
+    Registry,
+    RegistryError,
+    Repository,
+    UnreachableError,
+    Web,
+    credentials_for,
+)
 from muster.artifacts.resolved import ArtifactError
 from muster.cloud import amazon as aws
 from muster.cloud.amazon import AmazonError, answered
-from muster.cloud.doctor import admission, google, machines, network_policies, state, support
+from muster.cloud.doctor import cluster_checks, machines, state, support
 from muster.cloud.doctor.findings import Check, Finding, State, failed, passed, run_checks, zones_finding
 from muster.cloud.google import Google
 from muster.config.today import today
@@ -243,14 +249,14 @@ def _extra(stack: Stack) -> str:
 def _check_cluster(stack: Stack, cluster: Reach, *, probes: bool) -> Iterator[Finding]:
     """What only the cluster knows. One that cannot be reached is reported once, with what it leaves out."""
     wanted: list[tuple[str, Callable[[Client], Iterable[Finding]]]] = [
-        ("admission checks", admission.check_admission),
+        ("admission checks", cluster_checks.check_admission),
         ("empty nodes", partial(machines.check_node_pools, stack)),
         ("broken nodes", machines.check_broken_nodes),
         ("versions", partial(support.check_versions, stack)),
-        ("GPU isolation", partial(admission.check_visible_devices, stack)),
+        ("GPU isolation", partial(cluster_checks.check_visible_devices, stack)),
     ]
     if probes:
-        wanted.append((network_policies.CHECK, partial(network_policies.check_network_policies, stack)))
+        wanted.append((cluster_checks.CHECK, partial(cluster_checks.check_network_policies, stack)))
     try:
         api = _reached(cluster)
     except MusterError as error:
@@ -276,14 +282,14 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
     if isinstance(cluster, GkeCluster):
         here = Google()
         others: list[tuple[str, Check]] = [
-            ("APIs", lambda: google.check_apis(cluster, here)),
-            ("GPU quota", lambda: google.check_gpu_quota(cluster, pools, here)),
-            ("zones", lambda: google.check_zones(cluster, pools, here)),
+            ("APIs", lambda: machines.check_apis(cluster, here)),
+            ("GPU quota", lambda: machines.check_gpu_quota(cluster, pools, here)),
+            ("zones", lambda: machines.check_zones(cluster, pools, here)),
             ("machines", lambda: machines.check_google(cluster, pools, here)),
         ]
         return [
             ("support", lambda: support.check_support(stack, today=day)),
-            ("cloud", lambda: _signed_in(google.check_credentials(cluster, here), google.LOGIN, others)),
+            ("cloud", lambda: _signed_in(machines.check_credentials(cluster, here), machines.LOGIN, others)),
         ]
     if isinstance(cluster, EksCluster):
         region = cluster.region

@@ -18,20 +18,22 @@ from muster.live.snapshot.fetch import (
     load_snapshot,
     parse_snapshot,
 )
-from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.workloads import (
     Condition,
     Expression,
     GroupPod,
     Job,
+    LocalQueue,
     Node,
     PodGroup,
     PodSet,
+    Queue,
     State,
     SubGroup,
     Taint,
     Term,
     Toleration,
+    Usage,
     Workload,
 )
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.errors import ApiError
-from muster.live.dataclass_json import MisfitError, from_json, to_json
+from muster.live.fields import MisfitError, from_json, to_json
 from muster.live.snapshot import kai, kueue
-from muster.live.snapshot.queues import LocalQueue, Queue
-from muster.live.snapshot.workloads import Node, PodGroup, Workload
+from muster.live.snapshot.workloads import LocalQueue, Node, PodGroup, Queue, Workload
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.printable import sanitize_line

@@ -15,8 +15,7 @@ from typing import Final
 
 from muster.live.fields import items, mapping, moment, number, text, texts
 from muster.live.snapshot.kueue import parse_amount, parse_job, parse_pods
-from muster.live.snapshot.queues import Queue, Usage
-from muster.live.snapshot.workloads import Amounts, GroupPod, Node, PodGroup, SubGroup, Taint
+from muster.live.snapshot.workloads import Amounts, GroupPod, Node, PodGroup, Queue, SubGroup, Taint, Usage
 from muster.model import names
 
 GROUP_ANNOTATION: Final = "pod-group-name"

@@ -10,15 +10,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 from muster.live.fields import is_true, items, mapping, moment, number, strings, text, texts
-from muster.live.snapshot.queues import LocalQueue, Queue, Usage
 from muster.live.snapshot.workloads import (
     Condition,
     Expression,
     Job,
+    LocalQueue,
     PodSet,
+    Queue,
     State,
     Term,
     Toleration,
+    Usage,
     Workload,
 )
 from muster.model import pods

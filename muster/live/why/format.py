@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from muster.live import dataclass_json
+from muster.live import fields
 from muster.live.fields import format_columns
 from muster.live.snapshot import State, Workload
 from muster.live.why.job_status import JobStatus, StatusEntry
@@ -47,7 +47,7 @@ def job_label(status: JobStatus) -> str:
 
 def to_json(status: JobStatus) -> dict[str, Any]:
     """The same for programs; times in ISO 8601."""
-    return {"version": 1, "state": format_state(status), **dataclass_json.to_json(status)}
+    return {"version": 1, "state": format_state(status), **fields.to_json(status)}
 
 
 def format_state(status: JobStatus) -> str:

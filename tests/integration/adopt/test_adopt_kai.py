@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
-from muster.adopt.adoption import adopt
+from muster.adopt.adoption import adopt, format_report
 from muster.adopt.cluster import KAI_KINDS, fetch_cluster
-from muster.adopt.kueue_team import completed
-from muster.adopt.report import format_report
+from muster.adopt.kueue import completed
 from muster.cli import main
 from muster.config.document import parse_text
 from muster.config.stack import examine

@@ -18,9 +18,9 @@ from muster.artifacts.oci.registry import (
     Registry,
     RegistryError,
     Repository,
+    Web,
     digest_of,
 )
-from muster.artifacts.oci.web import Web
 from muster.artifacts.publish.stackfile import fetch
 from muster.artifacts.resolved import ArtifactError
 from muster.model.charts import OCI, Chart

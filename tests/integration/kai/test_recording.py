@@ -18,8 +18,8 @@ import pytest
 
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.reader import load_recording
 from muster.replay.recording import End, Job
+from muster.replay.recording_file import load_recording
 from tests.integration.recorder import RecorderProcess, account
 from tests.kai.definitions import ours
 from tests.waiting import PATIENCE, eventually

@@ -21,7 +21,7 @@ from muster.replay import forecaster
 from muster.replay.__main__ import main
 from muster.replay.player import PROGRAM
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from tests import built
 from tests.integration.accounts import account_kubeconfig, attack
 from tests.integration.kueue_api.objects import apply

@@ -13,8 +13,8 @@ import pytest
 from muster.cli import main
 from muster.local.envtest import ControlPlane
 from muster.render import recorder as deployed
-from muster.replay.reader import load_recording
 from muster.replay.recording import End, Recording
+from muster.replay.recording_file import load_recording
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import RecorderProcess, account, deploy, recording_stack, start_and_watch

@@ -14,7 +14,7 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.player import PROGRAM
 from muster.replay.recording import Header, Recording
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from tests import built
 from tests.integration.conftest import ApiServer
 from tests.integration.lab import recorded_job, run_of, write_stack

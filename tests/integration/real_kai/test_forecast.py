@@ -18,7 +18,7 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.preview.whatif.kai import group_manifest, pod_manifest, to_manifest
 from muster.replay.recording import Header, Job, Recording
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from tests import built
 from tests.integration.lab import recorded_job, run_of, write_stack
 from tests.integration.real_kai.cluster import KAI

@@ -19,7 +19,7 @@ from muster.replay.assumptions import Assumptions
 from muster.replay.kai_player import play_course
 from muster.replay.player import Playback, PlayedRun, UnplayableError
 from muster.replay.recording import Header, Job, Recording
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from tests.integration.killed import ends_with_its_caller
 from tests.integration.lab import recorded_job, run_of, write_stack
 

@@ -9,7 +9,7 @@ from muster.cli import main
 from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay.recording import Header, Job, Recording
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from tests.integration.lab import recorded_job, run_of, write_stack
 from tests.integration.replay.why import why
 

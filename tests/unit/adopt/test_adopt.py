@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.adoption import Adoption, adopt, format_report, to_json
 from muster.adopt.compare import Fate
 from muster.adopt.nodes import described, shape_of
-from muster.adopt.report import format_report, to_json
 from muster.cli import main
 from muster.config import load
 from muster.config.document import parse_text

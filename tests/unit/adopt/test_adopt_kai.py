@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from muster.adopt.adoption import Adoption, adopt
+from muster.adopt.adoption import Adoption, adopt, format_report
 from muster.adopt.compare import Fate
-from muster.adopt.report import format_report
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.errors import MusterError

@@ -9,8 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from muster.artifacts.oci.registry import Registry, RegistryError, Repository, digest_of
-from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.oci.registry import (
+    Registry,
+    RegistryError,
+    Repository,
+    UnreachableError,
+    Web,
+    digest_of,
+)
 
 _MEBI = 1024 * 1024
 

@@ -7,8 +7,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from muster.artifacts.oci.registry import Credentials, Registry, RegistryError, Repository, credentials_for
-from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.oci.registry import (
+    Credentials,
+    Registry,
+    RegistryError,
+    Repository,
+    UnreachableError,
+    Web,
+    credentials_for,
+)
 
 QUICK = Web(timeout=60, tries=3, pause=0.01)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.artifacts.oci.web import UnreachableError, Web
+from muster.artifacts.oci.registry import UnreachableError, Web
 from muster.cli import main
 from muster.config.edit import template
 from muster.model.regions import Provider

@@ -8,7 +8,7 @@ from muster.cli import main
 from muster.errors import ExitCode
 from muster.model.stack import Scheduler
 from muster.replay.recording import Header, Recording
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 
 STACK = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.local.yaml"
 

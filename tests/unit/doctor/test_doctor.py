@@ -13,11 +13,11 @@ import yaml
 from botocore.stub import Stubber
 
 from muster import config
-from muster.artifacts.oci.web import Web
+from muster.artifacts.oci.registry import Web
 from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
-from muster.cloud.doctor import admission, examine, google, machines, state, support
+from muster.cloud.doctor import cluster_checks, examine, machines, state, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
 from muster.cloud.google import GoogleError
@@ -68,23 +68,23 @@ SERVICES = "GET /v1/projects/my-project/services:batchGet"
 
 def test_a_project_that_answers_is_well_and_a_refusal_names_the_role() -> None:
     with cloud({PROJECT: (200, {})}) as (_, here):
-        assert by_state(list(google.check_credentials(gke(), here))) == [("credentials", State.OK)]
+        assert by_state(list(machines.check_credentials(gke(), here))) == [("credentials", State.OK)]
     with cloud({PROJECT: (403, {"error": {"code": 403, "message": "no"}})}) as (_, here):
-        (found,) = google.check_credentials(gke(), here)
+        (found,) = machines.check_credentials(gke(), here)
     assert found.state is State.FAILED
     assert "roles/compute.viewer" in found.fix
     with cloud({PROJECT: (401, {"error": {"code": 401, "message": "who"}})}) as (_, here):
-        (found,) = google.check_credentials(gke(), here)
+        (found,) = machines.check_credentials(gke(), here)
     assert "gcloud auth" in found.fix
 
 
 def test_disabled_apis_are_listed_with_the_command() -> None:
     states = [
         {"name": f"projects/1/services/{name}", "state": "DISABLED" if "kms" in name else "ENABLED"}
-        for name in google.APIS
+        for name in machines.APIS
     ]
     with cloud({SERVICES: (200, {"services": states})}) as (_, here):
-        (found,) = google.check_apis(gke(), here)
+        (found,) = machines.check_apis(gke(), here)
     assert found.fix == "gcloud services enable cloudkms.googleapis.com --project my-project"
 
 
@@ -94,14 +94,14 @@ def test_a_quota_below_the_pools_maximum_is_reported(limit: int, expected: State
     metric = "PREEMPTIBLE_NVIDIA_L4_GPUS"  # flex-start takes from that one
     quotas = {"quotas": [{"metric": metric, "limit": limit, "usage": 0}]}
     with cloud({REGION: (200, quotas)}) as (_, here):
-        (found,) = google.check_gpu_quota(gke(), here_stack.pools, here)
+        (found,) = machines.check_gpu_quota(gke(), here_stack.pools, here)
     assert found.state is expected
     assert metric in found.message
 
 
 def test_a_quota_that_cannot_be_seen_is_not_taken_for_well() -> None:
     with cloud({REGION: (200, {"quotas": []})}) as (_, here):
-        (found,) = google.check_gpu_quota(gke(), stack(Provider.GKE).pools, here)
+        (found,) = machines.check_gpu_quota(gke(), stack(Provider.GKE).pools, here)
     assert found.state is State.UNKNOWN
 
 
@@ -121,12 +121,12 @@ def test_zones_that_google_would_choose_and_that_have_no_such_gpu_are_named() ->
     )
     chosen_by_google = replace(gke(), zones=())
     with cloud(_zones("us-central1-a", "us-central1-b", machine=newer)) as (_, here):
-        (found,) = google.check_zones(chosen_by_google, pools, here)
+        (found,) = machines.check_zones(chosen_by_google, pools, here)
     assert found.state is State.FAILED
     assert "us-central1-f have no g9-standard-8" in found.message
     assert "zones: [us-central1-a, us-central1-b]" in found.fix
     with cloud(_zones("us-central1-a", "us-central1-b", "us-central1-f", machine=newer)) as (_, here):
-        (found,) = google.check_zones(chosen_by_google, pools, here)
+        (found,) = machines.check_zones(chosen_by_google, pools, here)
     assert found.state is State.OK
 
 
@@ -135,10 +135,10 @@ def test_zones_that_the_stack_names_are_compared_with_those_that_sell_the_machin
         replace(each, zones=("us-central1-f",)) for each in stack(Provider.GKE).pools if each.is_gpu
     )
     with cloud(_zones("us-central1-a")) as (_, here):
-        (found,) = google.check_zones(gke(), pools, here)
+        (found,) = machines.check_zones(gke(), pools, here)
     assert "not sold in us-central1-f" in found.message
     with cloud(_zones()) as (_, here):
-        (found,) = google.check_zones(gke(), pools, here)
+        (found,) = machines.check_zones(gke(), pools, here)
     assert "no zone of the region" in found.message
 
 
@@ -433,7 +433,7 @@ def _admission(*listed: dict[str, Any], status: int = 200) -> list[Finding]:
         return Reply(status, {"metadata": {}, "items": list(listed)})
 
     with serving(answer) as server:
-        return list(admission.check_admission(Client(Access(server=server.url))))
+        return list(cluster_checks.check_admission(Client(Access(server=server.url))))
 
 
 def test_an_inactive_admission_check_is_named_with_its_reason() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from muster.cloud.doctor.cluster_checks import Clock, check_network_policies
 from muster.cloud.doctor.findings import Finding, State
-from muster.cloud.doctor.network_policies import Clock, check_network_policies
 from muster.kubernetes.client import Client
 from muster.kubernetes.errors import ApiError
 from muster.kubernetes.kubeconfig import Access

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.cloud.doctor.admission import check_visible_devices
+from muster.cloud.doctor.cluster_checks import check_visible_devices
 from muster.cloud.doctor.findings import Finding, State
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access

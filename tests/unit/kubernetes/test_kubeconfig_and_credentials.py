@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.kubernetes.credentials import Credentials
+from muster.kubernetes.client import Credentials
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 
 

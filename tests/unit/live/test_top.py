@@ -10,8 +10,7 @@ from muster.cli.follow import fit
 from muster.kubernetes.client import Client
 from muster.kubernetes.kubeconfig import Access
 from muster.live import mirror as mirror_module
-from muster.live.dataclass_json import to_json
-from muster.live.fields import text
+from muster.live.fields import text, to_json
 from muster.live.mirror import Mirror
 from muster.live.top import Top, format_top, paths, to_top
 from tests.unit.live.test_pods import READY, pod

@@ -8,9 +8,8 @@ import pytest
 from muster.errors import ExitCode
 from muster.model.stack import Scheduler
 from muster.replay.__main__ import main, print_recording
-from muster.replay.reader import load_recording, older_parts
 from muster.replay.recording import Header, Job, PodSet, RecordingError
-from muster.replay.writer import Writer
+from muster.replay.recording_file import Writer, load_recording, older_parts
 
 _HEADER = Header(scheduler=Scheduler.KUEUE, start=0.0, end=0.0, source="cluster")
 

@@ -7,7 +7,7 @@ from muster.live.snapshot import Condition, Snapshot, State, Workload
 from muster.live.snapshot import PodSet as LivePods
 from muster.model import names
 from muster.model.stack import Scheduler
-from muster.replay.futures import futures
+from muster.replay.forecast import futures
 from muster.replay.moment import Moment, at_moment, is_over, moment_of, seconds_until
 from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
 

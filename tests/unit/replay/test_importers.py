@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from muster.cli import main
 from muster.replay.csv_jobs import CsvOptions, parse_csv, parse_sacct
-from muster.replay.reader import load_recording
 from muster.replay.recording import End, RecordingError, Run
+from muster.replay.recording_file import load_recording
 from tests.length import examples
 
 OPTIONS = CsvOptions(source="jobs.csv", start=1_767_225_600.0)

@@ -12,11 +12,10 @@ from muster.model import names
 from muster.model.node_labels import INSTANCE_TYPE_LABEL
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
-from muster.replay.reader import load_recording
 from muster.replay.recording import Header, Ids, Job, Node, Recording, Usable
+from muster.replay.recording_file import Writer, load_recording, write_recording
 from muster.replay.watch import NODES, KubernetesNode, Status, WithNodes
 from muster.replay.workloads import Workloads
-from muster.replay.writer import Writer, write_recording
 
 BORN = 1000.0
 HEADER = Header(scheduler=Scheduler.KUEUE, start=0, end=5000, source="cluster", nodes_from=0.0)

@@ -12,10 +12,9 @@ from muster.cli import main
 from muster.live.snapshot.workloads import Expression, Term, Toleration
 from muster.model.stack import Scheduler
 from muster.paths import stack_file
-from muster.replay.reader import load_recording, older_parts
 from muster.replay.recording import End, Gap, Header, Ids, Job, PodSet, Recording, RecordingError, Run
+from muster.replay.recording_file import Writer, load_recording, older_parts, write_recording
 from muster.replay.stored import Mark
-from muster.replay.writer import Writer, write_recording
 from tests.length import examples
 
 START = 1_764_000_000.0
@@ -324,7 +323,7 @@ def test_a_wrong_file_gets_one_error_that_says_what_it_is(
 def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.replay.reader._UNPACKED", 0)
+    monkeypatch.setattr("muster.replay.recording_file._UNPACKED", 0)
     path = tmp_path / "month.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"header": ' + b" " * 1024**2))
     with pytest.raises(RecordingError, match="more than 64 times its size"):

@@ -5,11 +5,10 @@ from pathlib import Path
 from muster.controller.kube.connection import Connection
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
-from muster.replay.reader import load_recording
 from muster.replay.recording import Gap, Header, Ids
+from muster.replay.recording_file import Writer, load_recording
 from muster.replay.watch import Recorder
 from muster.replay.workloads import WORKLOADS, Workloads
-from muster.replay.writer import Writer
 from tests.unit.preview.snapshot_world import workload
 
 

@@ -20,7 +20,7 @@ from muster.model.stack import Scheduler
 from muster.preview.usage_page import format_usage
 from muster.replay.csv_jobs import CsvOptions, parse_csv
 from muster.replay.recording import End, Gap, Header, Job, Node, PodSet, Recording, Run, Usable
-from muster.replay.writer import write_recording
+from muster.replay.recording_file import write_recording
 from muster.usage.bill import Bill, By, format_bill, to_bill
 from muster.usage.focus import format_focus
 from muster.usage.inputs import read_books
