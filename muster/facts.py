@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from muster.config.today import today
-from muster.model.minimum_versions import MINIMUM_VERSIONS
+from muster.model.minimum_versions import MINIMUM_VERSIONS, READINGS
 from muster.model.prices import BUILT_IN
-from muster.model.readings import READINGS
 from muster.model.support_calendar import CALENDAR
 from muster.model.transitions import TRANSITIONS
 from muster.paths import IMPORT_ROOT, PACKAGE
@@ -106,7 +105,7 @@ TABLES: Final = (
     Table(
         subject="versions that were read",
         rows=READINGS,
-        again="read the notes of newer patches, and add them in muster/model/readings.py",
+        again="read the notes of newer patches, and add them in muster/model/minimum_versions.py",
     ),
     Table(
         subject="steps between versions",

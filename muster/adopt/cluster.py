@@ -13,7 +13,7 @@ from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
 from muster.live.fields import items, text
 from muster.model import names
-from muster.model.kai.shard import OWN_CLASSES
+from muster.model.kai import OWN_CLASSES
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.stack import Scheduler
 from muster.render.manifest import Manifest

@@ -15,7 +15,7 @@ from muster.bounded_yaml import explain, load_with_lines
 from muster.errors import MusterError
 from muster.live.fields import items, text
 from muster.model import names
-from muster.model.kai.shard import OWN_CLASSES
+from muster.model.kai import OWN_CLASSES
 from muster.model.kai.tree import RESOURCES
 from muster.model.quantities import many
 from muster.model.violations import suggestion

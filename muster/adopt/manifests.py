@@ -30,7 +30,7 @@ from muster.model.capacity import Capacity
 from muster.model.kai.tree import RESOURCES
 from muster.model.kueue import FlavorQuota, PoolOptions, Quota
 from muster.model.kueue.tree import Node, Tree, to_tree
-from muster.model.machines.machine import own_machine
+from muster.model.machines import own_machine
 from muster.model.pools import Pool
 from muster.model.quantities import GIB, Bytes, Millicores, many
 from muster.model.stack import Scheduler, Stack

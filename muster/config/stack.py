@@ -11,12 +11,20 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from muster import paths
-from muster.config.allowances import Pools, parse_allowance
-from muster.config.charts import as_written, parse_charts, parse_images, parse_versions, with_kubernetes
 from muster.config.document import NAMESPACE, Document, decode_value
 from muster.config.errors import ConfigError
-from muster.config.own_node import EXAMPLE, parse_own_node
 from muster.config.project import load_adjacent_clusters, load_document, load_handed_over
+from muster.config.sections import (
+    EXAMPLE,
+    Pools,
+    as_written,
+    parse_allowance,
+    parse_charts,
+    parse_images,
+    parse_own_node,
+    parse_versions,
+    with_kubernetes,
+)
 from muster.config.today import today
 from muster.model.capacity import PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster, Provider

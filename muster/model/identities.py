@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Final
 
 from muster.model.clusters import Cluster, EksCluster, GkeCluster
-from muster.model.google_names import team_account
+from muster.model.clusters.gke import team_account
 from muster.model.queues import Team
 from muster.model.stack import Stack
 

@@ -1,10 +1,12 @@
 """The versions of each component that Muster installs: from which on, before which, and why.
 
 From the minimum to the first unknown one versions are within what Muster's suites run or were compared with.
-Newer ones are accepted where their notes were read (readings.py).
+Newer ones are accepted where their release notes were read and no suite of Muster's has run them: each has
+what its notes require of a person, and where that touches a stack. A version that is in neither table is
+refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
@@ -12,8 +14,204 @@ from typing import Final
 
 from muster.model import ray
 from muster.model.programs import Version
-from muster.model.readings import read_versions, reading_of
+from muster.model.stack import Scheduler, Stack
+from muster.model.tenancy import TenancyMode
 from muster.model.violations import Violation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a release requires or changes by itself. `concerns`: which stacks, or why none. `touches`: the
+    config path that it concerns in a stack, "" where it does not; None for what touches no stack. `fix` is an
+    instruction. `first` and `until`: the versions from which on, and before which, it applies.
+    """
+
+    summary: str
+    concerns: str
+    touches: Callable[[Stack], str] | None = None
+    fix: str = ""
+    first: Version | None = None
+    until: Version | None = None
+
+    def applies(self, version: Version) -> bool:
+        return (self.first or version) <= version and (self.until is None or version < self.until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """`versions` of `component` that were read, and `actions` of all of them. `source` and `read`: where, and
+    on which day.
+    """
+
+    component: str
+    versions: tuple[str, ...]
+    actions: tuple[Action, ...]
+    source: str
+    read: date
+
+    def required(self, version: Version) -> tuple[Action, ...]:
+        """The actions that one of the versions requires."""
+        return tuple(action for action in self.actions if action.applies(version))
+
+    def touching(self, version: Version, stack: Stack) -> Iterator[tuple[str, Action]]:
+        """Config path and action, for those that touch the stack."""
+        for action in self.required(version):
+            if action.touches is not None and (path := action.touches(stack)):
+                yield path, action
+
+
+def reading_of(component: str, version: Version) -> Reading | None:
+    """The reading that has the version; None where it was not read."""
+    return next(
+        (each for each in READINGS if each.component == component and str(version) in each.versions), None
+    )
+
+
+def read_versions(component: str) -> tuple[str, ...]:
+    return tuple(text for each in READINGS if each.component == component for text in each.versions)
+
+
+def _unguarded_services(stack: Stack) -> str:
+    """Elsewhere a policy demands the strategy already."""
+    is_guarded = stack.tenancy.mode is TenancyMode.ENFORCE or stack.scheduler is not Scheduler.KUEUE
+    return "" if is_guarded else "muster:tenancy.mode"
+
+
+_NO_KEY: Final = "none: no key of a stack writes it"
+_NOT_QUEUED: Final = "none: Muster's Kueue queues none of these"
+_CODE: Final = "none: Muster extends Kueue by admission checks and has no integration of its own"
+
+# v0.20.0's notes were read whole; of the patches, what their notes require. Those of 0.20.2 were not found.
+_KUEUE: Final = Reading(
+    component="kueue",
+    versions=("0.20.0", "0.20.1", "0.20.3", "0.20.4", "0.20.5", "0.20.6", "0.20.7"),
+    source=(
+        "https://github.com/kubernetes-sigs/kueue/blob/144402ada86f9605f19a07d3d0cba49e1fb1b5b6/CHANGELOG/"
+        "CHANGELOG-0.20.md, https://newreleases.io/project/github/kubernetes-sigs/kueue/release/v0.20.7"
+    ),
+    read=date(2026, 11, 27),
+    actions=(
+        Action(
+            summary="v1beta1 is no longer served: manifests and clients need v1beta2 (kueue#14558)",
+            concerns="none: Muster writes and reads v1beta2; other clients of the cluster are not known here",
+        ),
+        Action(
+            summary=(
+                "the API server cannot fill its caches of upgraded Kueue objects, because their CRDs name a "
+                "conversion that is gone (kueue#18411)"
+            ),
+            concerns="stacks that install Kueue",
+            touches=lambda stack: "muster:versions.kueue" if stack.kueue.install else "",
+            fix="use 0.20.6 or newer where an older Kueue ran before.",
+            until=Version(0, 20, 6),
+        ),
+        Action(
+            summary="a priority class `default` becomes that of every job that names none (kueue#13719)",
+            concerns="stacks with a priority named `default`",
+            touches=lambda stack: (
+                "muster:priorities.default"
+                if any(each.name == "default" for each in stack.priorities)
+                else ""
+            ),
+            fix="rename it, unless every such job is to have it.",
+        ),
+        Action(
+            summary="usage counts from the reservation of quota, before a gang has its nodes (kueue#15000)",
+            concerns="stacks with `muster:kueue.admissionFairSharing`",
+            touches=lambda stack: (
+                "muster:kueue.admissionFairSharing" if stack.kueue.usage_sharing is not None else ""
+            ),
+            fix="nothing, if gangs that wait may count; otherwise remove it.",
+        ),
+        Action(
+            summary=(
+                "a RayService needs upgradeStrategy.type None, or elastic workload slices, and is refused "
+                "otherwise (kueue#16094)"
+            ),
+            concerns="stacks with Kueue and without `muster:tenancy: enforce`",
+            touches=_unguarded_services,
+            fix="write `enforce`, which asks for it already, or tell teams to set None.",
+        ),
+        Action(
+            summary="waiting work has new reasons, such as WaitingForQuota for Pending (kueue#13063)",
+            concerns="none: Muster reads the state and the message of the condition",
+        ),
+        Action(
+            summary="a device class or a transformation named `pods` stops Kueue (kueue#13989)",
+            concerns="stacks that map a device class to `pods`",
+            touches=lambda stack: (
+                "muster:kueue.deviceClasses" if "pods" in stack.kueue.device_classes.values() else ""
+            ),
+            fix="map it to a resource of another name.",
+        ),
+        Action(
+            summary="overhead that shares the name of a device is charged (kueue#14154)", concerns=_NO_KEY
+        ),
+        Action(summary="KueueViz asks for RBAC (kueue#13810)", concerns="none: Muster does not install it"),
+        Action(summary="the size of a LeaderWorkerSet's groups is fixed (kueue#13279)", concerns=_NOT_QUEUED),
+        Action(
+            summary="an invalid selector of LocalQueue metrics stops Kueue (kueue#16379)", concerns=_NO_KEY
+        ),
+        Action(
+            summary="SparkApplications are charged what Spark requests (kueue#15833)", concerns=_NOT_QUEUED
+        ),
+        Action(
+            summary="a gate of topologies depends on TopologyAwareScheduling (kueue#14237)", concerns=_NO_KEY
+        ),
+        Action(
+            summary="slices of a topology are validated (kueue#12728)",
+            concerns="none: no key of a stack writes slices",
+        ),
+        Action(summary="TrainJobs need Trainer 2.3 (kueue#14504)", concerns=_NOT_QUEUED),
+        Action(summary="integrations of one's own have another interface (kueue#12849)", concerns=_CODE),
+        Action(
+            summary="messages and levels of the log change (kueue#17746, kueue#17747)",
+            concerns="none: no alert or command of Muster's reads Kueue's log",
+            first=Version(0, 20, 4),
+        ),
+    ),
+)
+# The notes of 1.7.0 were found in part, so its CRDs, chart and gates were compared with those of 1.6.2.
+_KUBERAY: Final = Reading(
+    component="kuberay",
+    versions=("1.7.0", "1.7.1"),
+    source=(
+        "https://github.com/ray-project/kuberay/compare/v1.6.2...v1.7.0, "
+        "https://github.com/kuberay-project/kuberay/releases"
+    ),
+    read=date(2026, 11, 27),
+    actions=(
+        Action(
+            summary=(
+                "Ray objects have fields that no policy of this stack judges: autoscalerOptions.command and "
+                "args, gcsFaultToleranceOptions.backend and storage, headGroupSpec.ingressOptions, "
+                "historyServerOptions, networkPolicy, tlsOptions, priority of a worker group, suspend of a "
+                "RayService"
+            ),
+            concerns="stacks with policies (`muster:tenancy`)",
+            touches=lambda stack: "" if stack.tenancy.mode is TenancyMode.OFF else "muster:versions.kuberay",
+            fix="use 1.6 where tenants are not trusted.",
+        ),
+        Action(
+            summary="RayServiceIncrementalUpgrade is on: RayServices may make a second cluster and a Gateway",
+            concerns="stacks with `muster:tenancy: off`",
+            touches=lambda stack: "muster:tenancy.mode" if stack.tenancy.mode is TenancyMode.OFF else "",
+            fix="write `enforce`, which refuses it.",
+        ),
+        Action(summary="the gate AsyncJobInfoQuery is gone", concerns="none: Muster sets no gate"),
+        Action(
+            summary="metrics.serviceMonitor.selector of the chart is now additionalLabels",
+            concerns="none: Muster does not set it",
+        ),
+        Action(
+            summary="the History Server no longer reaches running clusters (kuberay#5199)",
+            concerns="none: Muster does not install it",
+            first=Version(1, 7, 1),
+        ),
+    ),
+)
+
+READINGS: Final = (_KUEUE, _KUBERAY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 from muster.model import gpu_operator, names
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, GkeCluster
-from muster.model.machines.clouds import tpu_zones, zones_selling
+from muster.model.machines import tpu_zones, zones_selling
 from muster.model.nodes import Sharing
 from muster.model.pools import Pool
 from muster.model.stack import Stack

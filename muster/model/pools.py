@@ -13,8 +13,7 @@ from muster.model.accelerators import ACCELERATORS, Accelerator
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity, Gangs, Reservation
 from muster.model.keys import Parameter, Schema, SchemaWriter, Seconds, declared
 from muster.model.kueue import PoolOptions
-from muster.model.machines import MACHINES, Machine, chips_of
-from muster.model.machines.machine import FURTHER_NETWORKS
+from muster.model.machines import FURTHER_NETWORKS, MACHINES, Machine, chips_of
 from muster.model.nodes import (
     BOOT_DISK_GIB,
     GpuSharing,

@@ -1,4 +1,12 @@
-"""Ray: supported releases, the authentication of its API, and the ports of its pods."""
+"""Ray: supported releases, the authentication of its API, the ports of its pods, and how running work may be
+upgraded.
+
+Never by pods that no queue has counted: the rules are in muster-ray-size (render/tenancy/policies), and the
+webhooks set what is unset. Read in KubeRay 1.6.2 (ray-operator/controllers/ray: rayservice_controller.go,
+raycluster_controller.go, utils/validation.go) and run in tests/integration/kueue_api/test_ray_service.py.
+With KAI every pod of a second cluster has a scheduling gate of its own, so any strategy is allowed. The
+preview does not check this, because stack files contain no Ray objects.
+"""
 
 import re
 from dataclasses import dataclass
@@ -131,3 +139,13 @@ NODE_LABEL: Final = "ray.io/is-ray-node"
 
 def ports_for(peer: Peer) -> tuple[Port, ...]:
     return tuple(port for port in PORTS if peer in port.peers)
+
+
+class Upgrade(StrEnum):
+    """What KubeRay does when the spec of a cluster changes. NEW_CLUSTER, the default of RayServices, starts
+    a second cluster while the first runs. RECREATE deletes every pod of a RayCluster.
+    """
+
+    NONE = "None"
+    NEW_CLUSTER = "NewCluster"
+    RECREATE = "Recreate"

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from muster.model import machines
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.capacity import Capacity
-from muster.model.machines import MACHINES, Machine, clouds
+from muster.model.machines import MACHINES, Machine
 from muster.model.prices import BUILT_IN
 from muster.model.quantities import GIB
 from muster.model.regions import Provider
@@ -42,9 +43,9 @@ _TITLES: Final = {
     Provider.EKS: "Machines on EKS",
     Provider.EXISTING: "Machines of the local cluster",
 }
-_MODULES: Final = {Provider.GKE: (clouds,), Provider.EKS: (), Provider.EXISTING: ()}
+_MODULES: Final = {Provider.GKE: (machines,), Provider.EKS: (), Provider.EXISTING: ()}
 """The tables whose docstrings name sources."""
-_READ, _SOURCE = clouds.zones_read()
+_READ, _SOURCE = machines.zones_read()
 _ZONES: Final = f"""\
 ## Zones that sell GPU machines on GKE
 
@@ -118,18 +119,18 @@ def _sold(machine: Machine) -> str:
 def _sources(provider: Provider) -> Iterator[str]:
     texts = (module.__doc__ or "" for module in _MODULES[provider])
     found = [address.rstrip(".,;:") for text in texts for address in re.findall(r"https://[^\s)]+", text)]
-    found = [*clouds.sources(provider), *found]
+    found = [*machines.sources(provider), *found]
     if found:
         yield f"Sources: {', '.join(f'<{each}>' for each in dict.fromkeys(found))}.\n"
 
 
 def _zones() -> Iterator[tuple[str, str]]:
     """Machines that the same zones sell, in one row."""
-    machines: dict[frozenset[str], list[str]] = {}
+    listed_by_zones: dict[frozenset[str], list[str]] = {}
     for each in MACHINES.values():
-        if zones := clouds.zones_selling(each.name):
-            machines.setdefault(zones, []).append(each.name)
-    for zones, listed in machines.items():
+        if zones := machines.zones_selling(each.name):
+            listed_by_zones.setdefault(zones, []).append(each.name)
+    for zones, listed in listed_by_zones.items():
         yield ", ".join(map(code, listed)), ", ".join(sorted(zones))
 
 

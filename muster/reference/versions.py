@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
-from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS
-from muster.model.readings import READINGS, Action, Reading
+from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, READINGS, Action, Reading
 from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
 from muster.reference.markdown import WRITTEN, table

@@ -21,8 +21,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.charts import mirrored
 from muster.model.clusters import Provider
-from muster.model.kai import Figure, Unlimited
-from muster.model.kai.shard import Sharding, effective, is_preemptible
+from muster.model.kai import Figure, Sharding, Unlimited, effective, is_preemptible
 from muster.model.kai.tree import RESOURCES, Figures, Node, Partition, nodes, partitions, sharding
 from muster.model.priorities import Priority
 from muster.model.queues import Team

@@ -9,7 +9,7 @@ from typing import Final
 
 from muster import paths
 from muster.config.schema import part_schema
-from muster.config.schema.project import project_config
+from muster.config.schema.keys import project_config
 from muster.scaffold.project import SCHEMA, schema_text
 
 PART: Final = "examples/environments/stacks/part.schema.json"

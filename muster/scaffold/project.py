@@ -16,7 +16,7 @@ from typing import Final
 from muster import distribution, paths
 from muster.config.edit import template as stack_file
 from muster.config.schema import stack_schema
-from muster.config.schema.project import project_config
+from muster.config.schema.keys import project_config
 from muster.distribution import installed_wheel, wheel_name
 from muster.errors import MusterError
 from muster.model.names import is_production

@@ -20,13 +20,13 @@ from muster.validation.clusters import ClusterIdentity, cluster_rules, duplicate
 from muster.validation.identities import cloud_identity_rules, identity_rules
 from muster.validation.kai import kai_rules
 from muster.validation.kueue import kueue_rules
+from muster.validation.machines import gpudirect_rules
 from muster.validation.pools import pool_rules
 from muster.validation.programs import chart_rules, observability_rules, program_rules, recording_rules
 from muster.validation.provisioners import compute_class_rules, gang_word_rules, provisioner_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules, sharing_rules
 from muster.validation.tenancy import priority_rules, tenancy_rules
-from muster.validation.tpus import gpudirect_rules
 from muster.validation.versions import read_version_rules, support_rules, version_rules
 
 __all__ = ["STACK_RULES", "check", "check_incomplete"]

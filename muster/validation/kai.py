@@ -8,6 +8,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.kai import (
+    HOSTNAME_LABEL,
     Figure,
     QueueSettings,
     Sharding,
@@ -18,7 +19,6 @@ from muster.model.kai import (
     added,
     within,
 )
-from muster.model.kai.shard import HOSTNAME_LABEL
 from muster.model.kai.tree import RESOURCES, Node, Partition, nodes, partitions, sharding, value
 from muster.model.nodes import Sharing
 from muster.model.priorities import HIGHEST

@@ -10,8 +10,7 @@ from typing import Final
 from muster.model import names
 from muster.model.capacity import LEGAL_CAPACITY, PROVISIONING_CLASSES, Capacity
 from muster.model.clusters import Cluster, EksCluster, ExistingCluster, GkeCluster
-from muster.model.machines.clouds import zones_read, zones_selling
-from muster.model.machines.machine import PAGES
+from muster.model.machines import PAGES, zones_read, zones_selling
 from muster.model.node_labels import LONGEST_GROUP, group_names, zones_without_machine
 from muster.model.nodes import IMAGES, Image, ImagePull, LocalDisks, Placement
 from muster.model.pools import MOST_RUN, Pool, missing_on
@@ -19,9 +18,8 @@ from muster.model.regions import Provider
 from muster.model.stack import Stack
 from muster.model.violations import Violation, suggestion
 from muster.validation.clusters import GKE_NAME, zone_rules
-from muster.validation.machines import Choice, bought, choice_rules, described_rules
+from muster.validation.machines import Choice, bought, choice_rules, described_rules, tpu_rules
 from muster.validation.provisioners import fallback_rules
-from muster.validation.tpus import tpu_rules
 
 # Nodes: image, zones, disks, placement, EFA, networks and labels that a pool's provider and machine have.
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered
-from muster.model.kai import KaiSettings, QueueSettings
-from muster.model.kai.shard import NON_PREEMPTIBLE, OWN_CLASSES, is_preemptible
+from muster.model.kai import NON_PREEMPTIBLE, OWN_CLASSES, KaiSettings, QueueSettings, is_preemptible
 from muster.model.kai.tree import Partition, partitions
 from muster.model.queues import Allowance, Amount, Bound, Queueing, Reclaim, Team, Within
 from muster.model.quotas import NOTHING, Unnamed, lending, quota, unnamed

@@ -10,10 +10,9 @@ from typing import Final
 
 from muster.model.clusters import EksCluster, GkeCluster, ReleaseChannel
 from muster.model.gpu_operator import FIRST_BY_CDI, installation
-from muster.model.minimum_versions import FIRST_UNKNOWN, out_of_range
+from muster.model.minimum_versions import FIRST_UNKNOWN, Reading, out_of_range, reading_of
 from muster.model.names import is_production
 from muster.model.programs import PLACEMENTS, Program, Version
-from muster.model.readings import Reading, reading_of
 from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, Scheduler, Stack, VersionLevel
 from muster.model.support_calendar import Outlook, Phase, outlook

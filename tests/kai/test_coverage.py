@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from muster.config import load
-from muster.model.kai.shard import PASSWORD
+from muster.model.kai import PASSWORD
 from muster.render import kai
 from tests.kai.definitions import NOT_OURS, ours, schema, theirs
 

@@ -22,7 +22,7 @@ from muster.components.component import Component, text
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster
-from muster.model.google_names import node_account, team_account
+from muster.model.clusters.gke import node_account, team_account
 from muster.model.identities import bound_accounts, google_address, google_project, is_made
 from muster.model.pools import Pool
 from muster.model.queues import Team

@@ -6,7 +6,6 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from muster.model import google_names
 from muster.model.clusters import (
     ExistingNetwork,
     GkeAddon,
@@ -14,6 +13,7 @@ from muster.model.clusters import (
     MaintenanceExclusion,
     MaintenanceWindow,
     ReleaseChannel,
+    gke,
 )
 
 # The VPC of a GKE cluster: one subnetwork with ranges for pods and services, a way out without public
@@ -77,7 +77,7 @@ def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Net
     name, ranges = cluster.name, cluster.network
     vpc = gcp.compute.Network(
         prefix,
-        name=google_names.network(cluster),
+        name=gke.network(cluster),
         project=cluster.project,
         auto_create_subnetworks=False,
         routing_mode="REGIONAL",
@@ -126,7 +126,7 @@ def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Net
     # https://cloud.google.com/kubernetes-engine/docs/concepts/firewall-rules
     webhooks = gcp.compute.Firewall(
         f"{prefix}-control-plane",
-        name=google_names.network(cluster),
+        name=gke.network(cluster),
         description="The control plane calls webhooks and aggregated APIs on the nodes",
         network=vpc.id,
         project=cluster.project,

@@ -3,9 +3,7 @@
 from typing import Any, Final
 
 from muster.artifacts.catalogue import catalogue
-from muster.config.charts import KUBERNETES, VERSION_KEYS
 from muster.config.document import NAMESPACE
-from muster.config.own_node import OwnNode
 from muster.config.schema.writer import (
     Schema,
     by_name,
@@ -21,6 +19,7 @@ from muster.config.schema.writer import (
     schema,
     text,
 )
+from muster.config.sections import KUBERNETES, VERSION_KEYS, OwnNode
 from muster.config.stack import CLASSES
 from muster.model.accelerators import ACCELERATORS, SHORT_NAMES
 from muster.model.gangpolicy import crd

@@ -1,13 +1,16 @@
-"""The keys of a stack file one by one, as a reference lists them.
+"""The keys of a stack file one by one, as a reference lists them, and as Pulumi.yaml declares them.
 
     stack_keys()     -> every key once, in the order of the declaration
     find_keys(query) -> the keys that a path means
+    project_config() -> the text below `config:`, which the engine checks before the program starts
 
-Responsible for how a node of the schema reads: its kind, its allowed words, its default, an example. The
-facts are those of the schema; nothing is declared here.
+How a node of the schema reads is decided here: its kind, its allowed words, its default, an example. The
+facts are those of the schema; nothing is declared here. The engine knows a type of each key, and no more. A
+key without a default has to be in every stack file.
 """
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -248,3 +251,39 @@ def _continued(keys: tuple[Key, ...], key: Key, asked: list[str]) -> tuple[Key, 
 def _ends(path: str, asked: list[str]) -> bool:
     words = [word for word in path.replace(ITEM, "").split(".") if not word.isupper()]
     return words[-len(asked) :] == asked
+
+
+def project_config() -> str:
+    schema = stack_schema()["properties"]["config"]["properties"]
+    keys = stack_keys()
+    lines = [
+        line
+        for key in keys
+        if not key.parent
+        for line in _entry(key, schema[f"{NAMESPACE}{key.path}"], _project_keys(key, keys))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _project_keys(key: Key, keys: tuple[Key, ...]) -> list[str]:
+    return list(dict.fromkeys(each.name for each in keys if key.below and each.parent == key.below))
+
+
+def _entry(key: Key, node: Schema, below: list[str]) -> Iterator[str]:
+    kind = "string" if node.get("type") == "string" else "array" if "items" in node else "object"
+    yield f"  {NAMESPACE}{key.path}:"
+    if "anyOf" in node:
+        yield "    # Without a type: it may also be one word."
+    else:
+        yield f"    type: {kind}"
+        if kind == "array":
+            yield f"    items: {{type: {node['items']['type']}}}"
+    yield f"    description: {json.dumps(_description(key, below))}"
+    if not key.required:
+        empty = '""' if kind == "string" else "{}"
+        yield f"    default: {node.get('default', empty)}"
+
+
+def _description(key: Key, below: list[str]) -> str:
+    words = f" One of: {', '.join(key.allowed)}." if key.allowed else ""
+    return key.sentence + words + (f" Keys: {', '.join(below)}." if below else "")

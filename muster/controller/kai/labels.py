@@ -12,7 +12,7 @@ from muster.controller.gangs.identity import ATTEMPT
 from muster.controller.gangs.lease import parse_time
 from muster.controller.gangs.owner import Owners
 from muster.controller.kai.objects import RAY_CLUSTER, GatedPod, PriorityClass, RayCluster
-from muster.model.kai.shard import DEFAULT_PRIORITY, NON_PREEMPTIBLE
+from muster.model.kai import DEFAULT_PRIORITY, NON_PREEMPTIBLE
 from muster.model.names import (
     GANG_GATE,
     GANG_STATUS_ANNOTATION,

@@ -24,8 +24,7 @@ from muster.controller.kueue.jobs import DEVICE_TAINTS
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.model import names
 from muster.model.queuetree import QueueTree, Space
-from muster.model.ray import FIRST_WITH_TOKEN, release_of
-from muster.model.ray_upgrades import Upgrade
+from muster.model.ray import FIRST_WITH_TOKEN, Upgrade, release_of
 from muster.model.work import QUEUED, value_at
 
 Json = dict[str, Any]

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from muster.model.kai.queue import UNLIMITED, Figure, QueueSettings, Share, added
-from muster.model.kai.shard import Sharding
+from muster.model.kai import UNLIMITED, Figure, QueueSettings, Sharding, Share, added
 from muster.model.pools import Pool
 from muster.model.queues import Allowance, Department, Team
 from muster.model.quotas import NOTHING, Resources, Unnamed, borrowing, quota, unnamed

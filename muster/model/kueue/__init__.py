@@ -5,9 +5,11 @@ Names and values of fields are Kueue's, so that its documentation applies. Every
 """
 
 from muster.model.kueue.flavor import (
+    UNCOUNTED,
     AdmissionCheck,
     Effect,
     Flavor,
+    KueueOptions,
     Operator,
     Parameters,
     PoolOptions,
@@ -18,8 +20,8 @@ from muster.model.kueue.flavor import (
     Taint,
     Toleration,
     Topology,
+    UsageSharing,
 )
-from muster.model.kueue.manager import UNCOUNTED, KueueOptions, UsageSharing
 from muster.model.kueue.queue import (
     POOL_RESOURCES,
     AdmissionMode,

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from muster.live.snapshot import Snapshot
 from muster.model import names
-from muster.model.kai import Figure, Unlimited, within
-from muster.model.kai.shard import NON_PREEMPTIBLE, effective, is_preemptible
+from muster.model.kai import NON_PREEMPTIBLE, Figure, Unlimited, effective, is_preemptible, within
 from muster.model.kai.tree import RESOURCES, Figures, Node, nodes
 from muster.model.priorities import Priority
 from muster.model.queues import Team

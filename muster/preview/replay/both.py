@@ -15,8 +15,7 @@ from typing import ClassVar, Final, Self
 from muster.errors import MusterError
 from muster.live.snapshot import GroupPod, PodGroup
 from muster.model import names
-from muster.model.kai import Unlimited
-from muster.model.kai.shard import DEFAULT_PRIORITY, Sharding
+from muster.model.kai import DEFAULT_PRIORITY, Sharding, Unlimited
 from muster.model.kai.tree import nodes, sharding
 from muster.model.kueue.tree import to_tree
 from muster.model.pools import Pool

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from muster.model.kai.shard import NON_PREEMPTIBLE
+from muster.model.kai import NON_PREEMPTIBLE
 from muster.preview import figures
 from muster.preview.banner import new_evictions
 from muster.preview.compare.diff import Changes, QuotaOveruse, StackDiff

@@ -18,7 +18,7 @@ from muster.live.snapshot import kai as podgroups
 from muster.local.kai import scheduler_config, shard_flags
 from muster.model import names
 from muster.model.gangpolicy import KaiPolicy, OverQuota
-from muster.model.kai.shard import Sharding
+from muster.model.kai import Sharding
 from muster.model.kai.tree import sharding
 from muster.model.pools import Pool
 from muster.model.quantities import many, parse_duration

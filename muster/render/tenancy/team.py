@@ -10,7 +10,7 @@ from typing import Any, Final
 from muster.model import names
 from muster.model.clusters import GkeCluster
 from muster.model.identities import AWS_PRINCIPAL, POD_ACCOUNT, USER, google_address, team_group
-from muster.model.kai.shard import effective
+from muster.model.kai import effective
 from muster.model.quantities import format_count
 from muster.model.queues import Department, Team
 from muster.model.regions import Provider

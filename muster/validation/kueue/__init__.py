@@ -7,11 +7,15 @@ Kueue 0.19.2: config/components/crd/bases, pkg/webhooks, pkg/cache/scheduler/clu
 
 from muster.model.stack import Scheduler, Stack
 from muster.model.violations import Violation
-from muster.validation.kueue.checks import check_rules
-from muster.validation.kueue.flavors import flavor_rules
-from muster.validation.kueue.object_names import object_name_rules
-from muster.validation.kueue.queues import claim_rules, count_rules, fields_of, queue_rules
-from muster.validation.kueue.sharing import group_rules, sharing_rules
+from muster.validation.kueue.flavors import check_rules, flavor_rules, object_name_rules
+from muster.validation.kueue.queues import (
+    claim_rules,
+    count_rules,
+    fields_of,
+    group_rules,
+    queue_rules,
+    sharing_rules,
+)
 
 
 def kueue_rules(stack: Stack) -> list[Violation]:

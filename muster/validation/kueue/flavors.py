@@ -1,17 +1,148 @@
-"""Flavors and topologies: labels, taints, tolerations, levels, and what provisioning cannot do with them."""
+"""Flavors, topologies and AdmissionChecks: labels, taints, tolerations, levels, what provisioning cannot do
+with them, and that checks exist, fit together and are configured where they are used.
+
+Before them the names of Kueue's objects: that Kubernetes takes them, and that no two objects of a kind share
+one.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from muster.model import names
-from muster.model.kueue import Effect, Flavor, Operator, PoolOptions, Taint, Toleration, Topology
+from muster.model.kueue import (
+    AdmissionCheck,
+    Effect,
+    Flavor,
+    Operator,
+    PoolOptions,
+    Provisioning,
+    Taint,
+    Toleration,
+    Topology,
+)
+from muster.model.kueue.tree import TreeBuilder
 from muster.model.node_labels import MOST_FLAVOR_LABELS, cloud_labels
 from muster.model.pools import Capacity, Pool
+from muster.model.queues import Department, Team
 from muster.model.regions import Provider
 from muster.model.stack import GangMode, Stack
+from muster.model.tenancy import Namespaces
 from muster.model.violations import Violation, at, suggestion
-from muster.validation.kueue.object_names import pool_path
+from muster.render.kueue.cluster import builtin_config, builtin_name, capacity_checks, strategy
+from muster.render.kueue.queues import local_queues
+from muster.validation.identities import bad_name, bad_object_name, is_dns_label
+from muster.validation.paths import department_path, team_path
+
+# Config paths of `kueue:` sections.
+
+
+def pool_path(pool: Pool, *parts: str | int) -> str:
+    return at("muster:pools", pool.name, "kueue", *parts)
+
+
+def cohort_path(chain: tuple[Department, ...], *parts: str | int) -> str:
+    return at(department_path(chain), "kueue", *parts)
+
+
+def queue_path(chain: tuple[Department, ...], team: Team, *parts: str | int) -> str:
+    return at(team_path(chain, team), "kueue", *parts)
+
+
+def check_path(check: AdmissionCheck, *parts: str | int) -> str:
+    return at("muster:kueue", "admissionChecks", check.name, *parts)
+
+
+# Of objects that no label names.
+_LONGEST: Final = 253
+
+_Title = tuple[str, str, bool]
+"""A name, the config path where it is written, and whether it is written as the object's: otherwise it is
+that of a pool, a team or a department, which other rules judge.
+"""
+
+
+def object_name_rules(stack: Stack) -> list[Violation]:
+    """Names of ResourceFlavors, Topologies, Cohorts, ClusterQueues, LocalQueues and AdmissionChecks."""
+    kinds = {
+        "ResourceFlavor": [*_flavors(stack)],
+        "Topology": [
+            (each.name, at("muster:kueue", "topologies", each.name), True) for each in stack.kueue.topologies
+        ],
+        "Cohort": [*_cohorts(stack)],
+        "ClusterQueue": [*_queues(stack)],
+        "AdmissionCheck": [*_named_checks(stack)],
+    }
+    found = [violation for kind, titles in kinds.items() for violation in _kind(kind, titles)]
+    return [*found, *_local_queues(stack)]
+
+
+def _kind(kind: str, titles: Iterable[_Title]) -> Iterator[Violation]:
+    seen: dict[str, str] = {}
+    for name, path, is_own in titles:
+        if is_own:
+            yield from bad_object_name(path, name, kind, longest=_LONGEST)
+        if name in seen:
+            yield Violation(path, f"the {kind} {name!r} is also {seen[name]}'s.", "give one another name.")
+        seen.setdefault(name, path)
+
+
+def _flavors(stack: Stack) -> Iterator[_Title]:
+    for pool in stack.pools:
+        is_own = bool(pool.kueue.flavor)
+        yield pool.flavor, pool_path(pool, "flavor") if is_own else f"muster:pools.{pool.name}", is_own
+    for flavor in stack.kueue.flavors:
+        yield flavor.name, at("muster:kueue", "flavors", flavor.name), True
+
+
+def _cohorts(stack: Stack) -> Iterator[_Title]:
+    for above, department in stack.walk():
+        if department.kueue.exists:
+            chain, name = (*above, department), department.kueue.name
+            yield name or department.name, cohort_path(chain, "cohort"), bool(name)
+
+
+def _queues(stack: Stack) -> Iterator[_Title]:
+    for chain, team in stack.owners():
+        name = team.kueue.cluster_queue
+        yield name or team.name, queue_path(chain, team, "clusterQueue"), bool(name)
+
+
+def _named_checks(stack: Stack) -> Iterator[_Title]:
+    if stack.gang_admission.mode is GangMode.MUSTER and stack.gang_pools:
+        yield names.ADMISSION_CHECK, "muster:gangAdmission", False
+    for check in stack.kueue.admission_checks:
+        yield check.name, check_path(check), True
+
+
+def _local_queues(stack: Stack) -> Iterator[Violation]:
+    for chain, team in stack.teams():
+        for queue in team.kueue.local_queues:
+            path = at(queue_path(chain, team, "localQueues"), queue.name)
+            yield from bad_object_name(path, queue.name, "LocalQueue")
+            for index, namespace in enumerate(queue.namespaces or ()):
+                yield from bad_name(at(path, "namespaces", index), namespace, "namespace")
+            if queue.namespaces is not None and stack.tenancy.namespaces is Namespaces.MANAGED:
+                message = "a team's queues are in its own namespace, which Muster makes and guards."
+                fix = "remove it, or write `muster:tenancy: {mode: off, namespaces: existing}`."
+                yield Violation(at(path, "namespaces"), message, fix)
+    if stack.tenancy.namespaces is Namespaces.EXISTING:
+        yield from _same_place(stack)
+
+
+def _same_place(stack: Stack) -> Iterator[Violation]:
+    """With namespaces of others, teams may share one: two LocalQueues of it need two names."""
+    seen: dict[tuple[str, str], str] = {}
+    for chain, team in stack.teams():
+        for namespace, name in local_queues(team, team):
+            path = queue_path(chain, team, "localQueues", name)
+            if (namespace, name) in seen:
+                message = (
+                    f"namespace {namespace} has a LocalQueue {name!r} already, {seen[namespace, name]}'s."
+                )
+                yield Violation(path, message, "give one of the two another name.")
+            seen.setdefault((namespace, name), team.name)
+
 
 # The CRD's limits.
 MOST_LABELS: Final = MOST_FLAVOR_LABELS
@@ -182,3 +313,136 @@ def _tolerates_gpus(toleration: Toleration) -> bool:
     if toleration.operator is Operator.EXISTS:
         return toleration.key in ("", *names.DEVICE_RESOURCES)
     return toleration.key in names.DEVICE_RESOURCES and toleration.value == names.GPU_TAINT_VALUE
+
+
+# Kueue's limit of checks on one workload (Workload.status.admissionChecks).
+MOST_CHECKS: Final = 8
+_Chain = tuple[Department, ...]
+
+
+def check_rules(stack: Stack) -> list[Violation]:
+    builder = TreeBuilder(stack)
+    found = [*_checks(stack), *_configs(stack), *_pools(stack), *_shared(stack)]
+    # A team that names no check has the capacity checks of its pools, which are few: nothing to count.
+    is_bounded = len(capacity_checks(stack)) <= MOST_CHECKS
+    for chain, team in stack.owners():
+        if team.kueue.admission_checks or not is_bounded:
+            found += _team(stack, builder, chain, team)
+    return found
+
+
+def _checks(stack: Stack) -> Iterator[Violation]:
+    capacity = capacity_checks(stack)
+    for check in stack.kueue.admission_checks:
+        path = check_path(check)
+        if check.controller_name == names.CONTROLLER_NAME or _is_of_pools(stack, check):
+            message = "is a check of capacity, which queued pools bring with them."
+            yield Violation(at(path, "controllerName"), message, "remove it; see `muster:gangAdmission`.")
+        elif "/" not in check.controller_name:
+            message = f"{check.controller_name!r} names no domain."
+            yield Violation(at(path, "controllerName"), message, "write it like example.com/my-check.")
+        if check.name in capacity and stack.gang_admission.mode is GangMode.BUILTIN:
+            yield Violation(path, "is the name of a queued pool's check.", "give it another name.")
+        if check.parameters is not None and not is_dns_label(check.parameters.name):
+            message = f"{check.parameters.name!r} cannot be the name of a check's parameters."
+            yield Violation(at(path, "parameters", "name"), message, "use at most 63 of a-z, 0-9 and -.")
+
+
+def _is_of_pools(stack: Stack, check: AdmissionCheck) -> bool:
+    """Whether it is Kueue's own check without a configuration of the stack's."""
+    configs = {config.name for config in stack.kueue.request_configs}
+    is_builtin = check.controller_name == names.BUILTIN_CONTROLLER_NAME
+    return is_builtin and (check.parameters is None or check.parameters.name not in configs)
+
+
+def _configs(stack: Stack) -> Iterator[Violation]:
+    """Names of ProvisioningRequestConfigs, against those that queued pools bring."""
+    brought: dict[str, Pool] = {}
+    if stack.gang_admission.mode is GangMode.BUILTIN:
+        brought = {builtin_config(stack, pool)["metadata"]["name"]: pool for pool in stack.queued_pools}
+    for config in stack.kueue.request_configs:
+        path = at("muster:kueue", "provisioningRequestConfigs", config.name)
+        yield from bad_object_name(path, config.name, "ProvisioningRequestConfig", longest=253)
+        if config.name in brought:
+            message = f"is the name of pool {brought[config.name].name}'s own."
+            yield Violation(path, message, "give one of the two another name.")
+
+
+def _pools(stack: Stack) -> Iterator[Violation]:
+    for pool in stack.pools:
+        said, path = pool.kueue.provisioning, pool_path(pool, "provisioning")
+        if said == Provisioning():
+            continue
+        if pool.capacity is not Capacity.QUEUED:
+            yield Violation(path, "is for the requests of a queued pool.", "remove it, or queue the pool.")
+        elif stack.gang_admission.mode is not GangMode.BUILTIN:
+            message = f"is for Kueue's own check, and gangAdmission is {stack.gang_admission.mode}."
+            yield Violation(path, message, "remove it, or write `muster:gangAdmission: builtin`.")
+        for key, name in (("check", said.check), ("config", said.config)):
+            if name is not None and not is_dns_label(name):
+                fix = "use at most 63 of a-z, 0-9 and -."
+                yield Violation(at(path, key), f"{name!r} cannot be its name.", fix)
+        if said.node_selector is not None and len(said.node_selector) > 8:
+            yield Violation(at(path, "nodeSelector"), "Kueue takes 8 labels.", "keep those that are needed.")
+
+
+def _shared(stack: Stack) -> Iterator[Violation]:
+    """Pools of one check share one request configuration."""
+    if stack.gang_admission.mode is not GangMode.BUILTIN:
+        return
+    first: dict[str, Pool] = {}
+    configs: dict[str, Pool] = {}
+    for pool in stack.queued_pools:
+        mine = builtin_config(stack, pool)
+        for seen, name in ((first, builtin_name(pool)), (configs, mine["metadata"]["name"])):
+            other = seen.setdefault(name, pool)
+            if builtin_config(stack, other) != mine:
+                message = f"{name!r} is {other.name}'s too, and the two want different requests."
+                fix = "give them checks and configs of different names, or the same class and settings."
+                yield Violation(pool_path(pool, "provisioning"), message, fix)
+                break
+
+
+def _team(stack: Stack, builder: TreeBuilder, chain: _Chain, team: Team) -> Iterator[Violation]:
+    path = queue_path(chain, team, "admissionChecks")
+    known = {check.name: check for check in stack.kueue.admission_checks}
+    flavors = [flavor.name for flavor in builder.team(chain[-1], team).flavors]
+    rules = strategy(stack, flavors, team.kueue.admission_checks)
+    queued = [rule.name for rule in rules if rule.name not in known]
+    if len(rules) > MOST_CHECKS:
+        message = f"a workload of this queue has up to {len(rules)} checks; Kueue takes {MOST_CHECKS}."
+        yield Violation(path, message, "use fewer.")
+    many = [use.name for use in team.kueue.admission_checks if _is_multi(stack, use.name)]
+    for use in team.kueue.admission_checks:
+        place = at(path, use.name)
+        if use.name not in known:
+            fix = suggestion(use.name, known, noun="check under `muster:kueue`")
+            yield Violation(place, f"check {use.name!r} is unknown.", fix)
+        for index, name in enumerate(use.pools):
+            pool = stack.pool(name)
+            if (pool.flavor if pool else name) not in flavors:
+                mine = [each.name for each in stack.pools if each.flavor in flavors]
+                message = f"{name!r} is no pool of this queue."
+                yield Violation(at(place, index), message, suggestion(name, mine, noun="quota of a pool"))
+    for name in many:
+        yield from _multi_kueue(at(path, name), team, name, many=many, queued=queued)
+
+
+def _is_multi(stack: Stack, name: str) -> bool:
+    return any(
+        check.name == name and check.controller_name == names.MULTI_KUEUE
+        for check in stack.kueue.admission_checks
+    )
+
+
+def _multi_kueue(
+    path: str, team: Team, name: str, *, many: list[str], queued: list[str]
+) -> Iterator[Violation]:
+    """Kueue leaves such a queue inactive (pkg/cache/scheduler/clusterqueue.go, updateQueueStatus)."""
+    if queued:
+        message = "MultiKueue sends work away, and a queued pool buys nodes here: Kueue takes one of the two."
+        yield Violation(path, message, "give the team no quota of a queued pool, or remove the check.")
+    if len(many) > 1:
+        yield Violation(path, "a queue takes one MultiKueue check.", "keep one.")
+    if any(use.pools for use in team.kueue.admission_checks if use.name == name):
+        yield Violation(path, "a MultiKueue check judges every flavor.", f"write `{name}: all`.")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from muster.model import names
-from muster.model.ray_upgrades import Upgrade
+from muster.model.ray import Upgrade
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import CLUSTERS, KUEUE, MERGE, TEAM, World, pod
 from tests.waiting import eventually
@@ -57,7 +57,7 @@ def test_an_evicted_service_stops_and_comes_back_through_the_gate(world: World) 
 
 
 def test_the_strategy_that_is_refused_runs_gpus_that_no_queue_has_counted(world: World) -> None:
-    """Why muster/model/ray_upgrades.py asks for None: what KubeRay does with its own default."""
+    """Why muster/model/ray.py asks for None: what KubeRay does with its own default."""
     with _service(world, Upgrade.NEW_CLUSTER):
         request = _started(world)
         _change_cluster(world, headGroupSpec={"rayStartParams": {"num-cpus": "0"}})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from muster.model.ray_upgrades import Upgrade
+from muster.model.ray import Upgrade
 from tests.integration.tenancy import works
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World

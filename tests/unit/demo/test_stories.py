@@ -11,7 +11,7 @@ import yaml
 
 from examples.stories.__main__ import BEFORE, RENDERED, STACK, rendered, stories
 from muster.config import load
-from muster.model.kai.shard import effective
+from muster.model.kai import effective
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
 from muster.preview.compare.diff import compare

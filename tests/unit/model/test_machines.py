@@ -4,8 +4,7 @@ import pytest
 
 from muster.model.accelerators import ACCELERATORS
 from muster.model.clusters import Provider
-from muster.model.machines import MACHINES, machines_of
-from muster.model.machines.clouds import zones_selling
+from muster.model.machines import MACHINES, machines_of, zones_selling
 from muster.model.quantities import GIB, MIB
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from muster.model.clusters import GkeCluster
-from muster.model.machines import MACHINES
-from muster.model.machines.clouds import zones_selling
+from muster.model.machines import MACHINES, zones_selling
 from muster.model.node_labels import pool_zones
 from muster.model.pools import Pool
 from muster.model.regions import REGIONS, Provider

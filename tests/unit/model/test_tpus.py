@@ -18,7 +18,7 @@ from muster.model.stack import GangMode, Scheduler, Stack
 from muster.preview.figures import format_unit
 from muster.render import gang, kueue, queues
 from muster.validation import check
-from muster.validation.tpus import tpu_rules
+from muster.validation.machines import tpu_rules
 from tests.unit.model.model_stacks import CPU, GKE, L4, gpus, team
 
 SLICE = Pool(
