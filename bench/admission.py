@@ -33,7 +33,7 @@ from bench.gangs.figures import percentile
 from bench.gangs.stage import StageError, await_, program
 from bench.gangs.usage import usage
 from bench.steady_rate import Answer, Server, request, send
-from muster.components import gang_admission, gang_pods
+from muster.components import gang_admission, gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane, path_of
@@ -108,7 +108,7 @@ class Bench:
         """Our webhooks in front of the API server, until the block ends."""
         port, health = free_port(), free_port()
         spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
-        meta = {"name": gang_pods.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
+        meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         self._apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
         configurations = [
             _configuration("Validating", gang_admission.validating(self.stack), port),
@@ -116,7 +116,7 @@ class Bench:
         ]
         for each in configurations:
             self._apply(each)
-        flags = [f"--{kind}={gang_pods.PROGRAM}" for kind in ("validating", "mutating")]
+        flags = [f"--{kind}={gang_authority.PROGRAM}" for kind in ("validating", "mutating")]
         # Refused by the policies, unless a webhook has written the queue into it.
         bare = self.ray_job("bare")
         del bare["metadata"]["labels"][names.QUEUE_LABEL]
@@ -315,7 +315,7 @@ def _marker(name: str) -> list[Object]:
 def _configuration(kind: str, webhooks: list[Object], port: int) -> Object:
     for each in webhooks:
         each["clientConfig"]["service"]["port"] = port
-    meta = {"name": gang_pods.PROGRAM}
+    meta = {"name": gang_authority.PROGRAM}
     version = "admissionregistration.k8s.io/v1"
     return {
         "apiVersion": version,

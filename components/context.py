@@ -14,9 +14,10 @@ from pulumi.runtime.settings import get_engine
 
 from muster.artifacts import upstream
 from muster.artifacts.resolved import Artifacts
+from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud
 from muster.components.clusters.cluster import MadeCluster
-from muster.components.component import BundleProvider, Component
+from muster.components.component import Component
 from muster.components.gang_pods import Sizing, sizing_of
 from muster.config.document import Document
 from muster.config.project import load_document

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 
 from muster.artifacts.upstream import versions_of
-from muster.components.component import BundleProvider, find
+from muster.components.bundle import BundleProvider, find
 from muster.model.gpu_operator import required_installation
 from muster.model.minimum_versions import MINIMUM_VERSIONS
 from muster.model.programs import PLACEMENTS, Placement, Program, Version, running_version

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import pulumi
 
+from muster.components import gang_authority as authority
 from muster.components import gang_pods as pods
-from muster.components.component import Bundle, Component, text
+from muster.components.bundle import Bundle, text
+from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.model import names
 from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
@@ -163,7 +165,7 @@ def mutating(stack: Stack) -> list[Manifest]:
 def _webhook(work: WorkKind) -> Manifest:
     kind = work.kind.lower()
     service = {
-        "name": pods.WEBHOOKS,
+        "name": authority.WEBHOOKS,
         "namespace": names.SYSTEM_NAMESPACE,
         "path": f"/validate-{kind}",
         "port": 443,
@@ -243,21 +245,21 @@ class GangAdmission(Component):
         self.namespace = self._object(manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED))
         self.priority = self._object(pods.priority())
         self.manager = self._program(
-            pods.MANAGER,
+            authority.MANAGER,
             pods.manager(image, sizing, stack),
-            cluster_rules=pods.manager_cluster_rules(
+            cluster_rules=authority.manager_cluster_rules(
                 stack.scheduler,
                 holds=gang.holds(stack),
                 deletes_without_quota=stack.deletes_without_quota,
                 makes_domains=stack.makes_compute_domains,
             ),
-            rules=pods.manager_rules(),
+            rules=authority.manager_rules(),
             after=[self.policy, self.priority, *self._placeholders(), *self._broken_nodes()],
         )
         self._object(
             observability.reach(
                 stack,
-                pods.PROGRAM,
+                authority.PROGRAM,
                 namespace=names.SYSTEM_NAMESPACE,
                 selector=pods.BOTH,
                 metrics=pods.HEALTH_PORT_NAME,
@@ -267,10 +269,10 @@ class GangAdmission(Component):
         )
         self.configurations = self._webhook_configurations()
         self.webhooks = self._program(
-            pods.WEBHOOKS,
+            authority.WEBHOOKS,
             pods.webhooks(image, sizing, stack.observability),
-            cluster_rules=pods.webhook_cluster_rules(),
-            rules=pods.webhook_rules(),
+            cluster_rules=authority.webhook_cluster_rules(),
+            rules=authority.webhook_rules(),
             # Ready means that its CA is in the configuration: reviews work from then on.
             after=[self.policy, self.priority, *self.configurations],
         )
@@ -284,28 +286,28 @@ class GangAdmission(Component):
         """
         if not self._context.stack.placeholder_pools:
             return []
-        space, manager = names.PLACEHOLDER_NAMESPACE, f"muster-{pods.MANAGER}"
+        space, manager = names.PLACEHOLDER_NAMESPACE, f"muster-{authority.MANAGER}"
         namespace = self._object(manifest("v1", "Namespace", space, labels=_RESTRICTED))
         return [
             self._object(pods.placeholder_quota(), after=[namespace]),
             self._object(pods.placeholder_priority()),
             # Not the manager's name: its Role in its own namespace is a resource of that name already.
-            self._grant(space, pods.placeholder_rules(), namespace=space, after=[namespace]),
+            self._grant(space, authority.placeholder_rules(), namespace=space, after=[namespace]),
             # Karpenter's Events about NodeClaims, which have no namespace, are in this one.
-            self._grant(f"{manager}-events", pods.event_rules(), namespace="default"),
-            self._grant(f"{manager}-taints", pods.taint_rules()),
+            self._grant(f"{manager}-events", authority.event_rules(), namespace="default"),
+            self._grant(f"{manager}-taints", authority.taint_rules()),
         ]
 
     def _broken_nodes(self) -> list[pulumi.Resource]:
         """The right to set nodes aside, beside that of placeholders: an `up` takes each alone."""
         if not self._context.stack.closes_nodes:
             return []
-        return [self._grant("muster-broken-nodes", pods.taint_rules())]
+        return [self._grant("muster-broken-nodes", authority.taint_rules())]
 
     def _grant(
         self,
         name: str,
-        rules: list[pods.Rule],
+        rules: list[authority.Rule],
         *,
         namespace: str | None = None,
         after: Sequence[pulumi.Resource] | None = None,
@@ -313,7 +315,7 @@ class GangAdmission(Component):
         """A role of the manager and its binding; without a namespace for the whole cluster."""
         kind = "Role" if namespace else "ClusterRole"
         role = manifest(f"{_RBAC}/v1", kind, name, namespace=namespace, rules=rules)
-        bound = _binding(kind, name, pods.MANAGER)
+        bound = _binding(kind, name, authority.MANAGER)
         binding = manifest(f"{_RBAC}/v1", f"{kind}Binding", name, namespace=namespace, **bound)
         return self._object(binding, after=[self._object(role, after=after)])
 
@@ -322,8 +324,8 @@ class GangAdmission(Component):
         name: str,
         spec: Manifest,
         *,
-        cluster_rules: list[pods.Rule],
-        rules: list[pods.Rule],
+        cluster_rules: list[authority.Rule],
+        rules: list[authority.Rule],
         after: list[pulumi.Resource],
     ) -> KubernetesObject:
         """One of the two programs: who it is, what it may do, and its pods."""
@@ -359,9 +361,9 @@ class GangAdmission(Component):
         service = _ours(
             "v1",
             "Service",
-            pods.WEBHOOKS,
+            authority.WEBHOOKS,
             spec={
-                "selector": pods.labels(pods.WEBHOOKS),
+                "selector": pods.labels(authority.WEBHOOKS),
                 "ports": [
                     {"name": "webhooks", "port": 443, "targetPort": pods.WEBHOOK_PORT_NAME, "protocol": "TCP"}
                 ],
@@ -396,6 +398,6 @@ def _binding(kind: str, role: str, account: str) -> dict[str, Any]:
 
 
 def _configuration(kind: str, webhooks: list[Manifest]) -> Manifest:
-    body = manifest("admissionregistration.k8s.io/v1", kind, pods.PROGRAM, webhooks=webhooks)
+    body = manifest("admissionregistration.k8s.io/v1", kind, authority.PROGRAM, webhooks=webhooks)
     body["metadata"]["annotations"] = {_LISTED: ",".join(webhook["name"] for webhook in webhooks)}
     return body

@@ -1,18 +1,4 @@
-"""The pods of the gang-admission controller (one image, two programs, the least privileges) and what they may
-do: the least that its two programs need, as RBAC rules.
-
-The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry in
-a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets. It makes
-pods only where the policy says `onStaggered: hold`, or where placeholders bring the nodes; with Kueue it asks
-by dry runs whether the pods of a gang could be made. The webhooks read the policy and keep one Secret and one
-webhook configuration, both by name.
-
-RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
-policies of muster/render/tenancy/policies (fences.py), so that a stolen token changes no image.
-
-Nothing is given that nothing uses: tests/integration/test_rights.py compares the rules with what the programs
-have asked for, and names the few that a run need not meet.
-"""
+"""The pods of the gang-admission controller: one image, two programs, the least privileges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,147 +6,16 @@ from typing import Any
 
 import pulumi
 
+from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
 from muster.model import names
 from muster.model.observability import Observability
 from muster.model.priorities import HIGHEST
 from muster.model.quantities import format_count
 from muster.model.regions import Provider
-from muster.model.stack import ArtifactSource, Scheduler, Stack
+from muster.model.stack import ArtifactSource, Stack
 from muster.model.tenancy import MOST_OBJECTS
-from muster.model.work import PARTS
 from muster.render.manifest import Manifest, manifest, restricted_container
 from muster.render.observability import annotations
-
-PROGRAM = names.PROGRAM
-MANAGER = names.MANAGER
-WEBHOOKS = f"{PROGRAM}-webhooks"
-CERTIFICATES = names.CERTIFICATES
-
-Rule = dict[str, Any]
-
-_FOLLOW = ["list", "watch"]
-"""What a cache needs: to read one object live is another verb."""
-
-
-def _rule(group: str, resources: list[str], verbs: list[str], *, only: list[str] | None = None) -> Rule:
-    named = {"resourceNames": only} if only else {}
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs, **named}
-
-
-def manager_cluster_rules(
-    scheduler: Scheduler,
-    *,
-    holds: bool = False,
-    deletes_without_quota: bool = False,
-    makes_domains: bool = False,
-) -> list[Rule]:
-    """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
-    `onStaggered: hold` it makes pods that keep nodes. `deletes_without_quota`: it deletes a team's pods with
-    devices whose work has no quota. A policy keeps it to those. `makes_domains`: it makes
-    ComputeDomains, and garbage collection deletes them.
-    """
-    domains = _rule("resource.nvidia.com", ["computedomains"], ["get", *_FOLLOW, "create"])
-    return [
-        *(_backstop_rules() if deletes_without_quota else []),
-        *([_rule("", ["pods"], ["get", "create"])] if holds else []),
-        *([domains] if makes_domains else []),
-        *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
-        _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),
-        # No finalizers: no owner that we name blocks its own deletion (muster/controller/gangs/owner.py).
-        _rule("autoscaling.x-k8s.io", ["provisioningrequests"], ["get", *_FOLLOW, "create", "delete"]),
-        _rule("", ["podtemplates"], ["get", *_FOLLOW, "create", "delete"]),
-        _rule("", ["nodes", "pods"], _FOLLOW),
-        _rule("events.k8s.io", ["events"], ["create", "patch"]),
-    ]
-
-
-def _kueue_rules() -> list[Rule]:
-    return [
-        _rule("kueue.x-k8s.io", ["workloads"], ["get", *_FOLLOW, "patch"]),
-        _rule("kueue.x-k8s.io", ["admissionchecks", "resourceflavors", "clusterqueues"], _FOLLOW),
-        _rule("kueue.x-k8s.io", ["workloads/status", "admissionchecks/status"], ["patch"]),
-        # The claims of an elastic gang come off the templates of its cluster.
-        _rule("ray.io", ["rayclusters"], ["get", "patch"]),
-        # A pod of one that was born with such a claim, behind Kueue's gate for ever, is created again; and
-        # placeholders go. An admission policy keeps it to these.
-        _rule("", ["pods"], ["delete"]),
-        # Dry runs alone, which an admission policy sees to.
-        _rule("", ["pods"], ["create"]),
-    ]
-
-
-def _backstop_rules() -> list[Rule]:
-    """Which namespaces are teams', and whose a pod is: it is read again before it is deleted. `_kueue_rules`
-    has the deletion.
-    """
-    return [
-        _rule("", ["namespaces"], _FOLLOW),
-        _rule("ray.io", ["rayclusters"], _FOLLOW),
-        *(_rule(each.group, [each.resource], ["get"]) for each in PARTS if not each.is_ray),
-        _rule("", ["pods"], ["get"]),
-    ]
-
-
-def _kai_rules() -> list[Rule]:
-    """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
-    that KubeRay creates it again behind the gate, its history is kept on its cluster meanwhile; and
-    placeholders go. Admission policies keep it to these.
-    """
-    return [
-        _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW, "patch"]),
-        _rule("scheduling.run.ai", ["queues"], _FOLLOW),
-        _rule("scheduling.k8s.io", ["priorityclasses"], _FOLLOW),
-        _rule("", ["pods"], ["get", "patch", "delete"]),
-    ]
-
-
-def manager_rules() -> list[Rule]:
-    """In our own namespace: the lease, and, for its shutdown, whether its own Deployment is being deleted.
-    Creating cannot be limited by name.
-    """
-    return [
-        _rule("apps", ["deployments"], ["get"], only=[MANAGER]),
-        _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
-    ]
-
-
-def taint_rules() -> list[Rule]:
-    """Where gangs ask by placeholders, or broken nodes are set aside: our taints, as a policy says."""
-    return [_rule("", ["nodes"], ["get", "patch"])]
-
-
-def placeholder_rules() -> list[Rule]:
-    """In the namespace of placeholders. It may delete pods that a policy knows as its own."""
-    return [_rule("", ["pods"], ["get", "create"]), *event_rules()]
-
-
-def event_rules() -> list[Rule]:
-    """What autoscalers say about placeholders, and Karpenter about its NodeClaims."""
-    return [_rule("", ["events"], _FOLLOW)]
-
-
-def webhook_cluster_rules() -> list[Rule]:
-    """What reviews are judged by, and the one configuration that gets our certificate authority."""
-    return [
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _FOLLOW),
-        _rule(
-            "admissionregistration.k8s.io",
-            ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
-            ["get", "patch"],
-            only=[PROGRAM],
-        ),
-    ]
-
-
-def webhook_rules() -> list[Rule]:
-    """In our own namespace: the Secret that keeps the certificates."""
-    return [
-        _rule("", ["secrets"], ["create"]),
-        _rule("", ["secrets"], ["get", "patch"], only=[CERTIFICATES]),
-    ]
-
 
 # How much of a cluster the control plane takes, and on which nodes it runs.
 # Two sizes. `SMALL` is for the local cluster, where everything's requests together have to fit two cores:

@@ -19,7 +19,8 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from muster.components import outputs
-from muster.components.component import Bundle, Component, text
+from muster.components.bundle import Bundle, text
+from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext
 from muster.components.gpu_operator import release
 from muster.model import kuberay, names

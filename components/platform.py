@@ -15,24 +15,22 @@ import pulumi
 from muster.artifacts.resolved import Artifacts
 from muster.components import existing_programs
 from muster.components import gang_pods as pods
+from muster.components.bundle import Bundle, BundleProvider, text
+from muster.components.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from muster.components.clusters.cloud import Provisioning
 from muster.components.clusters.cluster import ClusterInputs, cluster_of
-from muster.components.component import Bundle, BundleProvider, Component, text
+from muster.components.component import Component
 from muster.components.context import Identities, IdentitiesArgs, KubernetesObject, PlatformContext, child
+from muster.components.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gang_pods import Sizing
-from muster.components.gpu_operator import (
-    EfaDevicePlugin,
-    EfaDevicePluginArgs,
-    GpuOperator,
-    GpuOperatorArgs,
-    crd_manifests,
-)
+from muster.components.gpu_operator import GpuOperator, GpuOperatorArgs, crd_manifests
+from muster.components.karpenter import Karpenter, KarpenterArgs
 from muster.components.kuberay import KubeRay, KubeRayArgs
-from muster.components.provisioners import ClusterAutoscaler, ClusterAutoscalerArgs, Karpenter, KarpenterArgs
 from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs, Tenancy, TenancyArgs
 from muster.components.recorder import Recorder, RecorderArgs
-from muster.components.schedulers import Kai, KaiArgs, Kueue, KueueArgs
+from muster.components.schedulers.kai import Kai, KaiArgs
+from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.model.clusters import EksCluster, GkeCluster, NodeProvisioner
 from muster.model.gpu_operator import installation
 from muster.model.programs import Program

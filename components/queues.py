@@ -13,7 +13,8 @@ from typing import Final
 
 import pulumi
 
-from muster.components.component import Bundle, BundleProvider, Component, immutable, text
+from muster.components.bundle import Bundle, BundleProvider, immutable, text
+from muster.components.component import Component
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue, queues, tenancy
 from muster.render.manifest import Manifest

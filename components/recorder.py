@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pulumi
 
-from muster.components.component import Bundle, Component, text
+from muster.components.bundle import Bundle, text
+from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext, child
 from muster.render import recorder
 

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from bench.teams import Grain, stack_of, team_objects
+from muster.components.bundle import Bundle, BundleProvider, text
 from muster.components.clusters.cluster import kubeconfig_of
-from muster.components.component import Bundle, BundleProvider, text
 from muster.components.context import KubernetesObject
 
 GRAIN = Grain(os.environ["BENCH_GRAIN"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from muster.components.component import BundleProvider
+from muster.components.bundle import BundleProvider
 from muster.model.identities import Bound
 
 

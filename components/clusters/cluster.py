@@ -12,8 +12,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
+from muster.components.bundle import BundleProvider
 from muster.components.clusters.cloud import Cloud, Provisioning
-from muster.components.component import BundleProvider, Component
+from muster.components.component import Component
 from muster.errors import MusterError
 from muster.kubernetes.kubeconfig import (
     CERTIFICATES,

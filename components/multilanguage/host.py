@@ -17,8 +17,8 @@ from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.server import ComponentInitError
 
 from muster import config
+from muster.components.bundle import BundleProvider
 from muster.components.clusters.cluster import ClusterInputs
-from muster.components.component import BundleProvider
 from muster.components.platform import Platform as PythonPlatform
 from muster.components.platform import PlatformArgs as PythonPlatformArgs
 from muster.components.queues import Priorities, PrioritiesArgs

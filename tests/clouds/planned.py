@@ -13,8 +13,8 @@ import pulumi
 from muster import config
 from muster.components.clusters.cluster import cluster_of
 from muster.components.context import Identities, IdentitiesArgs
-from muster.components.entrypoint import deletion_guard
 from muster.components.gang_admission import image_repository
+from muster.components.program import deletion_guard
 from tests.clouds.standin.changes import changes, covers
 from tests.clouds.standin.tables import TABLES
 from tests.clouds.standin.values import plain

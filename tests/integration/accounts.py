@@ -10,8 +10,8 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from muster.artifacts.resolved import Artifacts
-from muster.components import gang_pods
-from muster.components.component import BundleProvider
+from muster.components import gang_authority
+from muster.components.bundle import BundleProvider
 from muster.components.context import PlatformContext
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gang_pods import sizing_of
@@ -43,7 +43,7 @@ def attack(
     body: dict[str, Any],
     kind: str = "application/json",
     *,
-    account: str = gang_pods.MANAGER,
+    account: str = gang_authority.MANAGER,
 ) -> int:
     """The status that an account's own token gets for a call that changes nothing (`dryRun`)."""
     config = json.loads(account_kubeconfig(plane, account).read_text())

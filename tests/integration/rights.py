@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import Scheduler
 
@@ -27,7 +27,7 @@ _POLICY: Final = {
     "rules": [
         {
             "level": "Metadata",
-            "users": [_USER + account for account in (gang_pods.MANAGER, gang_pods.WEBHOOKS)],
+            "users": [_USER + account for account in (gang_authority.MANAGER, gang_authority.WEBHOOKS)],
         },
         {"level": "None"},
     ],
@@ -70,17 +70,17 @@ def forbidden(folder: Path) -> list[Right]:
 def granted(scheduler: Scheduler) -> frozenset[Right]:
     """What a stack gives both programs, with everything on that it can switch on."""
     holds = scheduler is Scheduler.KUEUE
-    manager = gang_pods.manager_cluster_rules(
+    manager = gang_authority.manager_cluster_rules(
         scheduler, holds=holds, deletes_without_quota=holds, makes_domains=holds
     )
-    manager += gang_pods.taint_rules()
-    manager += gang_pods.manager_rules() + gang_pods.placeholder_rules()
-    webhooks = gang_pods.webhook_cluster_rules() + gang_pods.webhook_rules()
-    both = ((gang_pods.MANAGER, manager), (gang_pods.WEBHOOKS, webhooks))
+    manager += gang_authority.taint_rules()
+    manager += gang_authority.manager_rules() + gang_authority.placeholder_rules()
+    webhooks = gang_authority.webhook_cluster_rules() + gang_authority.webhook_rules()
+    both = ((gang_authority.MANAGER, manager), (gang_authority.WEBHOOKS, webhooks))
     return frozenset(right for account, rules in both for rule in rules for right in _of(account, rule))
 
 
-def _of(account: str, rule: gang_pods.Rule) -> Iterator[Right]:
+def _of(account: str, rule: gang_authority.Rule) -> Iterator[Right]:
     for group in rule["apiGroups"]:
         for resource in rule["resources"]:
             for verb in rule["verbs"]:

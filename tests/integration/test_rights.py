@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from muster.components.gang_pods import MANAGER, WEBHOOKS
+from muster.components.gang_authority import MANAGER, WEBHOOKS
 from muster.model import names
 from muster.model.stack import Scheduler
 from tests import built

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.artifacts import upstream
 from muster.artifacts.resolved import Artifacts
-from muster.components.entrypoint import make
+from muster.components.program import make
 from muster.config import load
 from muster.model.charts import Chart, ImageSource
 from muster.model.stack import ArtifactSource, Stack

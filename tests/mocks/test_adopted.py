@@ -11,7 +11,7 @@ import yaml
 
 from muster.adopt.adoption import adopt
 from muster.artifacts import upstream
-from muster.components.entrypoint import make
+from muster.components.program import make
 from muster.config import load
 from muster.model import names
 from muster.model.programs import Program

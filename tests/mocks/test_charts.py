@@ -13,9 +13,10 @@ from muster import config
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.chart_cache import FOLDER
 from muster.artifacts.oci.registry import digest_of
-from muster.components import gang_pods, schedulers
+from muster.components import gang_pods
 from muster.components.gang_pods import sizing_of
 from muster.components.gpu_operator import release
+from muster.components.schedulers import kueue
 from muster.config.edit import template
 from muster.model import gpu_operator, kuberay, names
 from muster.model.charts import Chart
@@ -52,7 +53,7 @@ def chart_values(stack: Stack) -> dict[str, Mapping[str, Any]]:
     )
     found: dict[str, Mapping[str, Any]] = {"kuberay": operator.chart_values()}
     if stack.scheduler is Scheduler.KUEUE:
-        found["kueue"] = schedulers.values(stack, image=IMAGE, sizing=size)
+        found["kueue"] = kueue.values(stack, image=IMAGE, sizing=size)
     wanted = gpu_operator.installation(stack)
     if wanted is not None:
         found["gpu-operator"] = gpu_operator.values(wanted, control_nodes=size.node_selector())

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components.gang_pods import manager_cluster_rules, taint_rules
+from muster.components.gang_authority import manager_cluster_rules, taint_rules
 from muster.config import load
 from muster.model.capacity import Gangs
 from muster.model.names import CHANNEL_DEVICE_CLASS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from muster.components.entrypoint import deletion_guard
+from muster.components.program import deletion_guard
 from muster.config import load
 from muster.model.clusters import Cluster, ExistingCluster
 from tests.mocks.recorder import Program, run

@@ -13,17 +13,18 @@ import pytest
 
 import muster.components
 from muster.artifacts import upstream
+from muster.components.bundle import Bundle, BundleProvider
 from muster.components.clusters.cluster import ClusterInputs, ExistingCluster, ExistingClusterArgs
 from muster.components.clusters.eks import EksGpuCluster, EksGpuClusterArgs, ExistingVpcArgs
 from muster.components.clusters.gke import ExistingNetworkArgs
-from muster.components.component import Bundle, BundleProvider, Component
+from muster.components.component import Component
 from muster.components.context import PlatformContext
-from muster.components.entrypoint import DeletionGuard
 from muster.components.gang_admission import GangAdmission, GangAdmissionArgs
 from muster.components.gpu_operator import crd_manifests
 from muster.components.platform import Platform, PlatformArgs
+from muster.components.program import DeletionGuard
 from muster.components.queues import Queues, QueuesArgs
-from muster.components.schedulers import Kueue, KueueArgs
+from muster.components.schedulers.kueue import Kueue, KueueArgs
 from muster.config import load
 from muster.errors import MusterError
 from muster.model import clusters

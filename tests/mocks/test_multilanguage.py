@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from muster import config
-from muster.components.component import BundleProvider
+from muster.components.bundle import BundleProvider
 from muster.components.multilanguage.host import PACKAGE, Provider
 from muster.components.queues import Queues as PythonQueues
 from muster.components.queues import QueuesArgs as PythonQueuesArgs

@@ -12,7 +12,7 @@ import pytest
 
 from muster.artifacts import upstream
 from muster.components import outputs
-from muster.components.entrypoint import make
+from muster.components.program import make
 from muster.config import load
 from muster.model.charts import ImageSource
 from muster.model.clusters import ExistingCluster, Provider

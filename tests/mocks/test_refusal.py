@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.artifacts import upstream
-from muster.components.entrypoint import deletion_guard
 from muster.components.platform import Platform, PlatformArgs
+from muster.components.program import deletion_guard
 from muster.config import load
 from muster.model.stack import ArtifactSource
 from tests.mocks.recorder import Program, run

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.components.gang_pods import MANAGER, WEBHOOKS, manager, sizing_of, webhooks
+from muster.components.gang_authority import MANAGER, WEBHOOKS
+from muster.components.gang_pods import manager, sizing_of, webhooks
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.model.observability import Observability, Scraping

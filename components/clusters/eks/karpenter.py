@@ -14,10 +14,10 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
+from muster.components.bundle import text
 from muster.components.clusters.cloud import Provisioning
 from muster.components.clusters.eks import groups, roles
 from muster.components.clusters.eks.network import Network
-from muster.components.component import text
 from muster.errors import MusterError
 from muster.model import names
 from muster.model.capacity import Capacity

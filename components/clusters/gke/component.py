@@ -14,11 +14,12 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from muster.components.bundle import text
 from muster.components.clusters import cloud
 from muster.components.clusters.cloud import Cloud, Provisioning, renamed
 from muster.components.clusters.gke import pools
 from muster.components.clusters.gke.control_plane import ExistingNetworkArgs, control_plane, network
-from muster.components.component import Component, text
+from muster.components.component import Component
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.model.clusters import GkeCluster

@@ -5,7 +5,7 @@ from pathlib import Path
 import pulumi
 
 from muster import config
-from muster.components.component import BundleProvider
+from muster.components.bundle import BundleProvider
 from muster.components.queues import Priorities, PrioritiesArgs, Queues, QueuesArgs
 
 cluster = pulumi.StackReference(pulumi.Config().require("clusterStack"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 
-from muster.components.gang_pods import PROGRAM, WEBHOOKS
+from muster.components.gang_authority import PROGRAM, WEBHOOKS
 from muster.local.cluster.certificates import authority
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.process import free_port

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from muster.adopt.cluster import LiveCluster, fetch_cluster
-from muster.components.component import text
+from muster.components.bundle import text
 from muster.kubernetes.client import connect
 from muster.kubernetes.kubeconfig import load_access
 from muster.local.envtest import ControlPlane, path_of

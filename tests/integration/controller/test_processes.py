@@ -24,7 +24,7 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.components.gang_pods import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
+from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM, WEBHOOKS
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane

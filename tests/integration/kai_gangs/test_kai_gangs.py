@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.config import load
 from muster.local.envtest import path_of
 from muster.local.simulated_cloud import manifests, names
@@ -98,7 +98,7 @@ class Stack:
 
     def start_manager(self) -> None:
         self.programs.start_manager(
-            self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_pods.MANAGER)
+            self.server.service_account_kubeconfig(SYSTEM_NAMESPACE, gang_authority.MANAGER)
         )
 
     def start_autoscaler(self) -> None:
@@ -176,12 +176,12 @@ def prepared(api_server: ApiServer) -> Iterator[ApiServer]:
 
 def _authorize_manager(server: ApiServer) -> None:
     """As the program does: the manager may do what its RBAC rules say and nothing else."""
-    name, space = gang_pods.MANAGER, SYSTEM_NAMESPACE
+    name, space = gang_authority.MANAGER, SYSTEM_NAMESPACE
     server.apply(_named("v1", "Namespace", space), f"/api/v1/namespaces/{space}")
     account = f"/api/v1/namespaces/{space}/serviceaccounts/{name}"
     server.apply(_named("v1", "ServiceAccount", name), account)
     api = "rbac.authorization.k8s.io/v1"
-    rules = gang_pods.manager_cluster_rules(Scheduler.KAI)
+    rules = gang_authority.manager_cluster_rules(Scheduler.KAI)
     role = {**_named(api, "ClusterRole", f"muster-{name}"), "rules": rules}
     server.apply(role, f"{_RBAC}/clusterroles/muster-{name}")
     binding = {

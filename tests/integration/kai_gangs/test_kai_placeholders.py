@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
@@ -51,7 +51,7 @@ class Cloud(Autoscaler):
     programs: Ours
 
     def start_manager(self) -> None:
-        config = account_kubeconfig(self.plane, gang_pods.MANAGER)
+        config = account_kubeconfig(self.plane, gang_authority.MANAGER)
         self.programs.start_manager(config, "--read-events")
 
     def submit(self, name: str, *, workers: int) -> None:

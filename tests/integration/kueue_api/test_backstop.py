@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.local import envtest
 from muster.model import names
 from tests.integration.accounts import attack
@@ -56,7 +56,7 @@ def test_the_account_deletes_no_other_pods(world: World) -> None:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": TEAM}}
         node = {"nodeName": "cpu-0"} if name != "waits" else {}
         apply(world.plane, body | {"spec": spec | node | {"terminationGracePeriodSeconds": 0}})
-        code = attack(world.plane, "DELETE", f"{PODS}/{name}", {}, account=gang_pods.MANAGER)
+        code = attack(world.plane, "DELETE", f"{PODS}/{name}", {}, account=gang_authority.MANAGER)
         assert code == (200 if name == "runs" else 403), name
         world.delete(f"{PODS}/{name}")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.config import load
 from muster.model import names
 from muster.model.work import SERVED, Work
@@ -168,7 +168,7 @@ def test_under_a_manager_that_is_killed_at_its_writes_it_starts_whole_once(place
 
     placed.stock |= {"l4": 8, "h100": 8}
     with Proxy(world.plane).serving() as proxy:
-        kubeconfig = account_kubeconfig(world.plane, gang_pods.MANAGER)
+        kubeconfig = account_kubeconfig(world.plane, gang_authority.MANAGER)
         content = json.loads(kubeconfig.read_text())
         content["clusters"][0]["cluster"] = {"server": proxy.url}
         kubeconfig.write_text(json.dumps(content))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.local.envtest import path_of
 from muster.model import names
 from tests.integration.kueue_api.objects import apply
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 _QUEUE: Final = f"{KUEUE}/clusterqueues/team-b"
 _CHECK: Final = f"{KUEUE}/admissionchecks/{names.ADMISSION_CHECK}"
-_WHOSE: Final = f"--deployment={gang_pods.MANAGER}"
+_WHOSE: Final = f"--deployment={gang_authority.MANAGER}"
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def _deployment() -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": gang_pods.MANAGER, "namespace": names.SYSTEM_NAMESPACE},
+        "metadata": {"name": gang_authority.MANAGER, "namespace": names.SYSTEM_NAMESPACE},
         "spec": {"replicas": 1, "selector": labels, "template": pod},
     }
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from muster.components import gang_admission, gang_pods
+from muster.components import gang_admission, gang_authority
 from muster.local.envtest import ControlPlane, Programs, path_of
 from muster.local.envtest.process import Process, free_port
 from muster.model import names
@@ -86,7 +86,7 @@ class World:
         self, *flags: str, name: str = "manager", code: Path = ROOT, elects: bool = False, wait: bool = True
     ) -> Iterator[Process]:
         """Our manager, of the checkout that lies in `code`, until the block ends."""
-        kubeconfig, health = account_kubeconfig(self.plane, gang_pods.MANAGER), free_port()
+        kubeconfig, health = account_kubeconfig(self.plane, gang_authority.MANAGER), free_port()
         # An older build has no package around its folders.
         module = "muster.controller" if (code / "muster").is_dir() else "controller"
         argv = [sys.executable, "-m", module, "manager", f"--kubeconfig={kubeconfig}"]
@@ -115,7 +115,7 @@ class World:
         """
         port, health = free_port(), free_port()
         service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
-        meta = {"name": gang_pods.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
+        meta = {"name": gang_authority.WEBHOOKS, "namespace": names.SYSTEM_NAMESPACE}
         apply(self.plane, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
         found = gang_admission.validating(self.ours)
         for hook in found:
@@ -123,14 +123,14 @@ class World:
         configuration = {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": gang_pods.PROGRAM},
+            "metadata": {"name": gang_authority.PROGRAM},
             "webhooks": found,
         }
         apply(self.plane, configuration)
-        kubeconfig = account_kubeconfig(self.plane, gang_pods.WEBHOOKS)
+        kubeconfig = account_kubeconfig(self.plane, gang_authority.WEBHOOKS)
         argv = [sys.executable, "-m", "muster.controller", "webhooks", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--webhook-port={port}"]
-        argv += [f"--validating={gang_pods.PROGRAM}"]
+        argv += [f"--validating={gang_authority.PROGRAM}"]
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
         process.start()
         try:

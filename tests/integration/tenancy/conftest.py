@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster.components import gang_pods
+from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
@@ -52,8 +52,8 @@ CONTROLLERS = {
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.
     "autoscaler": ("somewhere", "autoscaler"),
-    "ours": (names.SYSTEM_NAMESPACE, gang_pods.MANAGER),
-    "webhooks": (names.SYSTEM_NAMESPACE, gang_pods.WEBHOOKS),
+    "ours": (names.SYSTEM_NAMESPACE, gang_authority.MANAGER),
+    "webhooks": (names.SYSTEM_NAMESPACE, gang_authority.WEBHOOKS),
 }
 
 
@@ -200,12 +200,12 @@ def _accounts(scheduler: Scheduler) -> list[Object]:
     objects += [_named("ClusterRole", "controllers", rules=[*everything, *networks, doors, kept])]
     is_kueue = scheduler is Scheduler.KUEUE
     ours = {
-        "ours": gang_pods.manager_cluster_rules(
+        "ours": gang_authority.manager_cluster_rules(
             scheduler, holds=is_kueue, deletes_without_quota=is_kueue, makes_domains=is_kueue
         ),
-        "webhooks": gang_pods.webhook_cluster_rules(),
+        "webhooks": gang_authority.webhook_cluster_rules(),
     }
-    inside = {"ours": gang_pods.manager_rules(), "webhooks": gang_pods.webhook_rules()}
+    inside = {"ours": gang_authority.manager_rules(), "webhooks": gang_authority.webhook_rules()}
     objects += [_named("ClusterRole", name, rules=rules) for name, rules in ours.items()]
     objects += [_named("ClusterRole", f"{name}-inside", rules=rules) for name, rules in inside.items()]
     for name, (namespace, sa) in CONTROLLERS.items():

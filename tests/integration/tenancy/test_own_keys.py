@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from muster.components.gang_pods import CERTIFICATES, MANAGER, PROGRAM
+from muster.components.gang_authority import CERTIFICATES, MANAGER, PROGRAM
 from muster.model import names
 from tests.integration.tenancy.cluster import Object
 from tests.integration.tenancy.conftest import World

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from muster.components.component import text
+from muster.components.bundle import text
 from muster.config.document import parse_text
 from muster.config.stack import examine
 from muster.model.quantities import Millicores, format_cpu

@@ -11,7 +11,7 @@ from muster import config
 from muster.components import outputs
 from muster.components.clusters.cluster import cluster_of
 from muster.components.context import Identities, IdentitiesArgs, log_source_lines
-from muster.components.entrypoint import deletion_guard
+from muster.components.program import deletion_guard
 
 outputs.go_quietly()
 source = Path(os.environ["CLUSTER_STACK"])

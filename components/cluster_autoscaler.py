@@ -1,9 +1,8 @@
-"""What launches the nodes of EKS: cluster-autoscaler, Karpenter, or EKS Auto Mode, which runs Karpenter
-outside of the cluster. What each may do in AWS is in clusters/eks: roles.py and karpenter.py.
+"""cluster-autoscaler on EKS, where nothing else answers ProvisioningRequests.
 
-Nothing else on EKS answers ProvisioningRequests but cluster-autoscaler. It has its own manifests rather than
-its chart: they are fewer than the values that would bend the chart, and every one of them is in the preview.
-Karpenter comes from its chart, and then the objects from which nodes are launched.
+Responsible for its flags, rights and pods. Its own manifests rather than its chart: they are fewer than the
+values that would bend the chart, and every one of them is in the preview. What it may do in AWS is
+clusters/eks/autoscaler.py.
 """
 
 from collections.abc import Sequence
@@ -12,13 +11,9 @@ from typing import Any, Final
 
 import pulumi
 
-from muster.components.clusters.cloud import Provisioning
-from muster.components.component import Bundle, Component
+from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext, child
-from muster.components.gpu_operator import release
 from muster.model import names
-from muster.model.clusters import EksCluster
-from muster.model.karpenter import chart_values
 from muster.render.manifest import Manifest, manifest, restricted_container
 
 # What cluster-autoscaler may do in the cluster, as RBAC rules.
@@ -243,51 +238,3 @@ def _binding(kind: str, role: str) -> dict[str, Any]:
         "namespace": names.AUTOSCALER_NAMESPACE,
     }
     return {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role}, "subjects": [account]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KarpenterArgs:
-    """`context`: the cluster to install into. `cluster`: as the stack describes it.
-
-    `provisioning`: of the cluster's component. Its objects are NodePools, of which one that leaves ends its
-    nodes, as soon as no pod that must not be disturbed runs there.
-
-    Its ServiceAccount needs the rights of `clusters.eks.karpenter` in AWS, by Pod Identity, and its CRDs are
-    those of the platform.
-    """
-
-    context: PlatformContext
-    cluster: EksCluster
-    provisioning: Provisioning
-
-
-class Karpenter(Component):
-    """`serving`: depend on it and pending pods get nodes, which stay until what depends on it is gone."""
-
-    def __init__(self, name: str, args: KarpenterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("muster:index:Karpenter", name, opts)
-        context = args.context
-        before: list[pulumi.Resource] | None = None
-        if args.provisioning.queue is not None:
-            image = context.artifacts.image("karpenter")
-            self.release = release(
-                name,
-                context.artifacts.chart("karpenter"),
-                release_name=names.KARPENTER,
-                namespace=names.KARPENTER_NAMESPACE,
-                values=args.provisioning.queue.apply(
-                    lambda queue: chart_values(
-                        args.cluster, queue=queue, image=image, node_selector=context.sizing.node_selector()
-                    )
-                ),
-                # The platform applies them, and changes them with the chart's version, which Helm does not.
-                skip_crds=True,
-                opts=self.child_options(provider=context.provider),
-            )
-            before = [self.release]
-        self.serving = Bundle(
-            f"{name}-nodes",
-            manifests={"nodes": args.provisioning.objects},
-            opts=self.child_options(provider=context.bundles, after=before),
-        )
-        self.register_outputs({})

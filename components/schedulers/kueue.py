@@ -1,9 +1,8 @@
-"""Who queues and admits the work: Kueue and the KAI Scheduler, each from its own chart as one Helm release.
+"""Kueue, from its own chart as one Helm release.
 
-One release, not a resource for each of the chart's objects, of which Kueue has eighty:
-docs/decisions/001-resource-grain.md has the reason. Kueue's configuration is the model's `manager_config`.
-KAI's chart brings the CRDs and the operator, which makes a scheduler of every shard; its values are the
-model's `chart_values`.
+Responsible for the chart's values: image, sizes, nodes, configuration. One release, not a resource for each
+of the chart's eighty objects: docs/decisions/001-resource-grain.md has the reason. Kueue's configuration is
+the model's `manager_config`.
 """
 
 import json
@@ -13,7 +12,8 @@ from typing import Any
 
 import pulumi
 
-from muster.components.component import Bundle, Component, immutable, text
+from muster.components.bundle import Bundle, text
+from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext
 from muster.components.existing_programs import deployments_of, refuse
 from muster.components.gang_pods import Sizing
@@ -21,7 +21,7 @@ from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.programs import Program
 from muster.model.stack import Stack
-from muster.render import kai, kueue, observability
+from muster.render import kueue, observability
 from muster.render.manifest import MANAGED_BY_LABEL, Manifest, manifest
 
 _TIMEOUT = 300
@@ -124,60 +124,3 @@ def values(stack: Stack, *, image: str, sizing: Sizing) -> Mapping[str, Any]:
         },
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(kueue.manager_config(stack), indent=1)},
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KaiArgs:
-    """`context`: the cluster, and the chart to install. Its stack's `kai` section sets shards, GPU sharing
-    and topologies; a topology whose levels change is replaced, and work that names it waits meanwhile.
-
-    KAI replaces the scheduler of the pods that name it. The chart's namespace and names are fixed: a cluster
-    holds one KAI. With `kai.install` false in the stack the operator is the cluster's own, and only shards
-    and topologies are made. A local cluster runs KAI's programs itself (`muster local up --scheduler kai`).
-    """
-
-    context: PlatformContext
-
-
-class Kai(Component):
-    """`serving`: depend on it and Queues are accepted and a scheduler acts on them."""
-
-    def __init__(self, name: str, args: KaiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("muster:schedulers:Kai", name, opts)
-        context = args.context
-        before = [self._release(name, context)] if context.stack.installs(Program.KAI) else None
-        child = self.child_options(provider=context.bundles, after=before)
-        # The labels of a topology's levels are immutable.
-        self.topologies = [
-            Bundle(
-                f"{name}-topology-{each['metadata']['name']}",
-                manifests={each["metadata"]["name"]: text([each])},
-                opts=immutable(child),
-            )
-            for each in kai.topologies(context.stack)
-        ]
-        self.shards = Bundle(
-            f"{name}-shards", manifests={"shards": text(kai.shards(context.stack))}, opts=child
-        )
-        self.serving: pulumi.Resource = self.shards
-        self.register_outputs({})
-
-    def _release(self, name: str, context: PlatformContext) -> pulumi.Resource:
-        namespace = KubernetesObject(
-            f"{name}-namespace",
-            manifest("v1", "Namespace", names.KAI_NAMESPACE),
-            opts=self.child_options(provider=context.provider),
-        )
-        values = kai.chart_values(
-            context.stack,
-            node_selector=context.sizing.node_selector(),
-            replicas=context.sizing.manager_replicas,
-        )
-        return release(
-            name,
-            context.artifacts.chart("kai"),
-            release_name="kai",
-            namespace=names.KAI_NAMESPACE,
-            values=values,
-            opts=self.child_options(provider=context.provider, after=[namespace]),
-        )

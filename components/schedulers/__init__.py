@@ -1,0 +1,1 @@
+"""Who queues and admits the work: one module a scheduler."""
