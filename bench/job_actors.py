@@ -21,8 +21,8 @@ from muster.live.fields import find_condition, is_true, text
 from muster.live.snapshot import Workload
 from muster.local.envtest import ControlPlane
 from muster.replay import stored
-from muster.replay.workloads import WORKLOADS
-from muster.replay.workloads import Workload as Found
+from muster.replay.sources import WORKLOADS
+from muster.replay.sources import Workload as Found
 
 _AGENT: Final = "muster-bench"
 # A job that never starts would keep the measurement waiting: all jobs one after the other take less.

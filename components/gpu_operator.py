@@ -11,7 +11,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from muster.artifacts.chart_cache import cached_chart
+from muster.artifacts.resolved import cached_chart
 from muster.components.bundle import Bundle, text
 from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext

@@ -1,17 +1,21 @@
 """The charts, manifests and images of a stack: built on this machine, or published by their projects.
 
-Responsible for reading artifacts.json, and for the error when it is missing or malformed.
+Responsible for reading artifacts.json, and for the error when it is missing or malformed. Charts with a
+recorded digest are cached as files beside the program: fetched once, compared every time. Helm gets the file,
+never the address, because Helm does not compare what it fetches with a digest.
 """
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from muster.artifacts.oci.registry import RegistryError, UnreachableError, Web, archive, digest_of
 from muster.errors import MusterError
 from muster.model.charts import OCI, Chart
+from muster.whole_file import write_whole
 
 VARIABLE: Final = "MUSTER_ARTIFACTS"
 _MAKE: Final = "`make up` builds them; then export the path that it prints"
@@ -130,3 +134,40 @@ def _section(document: Mapping[str, object], name: str, source: str) -> dict[str
 
 def _paths(section: Mapping[str, str]) -> dict[str, Path]:
     return {name: Path(path) for name, path in section.items()}
+
+
+# Relative to the program's directory: the release stores the path in its state, which other machines read.
+FOLDER: Final = Path(".charts")
+
+
+def cached_chart(chart: Chart, *, web: Web | None = None) -> Chart:
+    """The chart with its cached archive as reference. Raises ArtifactError when the digest does not match."""
+    if not chart.digest or chart.home is None or chart.version is None:
+        return chart
+    path = FOLDER / f"{chart.chart}-{chart.version}.tgz"
+    if not path.is_file() or digest_of(path.read_bytes()) != chart.digest:
+        _keep(_fetched(chart, web or Web()), path)
+    return replace(chart, reference=f"{path}", version=None, repository=None)
+
+
+def _fetched(chart: Chart, web: Web) -> bytes:
+    try:
+        content = archive(chart.chart, chart.version or "", home=chart.home or "", web=web)
+    except (RegistryError, UnreachableError) as error:
+        raise ArtifactError(
+            f"chart {chart.name} {chart.version} cannot be fetched from {chart.home}: {error.message}",
+            fix="name a mirror (`muster:charts.mirror`) or a folder (`muster:charts.path`) that has it.",
+        ) from None
+    if (found := digest_of(content)) != chart.digest:
+        raise ArtifactError(
+            f"chart {chart.name} {chart.version} from {chart.home} has digest {found}, expected "
+            f"{chart.digest}. If the project republished it and you trust that, take "
+            f"`muster:charts.digests.{chart.name}` out of the stack and run `make pin`."
+        )
+    return content
+
+
+def _keep(content: bytes, path: Path) -> None:
+    """Whole, because two programs may run in one checkout."""
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, content)

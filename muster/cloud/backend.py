@@ -8,9 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.cloud import amazon
-from muster.cloud.amazon import AmazonError
-from muster.cloud.google import Google, GoogleError, answered
+from muster.cloud import clients
+from muster.cloud.clients import AmazonError, Google, GoogleError, from_google
 from muster.errors import ExitCode, MusterError
 from muster.model.clusters import Cluster, EksCluster, GkeCluster
 
@@ -91,14 +90,14 @@ def _google_key() -> dict[str, Any]:
 def _made(call: Any) -> None:
     """Create it unless it exists. The next use fails if another project owns a bucket of that name."""
     try:
-        answered(call)
+        from_google(call)
     except GoogleError as error:
         if error.status != _THERE:
             raise
 
 
 def _amazon(cluster: EksCluster) -> Backend:
-    account = amazon.answered(amazon.client("sts", cluster.region).get_caller_identity)["Account"]
+    account = clients.from_amazon(clients.client("sts", cluster.region).get_caller_identity)["Account"]
     alias = "alias/muster-pulumi"
     key = _amazon_key(cluster.region, alias)
     bucket = f"muster-state-{account}-{cluster.region}"
@@ -110,25 +109,27 @@ def _amazon(cluster: EksCluster) -> Backend:
 
 def _amazon_key(region: str, alias: str) -> str:
     """The id of the alias' key, or of a new key with rotation."""
-    kms = amazon.client("kms", region)
+    kms = clients.client("kms", region)
     try:
-        return str(amazon.answered(lambda: kms.describe_key(KeyId=alias))["KeyMetadata"]["KeyId"])
+        return str(clients.from_amazon(lambda: kms.describe_key(KeyId=alias))["KeyMetadata"]["KeyId"])
     except AmazonError as error:
         if error.code != "NotFoundException":
             raise
-    made = amazon.answered(lambda: kms.create_key(Description="Pulumi state and secrets of Muster"))
+    made = clients.from_amazon(lambda: kms.create_key(Description="Pulumi state and secrets of Muster"))
     key = str(made["KeyMetadata"]["KeyId"])
-    amazon.answered(lambda: kms.enable_key_rotation(KeyId=key))
-    amazon.answered(lambda: kms.create_alias(AliasName=alias, TargetKeyId=key))
+    clients.from_amazon(lambda: kms.enable_key_rotation(KeyId=key))
+    clients.from_amazon(lambda: kms.create_alias(AliasName=alias, TargetKeyId=key))
     return key
 
 
 def _amazon_bucket(name: str, region: str, key: str) -> None:
     """Write every setting on each run, which reverts changes made by hand."""
-    s3 = amazon.client("s3", region)
+    s3 = clients.client("s3", region)
     place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:
-        amazon.answered(lambda: s3.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced", **place))
+        clients.from_amazon(
+            lambda: s3.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced", **place)
+        )
     except AmazonError as error:
         if error.code != "BucketAlreadyOwnedByYou":
             raise
@@ -143,14 +144,16 @@ def _amazon_bucket(name: str, region: str, key: str) -> None:
             }
         ]
     }
-    amazon.answered(lambda: s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=closed))
-    amazon.answered(
+    clients.from_amazon(
+        lambda: s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=closed)
+    )
+    clients.from_amazon(
         lambda: s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration=encryption)
     )
     versions = {"Status": "Enabled"}
-    amazon.answered(lambda: s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versions))
+    clients.from_amazon(lambda: s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versions))
     policy = json.dumps({"Version": "2012-10-17", "Statement": [_only_tls(name)]})
-    amazon.answered(lambda: s3.put_bucket_policy(Bucket=name, Policy=policy))
+    clients.from_amazon(lambda: s3.put_bucket_policy(Bucket=name, Policy=policy))
 
 
 def _only_tls(bucket: str) -> dict[str, Any]:

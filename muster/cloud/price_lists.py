@@ -7,9 +7,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from muster.cloud import amazon as aws
-from muster.cloud.amazon import answered as from_amazon
-from muster.cloud.google import Google, answered
+from muster.cloud import clients
+from muster.cloud.clients import Google, from_amazon, from_google
 from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, GkeCluster
@@ -155,7 +154,7 @@ def _skus(google: Google) -> Iterator[Sku]:
 
 
 def _page(request: Any) -> Any:
-    return answered(lambda: request)
+    return from_google(lambda: request)
 
 
 def _is_sold(sku: Sku, *, usage: str, region: str) -> bool:
@@ -232,7 +231,7 @@ def _read(pools: Sequence[Pool], stack: Stack, day: date, cloud: Google | None) 
     if isinstance(cluster, GkeCluster):
         yield from google_prices(pools, cluster, google=cloud or Google(), day=day)
     elif isinstance(cluster, EksCluster):
-        list_, ec2 = aws.client("pricing", LIST_REGION), aws.client("ec2", cluster.region)
+        list_, ec2 = clients.client("pricing", LIST_REGION), clients.client("ec2", cluster.region)
         yield from amazon_prices(pools, cluster, list_=list_, ec2=ec2, day=day)
 
 

@@ -1,4 +1,6 @@
-"""The page of components and their arguments, from the declarations in `muster.components`."""
+"""The pages of components and their arguments, from the declarations in `muster.components`, and of a stack's
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from muster.components import outputs
+from muster.components.outputs import Outputs
 from muster.paths import PACKAGE
 from muster.reference.markdown import WRITTEN, code, item, slug
 
@@ -178,3 +182,32 @@ def _class(found: Documented, mark: str) -> Iterator[str]:
 def _kind(argument: Argument) -> str:
     default = f"; default {code(argument.default)}" if argument.default else ""
     return f"{code(argument.type)}{default}"
+
+
+_OUTPUTS_HEAD: Final = f"""\
+# All outputs of a stack
+
+{WRITTEN}
+
+Read an output with `pulumi stack output -s STACK [NAME] [--json]`, or with a StackReference. Names and shapes
+are stable: an output changes only by a new name. [Submit a job](../submit.md) uses `teams`. `→` is a mapping
+from the first to the second.
+"""
+
+
+def outputs_page() -> str:
+    """The whole page."""
+    sections: dict[str, Outputs] = {
+        "Every stack": outputs.STACK,
+        "A team in `teams`": outputs.TEAM,
+        "Stacks that make their cluster: `gke`, `eks`": outputs.MADE_CLUSTER,
+        **{f"`cluster` on `{provider}`": each for provider, each in outputs.CLUSTER.items()},
+    }
+    parts = [_OUTPUTS_HEAD]
+    for title, listed in sections.items():
+        lines = (
+            item(code(name), ("secret" if each.is_secret else "",), each.meaning)
+            for name, each in listed.items()
+        )
+        parts += [f"## {title}\n", "\n".join(lines), ""]
+    return "\n".join(parts)

@@ -1,9 +1,13 @@
-"""The page of versions, from the minimum versions, the transitions and the support calendar."""
+"""The pages of versions, and of what Muster cannot do or does not prevent, from the tables of the model."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 from muster.artifacts.catalogue import catalogue
+from muster.model.known_issues import KNOWN_ISSUES, KnownIssue
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, READINGS, Action, Reading
 from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
@@ -129,3 +133,34 @@ def _support(row: Support) -> tuple[str, ...]:
     days = [str(day or "not read") for day in (row.released, row.standard, row.extended)]
     source = f"<{row.source}>, read on {row.read} {row.note}".rstrip()
     return (row.provider.value.upper(), row.minor, *days, source)
+
+
+_KNOWN_ISSUES: Final = f"""\
+# Known issues
+
+{WRITTEN}
+
+What Muster cannot do or does not prevent, and the way round. `muster doctor STACK` names those that a setting
+of your stack brings, by their id. *Untested* means read, not run; [what was tested](reference/evidence.md)
+has the rest.
+"""
+
+
+def known_issues_page() -> str:
+    """The whole page."""
+    parts = [_KNOWN_ISSUES]
+    for section, issues in groupby(KNOWN_ISSUES.values(), lambda each: each.section):
+        parts += [f"## {section}\n", *map(_line, issues), ""]
+    return "\n".join(parts)
+
+
+def _line(issue: KnownIssue) -> str:
+    return f'- <a id="{issue.name}"></a>**`{issue.name}`** {" ".join(_sentences(issue))}'
+
+
+def _sentences(issue: KnownIssue) -> Iterator[str]:
+    yield issue.effect
+    if issue.instead:
+        yield f"*Instead*: {issue.instead}"
+    if issue.fixed_in:
+        yield f"*Fixed in* {issue.fixed_in}."

@@ -36,8 +36,8 @@ from muster.replay.queues import of_cluster
 from muster.replay.recording import RecordingError, limited_memory
 from muster.replay.recording_file import load_recording
 from muster.replay.side import KueueDecider, Side, Subject
+from muster.replay.sources import WORKLOADS
 from muster.replay.watch import quiet_logs
-from muster.replay.workloads import WORKLOADS
 
 # What is written on a waiting Workload about its start: the words, and when they are worth a write. Pure.
 

@@ -18,11 +18,10 @@ from muster.errors import ExitCode
 from muster.model.quantities import many
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
-from muster.replay.pod_groups import POD_GROUPS, PodGroups
 from muster.replay.recording import Header, Ids, RecordingError
 from muster.replay.recording_file import Writer, load_recording, older_parts
+from muster.replay.sources import POD_GROUPS, WORKLOADS, PodGroups, Workloads
 from muster.replay.watch import AGENT, NODES, Kind, Recorder, Source, WithNodes, quiet_logs
-from muster.replay.workloads import WORKLOADS, Workloads
 
 _JOBS: Final = {Scheduler.KUEUE: WORKLOADS, Scheduler.KAI: POD_GROUPS}
 _LEFT_OUT: Final = {

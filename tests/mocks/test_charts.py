@@ -11,8 +11,8 @@ import yaml
 
 from muster import config
 from muster.artifacts.catalogue import catalogue
-from muster.artifacts.chart_cache import FOLDER
 from muster.artifacts.oci.registry import digest_of
+from muster.artifacts.resolved import FOLDER
 from muster.components import gang_pods
 from muster.components.gang_pods import sizing_of
 from muster.components.gpu_operator import release

@@ -17,11 +17,10 @@ from muster.artifacts.oci.registry import (
     credentials_for,
 )
 from muster.artifacts.resolved import ArtifactError
-from muster.cloud import amazon as aws
-from muster.cloud.amazon import AmazonError, answered
+from muster.cloud import clients
+from muster.cloud.clients import AmazonError, Google, from_amazon
 from muster.cloud.doctor import cluster_checks, machines, state, support
 from muster.cloud.doctor.findings import Check, Finding, State, failed, passed, run_checks, zones_finding
-from muster.cloud.google import Google
 from muster.config.today import today
 from muster.errors import MusterError
 from muster.kubernetes.client import Client
@@ -54,7 +53,7 @@ LOGIN: Final = "run `aws sso login`, or give the job a role"
 def check_credentials(cluster: EksCluster, sts: Any) -> Iterator[Finding]:
     """The identity that AWS sees."""
     try:
-        who = answered(sts.get_caller_identity)
+        who = from_amazon(sts.get_caller_identity)
     except AmazonError as error:
         yield failed("credentials", str(error), LOGIN)
     else:
@@ -70,7 +69,7 @@ def check_gpu_quota(cluster: EksCluster, pools: tuple[Pool, ...], quotas: Any) -
 def check_zones(cluster: EksCluster, pools: tuple[Pool, ...], ec2: Any) -> Iterator[Finding]:
     """Whether every zone of a pool sells its machine."""
     names = sorted({pool.machine.name for pool in pools})
-    offers = answered(
+    offers = from_amazon(
         lambda: ec2.describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": names}]
         )
@@ -104,7 +103,7 @@ def _compare_quota(code: str, wanted: int, quotas: Any, region: str) -> Finding:
         f"--desired-value {wanted} --region {region}"
     )
     try:
-        quota = answered(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code))["Quota"]
+        quota = from_amazon(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code))["Quota"]
     except AmazonError as error:
         return Finding(
             "GPU quota", State.UNKNOWN, f"{code}: {error}", "get the permission servicequotas:GetServiceQuota"
@@ -296,16 +295,16 @@ def _cloud_checks(stack: Stack) -> list[tuple[str, Check]]:
         others = [
             (
                 "support",
-                lambda: support.check_eks_version(stack, cluster, aws.client("eks", region), today=day),
+                lambda: support.check_eks_version(stack, cluster, clients.client("eks", region), today=day),
             ),
             (
                 "GPU quota",
-                lambda: check_gpu_quota(cluster, pools, aws.client("service-quotas", region)),
+                lambda: check_gpu_quota(cluster, pools, clients.client("service-quotas", region)),
             ),
-            ("zones", lambda: check_zones(cluster, pools, aws.client("ec2", region))),
-            ("machines", lambda: machines.check_ec2(pools, aws.client("ec2", region))),
+            ("zones", lambda: check_zones(cluster, pools, clients.client("ec2", region))),
+            ("machines", lambda: machines.check_ec2(pools, clients.client("ec2", region))),
         ]
-        sts = partial(aws.client, "sts", region)
+        sts = partial(clients.client, "sts", region)
         return [("cloud", lambda: _signed_in(check_credentials(cluster, sts()), LOGIN, others))]
     return []
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.cloud.amazon import answered as answered_by_amazon
+from muster.cloud.clients import Google, GoogleError, from_amazon, from_google
 from muster.cloud.doctor.findings import Finding, State, failed, passed, zones_finding
-from muster.cloud.google import Google, GoogleError, answered
 from muster.kubernetes.client import Client
 from muster.live.fields import Json, items, mapping, strings, text, texts
 from muster.model import names
@@ -118,7 +117,7 @@ def check_ec2(pools: Iterable[Pool], ec2: Any) -> Iterator[Finding]:
     """Compare with DescribeInstanceTypes. Raises AmazonError."""
     machines = _machines(pools)
     wanted = [{"Name": "instance-type", "Values": sorted(machines)}]
-    found = answered_by_amazon(lambda: ec2.describe_instance_types(Filters=wanted))["InstanceTypes"]
+    found = from_amazon(lambda: ec2.describe_instance_types(Filters=wanted))["InstanceTypes"]
     yield from _compare(machines, {each["InstanceType"]: _of_ec2(each) for each in found})
 
 
@@ -137,7 +136,7 @@ def check_google(cluster: GkeCluster, pools: Iterable[Pool], google: Google) -> 
 
 
 def _answer(request: Any) -> Any:
-    return answered(lambda: request)
+    return from_google(lambda: request)
 
 
 def _machines(pools: Iterable[Pool]) -> dict[str, Machine]:
@@ -218,7 +217,7 @@ def check_credentials(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     """Whether the project can be read."""
     try:
         compute = google.service("compute", "v1")
-        answered(lambda: compute.projects().get(project=cluster.project))
+        from_google(lambda: compute.projects().get(project=cluster.project))
     except GoogleError as error:
         fix = LOGIN if error.status in (0, 401) else f"get the role roles/compute.viewer in {cluster.project}"
         yield failed("credentials", f"project {cluster.project}: {error}", fix)
@@ -231,7 +230,7 @@ def check_apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
     names = [f"projects/{cluster.project}/services/{name}" for name in APIS]
     services = google.service("serviceusage", "v1").services()
     parent = f"projects/{cluster.project}"
-    found = answered(lambda: services.batchGet(parent=parent, names=names)).get("services", [])
+    found = from_google(lambda: services.batchGet(parent=parent, names=names)).get("services", [])
     on = {each["name"].rpartition("/")[2] for each in found if each.get("state") == "ENABLED"}
     off = [name for name in APIS if name not in on]
     if off:
@@ -244,7 +243,7 @@ def check_apis(cluster: GkeCluster, google: Google) -> Iterator[Finding]:
 def check_gpu_quota(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) -> Iterator[Finding]:
     """Compare each quota with what the pools can request. A new project has a quota of 0."""
     regions = google.service("compute", "v1").regions()
-    region = answered(lambda: regions.get(project=cluster.project, region=cluster.region))
+    region = from_google(lambda: regions.get(project=cluster.project, region=cluster.region))
     known = {quota["metric"]: quota for quota in region.get("quotas", [])}
     for metric, wanted in wanted_gpus(pools).items():
         yield _compare_quota(metric, wanted, known.get(metric), cluster)
@@ -262,7 +261,7 @@ def check_zones(cluster: GkeCluster, pools: tuple[Pool, ...], google: Google) ->
     GKE picks some of the region, also one without the accelerator, and fails.
     """
     compute = google.service("compute", "v1")
-    region = answered(lambda: compute.regions().get(project=cluster.project, region=cluster.region))
+    region = from_google(lambda: compute.regions().get(project=cluster.project, region=cluster.region))
     of_region = {each.rpartition("/")[2] for each in region.get("zones", [])}
     for pool in (each for each in pools if each.is_gpu):
         sold = _sold(cluster, pool, of_region, compute)
@@ -277,7 +276,7 @@ def _sold(cluster: GkeCluster, pool: Pool, zones: set[str], compute: Any) -> set
     key = "acceleratorTypes" if attached else "machineTypes"
     name = pool.accelerator.name if attached and pool.accelerator else pool.machine.name
     kind = getattr(compute, key)()
-    found = answered(lambda: kind.aggregatedList(project=cluster.project, filter=f"name={name}"))
+    found = from_google(lambda: kind.aggregatedList(project=cluster.project, filter=f"name={name}"))
     items = found.get("items", {})
     return {zone for zone in zones if items.get(f"zones/{zone}", {}).get(key)}
 

@@ -15,11 +15,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from muster.cloud.amazon import answered as from_amazon
-from muster.cloud.amazon import client
+from muster.cloud.clients import Google, client, from_amazon, from_google
 from muster.cloud.doctor.findings import Finding, State, failed, passed
-from muster.cloud.google import Google
-from muster.cloud.google import answered as from_google
 from muster.local.pulumi_locks import PROJECT, locks_of
 from muster.model.clusters import Cluster, ExistingCluster
 

@@ -9,9 +9,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from muster.artifacts.upstream import versions_of
-from muster.cloud.amazon import AmazonError, answered
+from muster.cloud.clients import AmazonError, Google, from_amazon
 from muster.cloud.doctor.findings import Finding, State, failed, passed
-from muster.cloud.google import Google
 from muster.cloud.price_lists import refreshed
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import Client
@@ -135,7 +134,7 @@ def check_support(stack: Stack, *, today: date) -> Iterator[Finding]:
 def check_eks_version(stack: Stack, cluster: EksCluster, eks: Any, *, today: date) -> Iterator[Finding]:
     """By the calendar and by what the cluster runs. A new cluster of an unsupported version fails."""
     try:
-        running = answered(lambda: eks.describe_cluster(name=cluster.name))["cluster"]["version"]
+        running = from_amazon(lambda: eks.describe_cluster(name=cluster.name))["cluster"]["version"]
     except AmazonError as error:
         if error.code != "ResourceNotFoundException":
             raise

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from muster.artifacts.catalogue import ChartEntry, catalogue
-from muster.artifacts.chart_cache import FOLDER, cached_chart
 from muster.artifacts.oci.registry import (
     CHART_LAYER,
     MANIFEST,
@@ -22,7 +21,7 @@ from muster.artifacts.oci.registry import (
     digest_of,
 )
 from muster.artifacts.publish.stackfile import fetch
-from muster.artifacts.resolved import ArtifactError
+from muster.artifacts.resolved import FOLDER, ArtifactError, cached_chart
 from muster.model.charts import OCI, Chart
 
 CONTENT = b"a chart"

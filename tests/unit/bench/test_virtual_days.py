@@ -27,8 +27,8 @@ from muster.model.prices import BUILT_IN
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
 from muster.replay.recording import Header, Ids, Job, Node, Recording
+from muster.replay.sources import WORKLOADS, Workloads
 from muster.replay.watch import NODES, Kind, WithNodes
-from muster.replay.workloads import WORKLOADS, Workloads
 from muster.usage.bill import By, to_bill
 from muster.usage.inputs import read_books
 from muster.usage.ledger import Cause

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.auth.credentials import AnonymousCredentials
 
-from muster.cloud.google import Google
+from muster.cloud.clients import Google
 
 Routes = dict[str, tuple[int, dict[str, Any]]]
 

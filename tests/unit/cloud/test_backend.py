@@ -8,9 +8,9 @@ import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
-from muster.cloud import amazon
+from muster.cloud import clients
 from muster.cloud.backend import Backend, BackendError, make
-from muster.cloud.google import Google
+from muster.cloud.clients import Google
 from muster.model.clusters import EksCluster, ExistingCluster, GkeCluster
 from tests.unit.cloud.google_world import Routes, cloud
 
@@ -67,12 +67,12 @@ def test_an_unreachable_cloud_is_an_error_after_a_timeout() -> None:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
     """boto3's own clients; each call is checked against AWS's definition of it, and none goes out."""
-    clients = {
+    stubbed = {
         name: boto3.client(name, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
         for name in ("sts", "kms", "s3")
     }
-    stubs = {name: Stubber(client) for name, client in clients.items()}
-    monkeypatch.setattr(amazon, "client", lambda name, _: clients[name])
+    stubs = {name: Stubber(client) for name, client in stubbed.items()}
+    monkeypatch.setattr(clients, "client", lambda name, _: stubbed[name])
     stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
     for stub in stubs.values():
         stub.activate()

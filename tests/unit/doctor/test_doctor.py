@@ -17,10 +17,10 @@ from muster.artifacts.oci.registry import Web
 from muster.artifacts.upstream import kubernetes_of
 from muster.cli import main
 from muster.cli.commands import doctor as command
+from muster.cloud.clients import GoogleError
 from muster.cloud.doctor import cluster_checks, examine, machines, state, support
 from muster.cloud.doctor.examine import Reach, checks
 from muster.cloud.doctor.findings import Finding, State, passed, run_checks
-from muster.cloud.google import GoogleError
 from muster.config.edit import template
 from muster.kubernetes.client import Client, connect
 from muster.kubernetes.kubeconfig import Access, KubeconfigError
@@ -408,7 +408,7 @@ def test_a_cloud_without_a_login_is_one_finding_with_what_it_leaves_out(
     def nobody() -> Any:
         raise GoogleError("there are no application default credentials.")
 
-    monkeypatch.setattr("muster.cloud.google._default", nobody)
+    monkeypatch.setattr("muster.cloud.clients._default", nobody)
     (_, cloud_check, *_) = checks(stack(Provider.GKE), name="here", file=Path("x"))
     (found,) = run_checks([cloud_check])
     assert (found.check, found.state) == ("credentials", State.FAILED)

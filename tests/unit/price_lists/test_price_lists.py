@@ -13,7 +13,7 @@ import yaml
 from botocore.stub import Stubber
 
 from muster import config
-from muster.cloud import amazon as aws
+from muster.cloud import clients as aws
 from muster.cloud.doctor.findings import State
 from muster.cloud.doctor.support import check_prices
 from muster.cloud.price_lists import refreshed

@@ -10,7 +10,7 @@ import pytest
 from muster.model import gangpolicy, queuetree
 from muster.model.gangpolicy import GangPolicy
 from muster.policies.pack import RULES
-from muster.reference import components, crds
+from muster.reference import components, stack_file
 from muster.reference.__main__ import PAGES
 from muster.reference.admission import CASES, Case, answer, sentences, stack
 from muster.render.observability import alerts
@@ -62,7 +62,7 @@ class CacheArgs:
     "crd", [gangpolicy.crd(), queuetree.crd()], ids=lambda crd: crd["spec"]["names"]["kind"]
 )
 def test_every_field_of_a_custom_resource_is_explained(crd: dict[str, object]) -> None:
-    rows = list(crds.fields(crd))
+    rows = list(stack_file.fields(crd))
     assert len(rows) > 10
     assert [name for name, _, _, meaning in rows if not meaning] == []
 

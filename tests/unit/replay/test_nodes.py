@@ -14,8 +14,8 @@ from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
 from muster.replay.recording import Header, Ids, Job, Node, Recording, Usable
 from muster.replay.recording_file import Writer, load_recording, write_recording
+from muster.replay.sources import Workloads
 from muster.replay.watch import NODES, KubernetesNode, Status, WithNodes
-from muster.replay.workloads import Workloads
 
 BORN = 1000.0
 HEADER = Header(scheduler=Scheduler.KUEUE, start=0, end=5000, source="cluster", nodes_from=0.0)

@@ -9,8 +9,8 @@ import pytest
 
 from muster.controller.kube.resource import Object
 from muster.model import names
-from muster.replay.pod_groups import EVICTIONS, POD_GROUPS, PODS, PRIORITIES, PodGroups
 from muster.replay.recording import End, Header, Ids, Job, Recording
+from muster.replay.sources import EVICTIONS, POD_GROUPS, PODS, PRIORITIES, PodGroups
 from muster.replay.stored import fold
 from muster.replay.watch import Kind
 

@@ -7,8 +7,8 @@ from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
 from muster.replay.recording import Gap, Header, Ids
 from muster.replay.recording_file import Writer, load_recording
+from muster.replay.sources import WORKLOADS, Workloads
 from muster.replay.watch import Recorder
-from muster.replay.workloads import WORKLOADS, Workloads
 from tests.unit.preview.snapshot_world import workload
 
 

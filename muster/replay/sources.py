@@ -1,7 +1,8 @@
-"""Jobs of a cluster with KAI: its PodGroups, their pods, and the Events of evictions.
+"""Jobs of a cluster, by what they are made of: with Kueue its Workloads; with KAI its PodGroups, their pods,
+and the Events of evictions.
 
-Holds what kai.py decides by. Responsible for which objects belong together. A PodGroup names neither its pods
-nor what they ask for, so nothing is decided before every kind was listed once.
+kueue.py and kai.py say what one of them tells of its job. Here is which objects belong together. A PodGroup
+names neither its pods nor what they ask for, so nothing is decided before every kind was listed once.
 """
 
 from __future__ import annotations
@@ -24,9 +25,71 @@ from muster.model import names
 from muster.model.stack import Scheduler
 from muster.replay import kai
 from muster.replay.kai import Eviction, Pod
+from muster.replay.kueue import refined
+from muster.replay.moment import Tracker
 from muster.replay.pods import to_pod_set
 from muster.replay.recording import Ids, Job, Recording, deleted, tie
-from muster.replay.watch import Kind, seconds
+from muster.replay.watch import Kind, metadata, seconds
+
+
+class Workload(Object, frozen=True):
+    """A Workload as JSON: the snapshot's reader chooses its fields."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+WORKLOADS: Final = Kind(
+    Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload, annotation_prefixes=())
+)
+
+
+@dataclass(slots=True)
+class Workloads:
+    """The source of a recording of Kueue."""
+
+    tracker: Tracker
+    scheduler: Scheduler = Scheduler.KUEUE
+    kinds: Sequence[Kind] = (WORKLOADS,)
+    count: int = 0
+    _uids: dict[Key, str] = field(default_factory=dict)
+
+    @property
+    def open_count(self) -> int:
+        return len(self.tracker.open)
+
+    def restore(self, recording: Recording) -> None:
+        self.tracker.restore(recording)
+
+    def replace(self, kind: Kind, objects: Sequence[Object], *, at: float, gone_at: float) -> list[Job]:
+        self._uids = {each.key: each.metadata.uid for each in objects}
+        gone = self.tracker.keep_only({*self._uids.values()}, at=gone_at)
+        return [*gone, *(job for each in objects for job in self._observe(each, at=None, gone_at=at))]
+
+    def put(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
+        return self._observe(obj, at=at, gone_at=at)
+
+    def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
+        uid = self._uids.pop(obj.key, obj.metadata.uid)
+        stated = obj.metadata.deletion_timestamp
+        return self._leave(uid, at if stated is None else refined(stated.timestamp(), at))
+
+    def _observe(self, obj: Object, *, at: float | None, gone_at: float) -> list[Job]:
+        assert isinstance(obj, Workload)
+        before, uid = self._uids.get(obj.key), obj.metadata.uid
+        left = self._leave(before, gone_at) if before is not None and before != uid else []
+        self._uids[obj.key] = uid
+        is_new = self.tracker.ids.of(uid) not in self.tracker.open
+        job = self.tracker.observe({"metadata": metadata(obj), "spec": obj.spec, "status": obj.status}, at=at)
+        if job is None:
+            return left
+        self.count += is_new
+        return [*left, job]
+
+    def _leave(self, uid: str, at: float) -> list[Job]:
+        job = self.tracker.remove(uid, at=at)
+        return [] if job is None else [job]
+
 
 _GROUP_ANNOTATION: Final = "pod-group-name"
 # On an Event of the reason Evict (KAI 0.12 and 0.17, pkg/scheduler/cache/status_updater).

@@ -1,15 +1,61 @@
-"""Clients for Google Cloud's APIs, from the definitions that ship with the library.
+"""Clients for the APIs of AWS and Google Cloud, with limits: a timeout, a few attempts.
 
-Responsible for limits (a timeout, a few attempts) and for the credentials, which are the application's own.
-The library is loaded when a client is made.
+Google's are made from the definitions that ship with its library. The credentials are the application's own.
+A library is loaded when a client is made.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from muster.errors import ExitCode, MusterError
+
+Answer = TypeVar("Answer")
+_CONNECT: Final = 5
+_READ: Final = 20
+_ATTEMPTS: Final = 3
+
+
+class AmazonError(MusterError):
+    """What AWS refused or did not answer: `code` is empty without an answer."""
+
+    default_exit_code = ExitCode.OUTSIDE
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def client(service: str, region: str) -> Any:
+    """A client that ends: five seconds to connect, twenty to read, three attempts."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    limits = Config(
+        connect_timeout=_CONNECT,
+        read_timeout=_READ,
+        retries={"max_attempts": _ATTEMPTS, "mode": "standard"},
+    )
+    try:
+        return boto3.client(service, region_name=region, config=limits)
+    except BotoCoreError as error:
+        raise AmazonError(str(error)) from None
+
+
+def from_amazon(call: Callable[[], Answer]) -> Answer:
+    """What the call answers; every way to fail is an AmazonError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return call()
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise AmazonError(str(details.get("Message") or error), str(details.get("Code", ""))) from None
+    except BotoCoreError as error:
+        raise AmazonError(f"no answer: {error}") from None
+
 
 _SECONDS: Final = 20
 # The library tries again after 429, 5xx and broken connections, with a growing pause.
@@ -69,7 +115,7 @@ def _default() -> Any:
     return found
 
 
-def answered(call: Callable[[], Any]) -> Any:
+def from_google(call: Callable[[], Any]) -> Any:
     """What the request answers; every way to fail is a GoogleError."""
     import httplib2
     from google.auth.exceptions import GoogleAuthError
