@@ -153,8 +153,8 @@ def is_stranded(workload: Workload, others: Iterable[Workload]) -> bool:
     ones that are not finished first.
 
     Kueue 0.19.2 finishes an evicted slice while a larger one waits, and stops a job only by a slice that is
-    evicted and not finished: none is left. On a MultiKueue worker its manager finishes them. Source:
-    https://github.com/kubernetes-sigs/kueue/pull/15661, read 2026-11-29
+    evicted and not finished: none is left (https://github.com/kubernetes-sigs/kueue/pull/15661). On a
+    MultiKueue worker its manager finishes them.
     """
     is_waiting = workload.spec.active and is_live(workload) and not workload.status.holds("QuotaReserved")
     if not is_waiting or was_evicted(workload) or MULTI_KUEUE_ORIGIN in workload.metadata.labels:
