@@ -25,7 +25,7 @@ class Model:
         for word, following in pairwise(_TEXT.split()):
             self._following[word][following] += 1
 
-    def __call__(self, request: Request) -> dict[str, Any]:
+    async def __call__(self, request: Request) -> dict[str, Any]:
         words = [request.query_params["word"]]
         while len(words) < int(request.query_params.get("words", "6")) and self._following[words[-1]]:
             words.append(self._following[words[-1]].most_common(1)[0][0])
