@@ -7,7 +7,7 @@ comes in to its pod.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from muster.model import names
@@ -35,6 +35,7 @@ _KEPT_SHARE: Final = 0.8
 _USER: Final = 65532
 _RBAC: Final = "rbac.authorization.k8s.io"
 _KUEUE: Final = "kueue.x-k8s.io"
+_AUTOSCALING: Final = "autoscaling.x-k8s.io"
 _FOLLOW: Final = ["list", "watch"]
 _FORECASTS: Final = (
     {"apiGroups": [_KUEUE], "resources": ["workloads"], "verbs": ["patch"]},
@@ -55,7 +56,8 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
     return [
         _ours("v1", "ServiceAccount"),
         manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(stack)),
-        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding()),
+        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding("ClusterRole")),
+        *_placeholder_rights(stack),
         _policy(),
         _deployment(stack, image=image, node_selector=node_selector),
     ]
@@ -64,7 +66,7 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
 def rules(stack: Stack) -> list[dict[str, Any]]:
     """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
     if stack.scheduler is Scheduler.KUEUE:
-        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes")]
+        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes"), _rule(_AUTOSCALING, "provisioningrequests")]
         return [*jobs, *_FORECASTS] if stack.recording.forecasts else jobs
     return [
         _rule("scheduling.run.ai", "podgroups"),
@@ -185,9 +187,17 @@ def _rule(group: str, *resources: str) -> dict[str, Any]:
     return {"apiGroups": [group], "resources": [*resources], "verbs": _FOLLOW}
 
 
-def _binding() -> dict[str, Any]:
+def _placeholder_rights(stack: Stack) -> Iterator[Manifest]:
+    """For the pods that say whom a node was bought for, and no others."""
+    if stack.scheduler is Scheduler.KUEUE and stack.placeholder_pools:
+        space = names.PLACEHOLDER_NAMESPACE
+        yield manifest(f"{_RBAC}/v1", "Role", NAME, namespace=space, rules=[_rule("", "pods")])
+        yield manifest(f"{_RBAC}/v1", "RoleBinding", NAME, namespace=space, **_binding("Role"))
+
+
+def _binding(kind: str) -> dict[str, Any]:
     return {
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME},
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": NAME},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": names.SYSTEM_NAMESPACE}],
     }
 

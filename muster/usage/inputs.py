@@ -135,6 +135,7 @@ def _supply(pool: str, node: Node, size: int, until: float) -> Supply:
         start=node.created,
         end=until if node.left is None else node.left,
         usable=tuple((each.at, each.gpus) for each in node.usable),
+        booked=tuple((each.at, each.job) for each in node.booked),
     )
 
 
@@ -187,13 +188,15 @@ class _Reader:
         if team is not None and not job.cluster_queue:
             owner = self._owner.get(team.name, "")
         for run in job.runs:
-            for pool, gpus in self._gpus(job.pod_sets, run).items():
+            for pools, gpus in self._gpus(job.pod_sets, run).items():
                 yield Hold(
                     job=job.name or job.key,
+                    id=job.id,
                     user=job.user,
                     team=job.team if team is None else team.name,
                     queue=owner,
-                    pool=pool,
+                    pool=pools[0] if len(pools) == 1 else "",
+                    pools=pools if len(pools) > 1 else (),
                     gpus=gpus,
                     reserved=run.reserved,
                     admitted=run.admitted,
@@ -201,24 +204,20 @@ class _Reader:
                     is_lost=run.end in _TAKEN,
                 )
 
-    def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[str, int]:
-        """By pool."""
-        gpus: defaultdict[str, int] = defaultdict(int)
+    def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[tuple[str, ...], int]:
+        """By the pools that they may be in: one, where that is known."""
+        gpus: defaultdict[tuple[str, ...], int] = defaultdict(int)
         counts = run.counts or tuple(pods.count for pods in pod_sets)
-        for pods, count in zip(pod_sets, counts, strict=False):
+        given = run.device_flavors or ("",) * len(pod_sets)
+        for pods, count, flavor in zip(pod_sets, counts, given, strict=False):
             if asked := sum(pods.requests.get(each, 0) for each in names.DEVICE_RESOURCES):
-                gpus[self._pool(pods, run)] += asked * count
+                flavors = (flavor,) if flavor else run.flavors
+                fitting = tuple(pool.name for pool in self._pools if _fits(pool, pods, flavors))
+                gpus[fitting or (*pods.pools, *flavors, "")[:1]] += asked * count
         return gpus
 
-    def _pool(self, pods: PodSet, run: Run) -> str:
-        """The first that fits, as in a replay; "" where several fit and nothing names one."""
-        fitting = [pool for pool in self._pools if _fits(pool, pods, run)]
-        if fitting and (run.flavors or len(fitting) == 1):
-            return fitting[0].name
-        return "" if fitting else next(iter((*pods.pools, *run.flavors)), "")
 
-
-def _fits(pool: Pool, pods: PodSet, run: Run) -> bool:
+def _fits(pool: Pool, pods: PodSet, flavors: Sequence[str]) -> bool:
     is_named = not pods.pools or not {pool.name, pool.flavor}.isdisjoint(pods.pools)
-    is_given = not run.flavors or pool.flavor in run.flavors
+    is_given = not flavors or pool.flavor in flavors
     return is_named and is_given and bool(pods.requests.get(pool.device))
