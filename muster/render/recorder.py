@@ -15,6 +15,7 @@ from muster.model.observability import RecordingSettings
 from muster.model.quantities import MIB, Bytes, format_memory
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
+from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest, manifest, restricted_container
 
 NAME: Final = names.RECORDER
@@ -67,7 +68,8 @@ def rules(stack: Stack) -> list[dict[str, Any]]:
     """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
     if stack.scheduler is Scheduler.KUEUE:
         jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes"), _rule(_AUTOSCALING, "provisioningrequests")]
-        return [*jobs, *_FORECASTS] if stack.recording.forecasts else jobs
+        forecasts = _FORECASTS if stack.recording.forecasts else ()
+        return [*jobs, *forecasts, *_budget_rules(stack)]
     return [
         _rule("scheduling.run.ai", "podgroups"),
         _rule("scheduling.k8s.io", "priorityclasses"),
@@ -129,7 +131,11 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": 30,
-        "containers": [container, *([_forecaster(stack, image)] if settings.forecasts else [])],
+        "containers": [
+            container,
+            *([_forecaster(stack, image)] if settings.forecasts else []),
+            *([_budgets(stack, image)] if stack.budgets.teams else []),
+        ],
         "volumes": [{"name": "recordings", **_source(settings)}],
     }
     return _ours(
@@ -171,6 +177,68 @@ def _forecaster(stack: Stack, image: Any) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": restricted_container(),
     }
+
+
+def _budgets(stack: Stack, image: Any) -> dict[str, Any]:
+    """Reads the recording and writes nowhere but on LocalQueues."""
+    order = {
+        "budgets": [
+            {"team": name, "hours": hours, "queues": _queues_of(stack, name)}
+            for name, hours in stack.budgets.teams.items()
+        ],
+        "warn": stack.budgets.warn,
+        # As muster/usage/inputs.py reads it.
+        "terms": {
+            "pools": [
+                {
+                    "name": pool.name,
+                    "flavor": pool.flavor,
+                    "device": pool.device,
+                    "machine": pool.machine.name,
+                    "slots": pool.slots_per_node,
+                }
+                for pool in stack.pools
+                if pool.is_gpu
+            ],
+            "teams": {space: team.name for space, team in stack.teams_by_namespace().items()},
+        },
+    }
+    return {
+        "name": "budgets",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "muster.usage.budgets"],
+        "args": [f"--out={FILE}", f"--order={json.dumps(order, separators=(',', ':'), sort_keys=True)}"],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "128Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0], "readOnly": True}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": restricted_container(),
+    }
+
+
+def _queues_of(stack: Stack, name: str) -> list[str]:
+    """The LocalQueues of a team."""
+    owners = {team.name: teams[0] for teams in stack.queue_members().values() for team in teams}
+    team = next(team for _, team in stack.teams() if team.name == name)
+    return ["/".join(key) for key in local_queues(team, owners[name])]
+
+
+def _budget_rules(stack: Stack) -> list[dict[str, Any]]:
+    """To stop LocalQueues. Their ClusterQueue cannot be changed, so what else can be patched is a weight.
+
+    Source: https://github.com/kubernetes-sigs/kueue (apis/kueue/v1beta2/localqueue_types.go), read 2026-11-29
+    """
+    queues = {queue.partition("/")[2] for team in stack.budgets.teams for queue in _queues_of(stack, team)}
+    if not queues:
+        return []
+    local = {"apiGroups": [_KUEUE], "resources": ["localqueues"]}
+    return [
+        {**local, "verbs": ["list"]},
+        {**local, "resourceNames": sorted(queues), "verbs": ["patch"]},
+    ]
 
 
 def _source(settings: RecordingSettings) -> dict[str, Any]:
