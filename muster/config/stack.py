@@ -268,8 +268,12 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
     if is_sound:
         adjacent = load_adjacent_clusters(document.source, naming=stack.cluster.name)
         name = paths.stack_name(Path(document.source))
-        found.extend(as_written(check(stack, adjacent=adjacent, today=today(), name=name), root))
-        return stack, found
+        broken = list(as_written(check(stack, adjacent=adjacent, today=today(), name=name), root))
+        if any(".quota" in each.path and each.level == "error" for each in (*found, *broken)):
+            # Where a quota is wrong, other teams only seem to borrow what nobody has.
+            borrowed = tuple(f".borrow.{pool.name}" for pool in stack.pools)
+            broken = [each for each in broken if not each.path.endswith(borrowed)]
+        return stack, [*found, *broken]
     found.extend(as_written(check_incomplete(stack), root))
     return None, found
 

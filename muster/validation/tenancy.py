@@ -195,6 +195,10 @@ def _members(stack: Stack) -> Iterator[Violation]:
             elif member.startswith(AWS_PRINCIPAL) and stack.cluster.provider is Provider.GKE:
                 message = f"{member!r} is a principal of AWS, which a GKE cluster does not know."
                 yield Violation(path, message, "name a Google group: team@example.com.")
+            elif "@" not in member and stack.cluster.provider is Provider.GKE:
+                message = f"{member!r} is no e-mail address, and GKE knows users and groups by theirs."
+                fix = "name a Google group: team@example.com."
+                yield Violation(path, message, fix, level="warning")
 
 
 def _priorities(stack: Stack) -> Iterator[Violation]:
