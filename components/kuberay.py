@@ -161,7 +161,7 @@ class KubeRay(Component):
         )
         return kubernetes.kustomize.v2.Directory(
             name,
-            directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
+            directory=_write_overlay(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
             opts=self.child_options(provider=context.provider, after=[namespace, self.admission, crds]),
         )
 
@@ -197,7 +197,7 @@ def overlay(operator: Operator) -> dict[str, Any]:
     }
 
 
-def _written(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
+def _write_overlay(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     """A directory with the overlay. kustomize takes its bases by relative paths alone."""
     folder = Path(tempfile.mkdtemp(prefix="muster-kuberay-")).resolve()
     outputs.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))

@@ -255,7 +255,7 @@ def refreshed(known: PriceTable, stack: Stack, *, day: date, cloud: Google | Non
             fix="name another file for the prices of the list.",
         )
     pools = [pool for pool in stack.pools if not _is_settled(known.of(pool, stack.cluster), day)]
-    found = tuple(_read(pools, stack, day, cloud)) if pools else ()
+    found = tuple(_read_lists(pools, stack, day, cloud)) if pools else ()
     replaced = {_key(price) for price in found}
     return PriceTable((*found, *(price for price in known.prices if _key(price) not in replaced)))
 
@@ -264,7 +264,7 @@ def _is_settled(price: Price | None, day: date) -> bool:
     return price is not None and (price.read >= day or not price.source.startswith(_FROM_A_LIST))
 
 
-def _read(pools: Sequence[Pool], stack: Stack, day: date, cloud: Google | None) -> Iterator[Price]:
+def _read_lists(pools: Sequence[Pool], stack: Stack, day: date, cloud: Google | None) -> Iterator[Price]:
     cluster = stack.cluster
     if isinstance(cluster, GkeCluster):
         yield from google_prices(pools, cluster, google=cloud or Google(), day=day)

@@ -324,7 +324,7 @@ class WithNodes:
         if kind is not NODES:
             return self.jobs.replace(kind, objects, at=at, gone_at=gone_at)
         there = {self.ids.of(each.metadata.uid) for each in objects}
-        gone = [node for id in [*self._nodes] if id not in there for node in self._leave(id, gone_at)]
+        gone = [node for id in [*self._nodes] if id not in there for node in self._remove_node(id, gone_at)]
         return [*gone, *(node for each in objects for node in self._observe(each, at))]
 
     def put(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]:
@@ -333,7 +333,7 @@ class WithNodes:
     def remove(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]:
         if kind is not NODES:
             return self.jobs.remove(kind, obj, at=at)
-        return self._leave(self.ids.of(obj.metadata.uid), at)
+        return self._remove_node(self.ids.of(obj.metadata.uid), at)
 
     def _observe(self, obj: Object, at: float) -> list[Node]:
         assert isinstance(obj, KubernetesNode)
@@ -345,7 +345,7 @@ class WithNodes:
         self._nodes[id] = node
         return [node]
 
-    def _leave(self, id: str, at: float) -> list[Node]:
+    def _remove_node(self, id: str, at: float) -> list[Node]:
         node = self._nodes.pop(id, None)
         return [] if node is None else [replace(node, left=max(at, node.created))]
 
