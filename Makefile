@@ -48,7 +48,7 @@ status: $(UP_STAMP) ## Whether the local cluster is healthy
 	@$(PY) -m muster local status --name $(PLANE)
 
 # Two rows, one beside the other.
-SUITES := check build unit mocks policies browser integration --beside e2e clouds faults local
+SUITES := build check unit integration --beside e2e clouds faults mocks policies browser local
 
 .PHONY: test
 test: $(STAMP) ## Everything that CI runs for a change: all but what tests/long.toml lists

@@ -120,7 +120,10 @@ class Bench:
         # Refused by the policies, unless a webhook has written the queue into it.
         bare = self.ray_job("bare")
         del bare["metadata"]["labels"][names.QUEUE_LABEL]
-        with program(self.plane, "webhooks", f"--webhook-port={port}", *flags, health=health):
+        with (
+            program(self.plane, "manager", *flags),
+            program(self.plane, "webhooks", f"--webhook-port={port}", health=health),
+        ):
             try:
                 await_(lambda: _is_ready(health), "the webhooks are ready")
                 await_(lambda: not self._refusal(bare), "the API server asks the webhooks")

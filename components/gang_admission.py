@@ -244,6 +244,7 @@ class GangAdmission(Component):
         )
         self.namespace = self._object(manifest("v1", "Namespace", names.SYSTEM_NAMESPACE, labels=_RESTRICTED))
         self.priority = self._object(pods.priority())
+        self.configurations = self._webhook_configurations()
         self.manager = self._program(
             authority.MANAGER,
             pods.manager(image, sizing, stack),
@@ -254,7 +255,11 @@ class GangAdmission(Component):
                 makes_domains=stack.makes_compute_domains,
             ),
             rules=authority.manager_rules(),
-            after=[self.policy, self.priority, *self._placeholders(), *self._broken_nodes()],
+            # Ready means that its CA is in the configurations: reviews work once the webhooks are, too.
+            after=[
+                *(self.policy, self.priority, *self.configurations),
+                *(*self._placeholders(), *self._broken_nodes()),
+            ],
         )
         self._object(
             observability.reach(
@@ -267,14 +272,12 @@ class GangAdmission(Component):
             ),
             after=[self.namespace],
         )
-        self.configurations = self._webhook_configurations()
         self.webhooks = self._program(
             authority.WEBHOOKS,
             pods.webhooks(image, sizing, stack.observability),
             cluster_rules=authority.webhook_cluster_rules(),
             rules=authority.webhook_rules(),
-            # Ready means that its CA is in the configuration: reviews work from then on.
-            after=[self.policy, self.priority, *self.configurations],
+            after=[self.policy, self.priority],
         )
         self.serving: list[pulumi.Resource] = [self.manager, self.webhooks]
         self.register_outputs({})

@@ -1,10 +1,11 @@
 """What the gang-admission controller may do: the least that its two programs need, as RBAC rules.
 
 The manager reads the whole cluster and writes ProvisioningRequests and PodTemplates; with Kueue its entry
-in a Workload's status and a Workload's `active`, with KAI the gates of pods. It never touches Secrets. It
+in a Workload's status and a Workload's `active`, with KAI the gates of pods. Of Secrets it keeps the one of
+the webhooks' certificates, whose authority it puts into their configuration, both by name. It
 makes pods only where the policy says `onStaggered: hold`, or where placeholders bring the nodes; with Kueue
-it asks by dry runs whether the pods of a gang could be made. The webhooks read the policy and keep one Secret
-and one webhook configuration, both by name.
+it asks by dry runs whether the pods of a gang could be made. The webhooks, which any connection reaches, read
+the policy and that Secret, and write nothing.
 
 RBAC cannot look into an object. What an account may patch, create or delete here is limited further by the
 policies of muster/render/tenancy/policies (fences.py), so that a stolen token changes no image.
@@ -60,6 +61,12 @@ def manager_cluster_rules(
         _rule("", ["podtemplates"], ["get", *_FOLLOW, "create", "delete"]),
         _rule("", ["nodes", "pods"], _FOLLOW),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
+        _rule(
+            "admissionregistration.k8s.io",
+            ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+            ["get", "patch"],
+            only=[PROGRAM],
+        ),
     ]
 
 
@@ -104,13 +111,15 @@ def _kai_rules() -> list[Rule]:
 
 
 def manager_rules() -> list[Rule]:
-    """In our own namespace: the lease, and, for its shutdown, whether its own Deployment is being deleted.
-    Creating cannot be limited by name.
+    """In our own namespace: the lease, the Secret of the certificates, and, for its shutdown, whether its own
+    Deployment is being deleted. Creating cannot be limited by name: a policy does that.
     """
     return [
         _rule("apps", ["deployments"], ["get"], only=[MANAGER]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[PROGRAM]),
+        _rule("", ["secrets"], ["create"]),
+        _rule("", ["secrets"], ["get", "patch"], only=[CERTIFICATES]),
     ]
 
 
@@ -130,21 +139,10 @@ def event_rules() -> list[Rule]:
 
 
 def webhook_cluster_rules() -> list[Rule]:
-    """What reviews are judged by, and the one configuration that gets our certificate authority."""
-    return [
-        _rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _FOLLOW),
-        _rule(
-            "admissionregistration.k8s.io",
-            ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
-            ["get", "patch"],
-            only=[PROGRAM],
-        ),
-    ]
+    """What reviews are judged by."""
+    return [_rule(names.GROUP, [names.GANG_POLICY_PLURAL, names.QUEUE_TREE_PLURAL], _FOLLOW)]
 
 
 def webhook_rules() -> list[Rule]:
     """In our own namespace: the Secret that keeps the certificates."""
-    return [
-        _rule("", ["secrets"], ["create"]),
-        _rule("", ["secrets"], ["get", "patch"], only=[CERTIFICATES]),
-    ]
+    return [_rule("", ["secrets"], ["get"], only=[CERTIFICATES])]

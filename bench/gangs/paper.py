@@ -7,6 +7,7 @@ includes the stand-ins. For a real API server see cases.py.
 
 import dataclasses
 import logging
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -19,12 +20,14 @@ from muster.controller.gangs.objects import Condition, Node, Pod, PodSpec
 from muster.controller.kai.decide import decide
 from muster.controller.kai.view import View
 from muster.controller.kube.resource import Key, ObjectMeta
+from muster.controller.kueue.decide import decide as kueue_decide
 from muster.model.names import CONSUME_ANNOTATION, GKE_LEASE_LABEL
 from tests.unit.admission.fleet import ONE_SHAPE, SPACE, TWO_SHAPES, Costs, Fleet, Pieces, costs
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.controller_runtime.virtual import now as virtual_now
 from tests.unit.controller_runtime.virtual import virtual
 from tests.unit.gangs.paper import flavor_policy
+from tests.unit.gangs.slow_api import moment
 from tests.unit.kai.kai_world import Group, World, queue
 from tests.unit.kai.test_kai_view import view_of
 
@@ -168,6 +171,36 @@ def _look(view: View, here: World, names: Iterable[str]) -> None:
         decide(view.snapshot(here.clusters[name], now=here.now))
 
 
+def _cycle(count: int) -> Figures:
+    """Gangs that wait for nodes: one pass that sorts all of them and decides for each, as decision 030
+    proposes it for once a second.
+    """
+    spent: list[float] = []
+
+    async def scenario() -> None:
+        fleet = Fleet(stock=0)
+        for number in range(count):
+            fleet.submit(f"gang-{number:04}", TWO_SHAPES)
+        await fleet.run(lambda: virtual_now() > _SILENT_SECONDS)
+        for _ in range(5):
+            begun = time.process_time()
+            _decide_all(fleet)
+            spent.append(time.process_time() - begun)
+
+    virtual(scenario())
+    cycle = statistics.median(spent)
+    return {"CPU a cycle, ms": 1000 * cycle, "CPU a waiting gang, ms": 1000 * cycle / count}
+
+
+def _decide_all(fleet: Fleet) -> None:
+    held = [
+        fleet.view.snapshot(workload, CHECK, now=moment()) for workload in list(fleet.view.workloads.store)
+    ]
+    held.sort(key=lambda each: (-each.workload.spec.priority, each.workload.metadata.creation_timestamp))
+    for snapshot in held:
+        kueue_decide(snapshot)
+
+
 CASES: Final[dict[str, Callable[[int], Figures]]] = {
     "one-shape": _gangs(ONE_SHAPE),
     "two-shapes": _gangs(TWO_SHAPES),
@@ -176,6 +209,7 @@ CASES: Final[dict[str, Callable[[int], Figures]]] = {
     "disjoint": _disjoint,
     "partition": _partition,
     "kai-queue": _kai_queue,
+    "cycle": _cycle,
 }
 """`one-shape`, `two-shapes`: quota for all at once, a call takes 25 ms, nodes come at once; all share their
 pools. `split-line`: a cloud that takes a second to accept and nodes that take eight minutes. `disjoint`: each

@@ -36,7 +36,10 @@ def webhooks(programs: Programs, *, rate: float, seconds: float) -> dict[str, fl
         stage.plane.define([queuetree.crd()])
         tree = json.loads(json.dumps(rendered.tree(stack_of(_SHAPE))))
         stage.plane.apply(tree, path_of(tree))
-        with program(stage.plane, "webhooks", f"--webhook-port={port}", health=health) as process:
+        with (
+            program(stage.plane, "manager"),
+            program(stage.plane, "webhooks", f"--webhook-port={port}", health=health) as process,
+        ):
             await_(lambda: _is_listening(port), "the webhooks answer")
             before = usage(process.pid or 0)
             taken = asyncio.run(_ask(port, rate=rate, count=int(rate * seconds)))

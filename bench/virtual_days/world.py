@@ -118,6 +118,8 @@ class World:
             later(_KEPT, self.forget, gang)
 
     def _request_changed(self, before: ProvisioningRequest | None, after: ProvisioningRequest | None) -> None:
+        if before is not None and after is None:
+            self.account_all()
         if before is None or after is None:
             return
         has_failed = any(

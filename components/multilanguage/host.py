@@ -49,6 +49,7 @@ _SECTIONS: Final = {
     "images": "images",
     "observability": "observability",
     "recording": "recording",
+    "budgets": "budgets",
     "ray": "ray",
     "work": "work",
 }
@@ -95,6 +96,8 @@ class Stack(TypedDict):
     """Monitors, alerts, dashboard and traces of Muster itself."""
     recording: NotRequired[dict[str, Any]]
     """A recorder of the cluster's jobs, and its volume."""
+    budgets: NotRequired[dict[str, Any]]
+    """GPU-hours a month by team. At its end nothing more of the team starts until the next month."""
     ray: NotRequired[dict[str, Any]]
     """What Ray clusters have to be."""
     work: NotRequired[list[str]]

@@ -62,6 +62,9 @@ def _common_flags(command: argparse.ArgumentParser, environment: Mapping[str, st
         help="a kubeconfig in JSON, for running outside a pod; `kubectl config view --raw --minify -o json` "
         "writes one [MUSTER_KUBECONFIG]",
     )
+    command.add_argument(
+        "--secret-name", default=names.CERTIFICATES, help="the Secret that keeps our certificates"
+    )
 
 
 def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
@@ -106,22 +109,10 @@ def _manager_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
         "minute and their own grace period, and this much longer where their job has finished; unset: "
         "never [MUSTER_DELETE_WITHOUT_QUOTA]",
     )
-
-
-def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    command.add_argument(
-        "--webhook-port",
-        type=_port,
-        default=environment.get("MUSTER_WEBHOOK_PORT", "9443"),
-        help="HTTPS port of the reviews [MUSTER_WEBHOOK_PORT]",
-    )
     command.add_argument(
         "--service-name",
         default=f"{PROGRAM}-webhooks",
         help="the Service that the API server calls us through",
-    )
-    command.add_argument(
-        "--secret-name", default=names.CERTIFICATES, help="the Secret that keeps our certificates"
     )
     command.add_argument(
         "--validating",
@@ -131,6 +122,15 @@ def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, s
     )
     command.add_argument(
         "--mutating", action="append", metavar="NAME", help="a MutatingWebhookConfiguration that gets our CA"
+    )
+
+
+def _webhook_flags(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    command.add_argument(
+        "--webhook-port",
+        type=_port,
+        default=environment.get("MUSTER_WEBHOOK_PORT", "9443"),
+        help="HTTPS port of the reviews [MUSTER_WEBHOOK_PORT]",
     )
 
 

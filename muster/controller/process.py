@@ -1,7 +1,7 @@
 """Builds the parts of one process from its settings.
 
-The manager and the webhooks share most parts; the election and the uninstall handlers are the manager's, the
-server and the certificates the webhooks'.
+The manager and the webhooks share most parts; the election, the uninstall handlers and the keeping of
+certificates are the manager's, the server the webhooks'.
 """
 
 import argparse
@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from muster.controller.kube.client import Client
 from muster.controller.kube.resource import Key
-from muster.controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
+from muster.controller.runtime.certificates import (
+    MUTATING,
+    VALIDATING,
+    CertificateKeeper,
+    CertificateReader,
+    Configuration,
+)
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.health import Health
 from muster.controller.runtime.lease import LeaderElection
@@ -45,7 +51,19 @@ class Process:
             election = LeaderElection(self.client, key, identity=settings.identity, metrics=self.metrics)
         own = Key(settings.namespace, settings.deployment)
         removal = Removal(self.client, own) if settings.deployment else None
-        return self._assembled(election=election, removal=removal)
+        manager = self._assembled(election=election, removal=removal)
+        service = f"{settings.service_name}.{settings.namespace}"
+        keeper = CertificateKeeper(
+            self.client,
+            secret=self._secret,
+            names=(f"{service}.svc", service, f"{service}.svc.cluster.local"),
+            configurations=[Configuration(VALIDATING, name) for name in settings.validating or ()]
+            + [Configuration(MUTATING, name) for name in settings.mutating or ()],
+            metrics=self.metrics,
+        )
+        manager.health.ready_when("certificates", keeper.ready)
+        manager.service("certificates", keeper.run)
+        return manager
 
     def webhooks(self, webhooks: Webhooks) -> Manager:
         settings = self.settings
@@ -58,20 +76,15 @@ class Process:
             is_ending=manager.is_stopping,
             traces=self.traces,
         )
-        service = f"{settings.service_name}.{settings.namespace}"
-        keeper = CertificateKeeper(
-            self.client,
-            secret=Key(settings.namespace, settings.secret_name),
-            names=(f"{service}.svc", service, f"{service}.svc.cluster.local"),
-            configurations=[Configuration(VALIDATING, name) for name in settings.validating or ()]
-            + [Configuration(MUTATING, name) for name in settings.mutating or ()],
-            server=server,
-            metrics=self.metrics,
-        )
+        reader = CertificateReader(self.client, secret=self._secret, server=server, metrics=self.metrics)
         manager.health.ready_when("webhook server", server.ready)
         manager.service("webhook server", server.run)
-        manager.service("certificates", keeper.run)
+        manager.service("certificates", reader.run)
         return manager
+
+    @property
+    def _secret(self) -> Key:
+        return Key(self.settings.namespace, self.settings.secret_name)
 
     def _assembled(
         self,

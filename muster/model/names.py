@@ -120,6 +120,8 @@ WORKLOAD_UID_LABEL: Final = f"{GROUP}/workload-uid"
 RAY_CLUSTER_UID_LABEL: Final = f"{GROUP}/raycluster-uid"
 # On a Workload that waits for quota: when it may start.
 FORECAST_ANNOTATION: Final = f"{GROUP}/forecast"
+# On a LocalQueue of a team with a budget: how much of it is used, once that is worth a warning.
+BUDGET_ANNOTATION: Final = f"{GROUP}/budget"
 # On a Workload that waits outside the quota: until when, how often it has tried, and why not; or why never.
 RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"

@@ -64,6 +64,21 @@ class RecordingSettings:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What teams may use in a month (UTC). What runs is never touched."""
+
+    teams: Mapping[str, int] = declared(
+        "GPU-hours a month of teams. At its end nothing more of the team starts until the next month.",
+        {},
+        example={"vision": 4000},
+        minimum=1,
+    )
+    warn: float = declared(
+        "The share of a budget from which on the queue says so.", 0.8, example=0.9, maximum=1
+    )
+
+
 class Scraping(StrEnum):
     """How a metrics collector finds the controller's metrics."""
 

@@ -16,7 +16,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.kai import KaiSettings
 from muster.model.keys import Seconds, declared
 from muster.model.kueue import KueueOptions
-from muster.model.observability import Observability, RecordingSettings
+from muster.model.observability import Budgets, Observability, RecordingSettings
 from muster.model.pools import Capacity, Pool
 from muster.model.priorities import Priority
 from muster.model.programs import GpuOperatorOptions, Program, ProgramOptions
@@ -130,6 +130,7 @@ class Stack:
     recording: RecordingSettings = declared(
         "A recorder of the cluster's jobs, for replays.", RecordingSettings()
     )
+    budgets: Budgets = declared("What teams may use in a month.", Budgets())
     kuberay: ProgramOptions = declared("The KubeRay operator.", ProgramOptions())
     gpu_operator: GpuOperatorOptions = declared("The GPU Operator.", GpuOperatorOptions())
 

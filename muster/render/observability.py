@@ -295,7 +295,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             action="The ValidatingWebhookConfiguration or the MutatingWebhookConfiguration "
             "`gang-admission` was deleted or emptied: Ray objects and Jobs get no defaults and no"
             " reviews. The policies that need no process still apply. Run `pulumi up --refresh`; "
-            "the webhooks put their certificate authority into it by themselves",
+            "the manager puts the certificate authority into it by itself",
         ),
         Alert(
             name="MusterCertificateEnds",
@@ -303,7 +303,7 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             expr=f"min({ours('muster_certificate_expiration_timestamp_seconds')}) - time() < {_WEEK_SECONDS}",
             lasting="1h",
             summary="A webhook certificate expires within seven days and has not been renewed.",
-            action="The webhook pods cannot write their Secret or their configurations. Read the log of "
+            action="The manager cannot write the Secret or the configurations. Read its log lines of "
             "`certificates`",
         ),
         Alert(

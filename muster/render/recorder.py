@@ -7,7 +7,7 @@ comes in to its pod.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from muster.model import names
@@ -15,6 +15,7 @@ from muster.model.observability import RecordingSettings
 from muster.model.quantities import MIB, Bytes, format_memory
 from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
+from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest, manifest, restricted_container
 
 NAME: Final = names.RECORDER
@@ -35,6 +36,7 @@ _KEPT_SHARE: Final = 0.8
 _USER: Final = 65532
 _RBAC: Final = "rbac.authorization.k8s.io"
 _KUEUE: Final = "kueue.x-k8s.io"
+_AUTOSCALING: Final = "autoscaling.x-k8s.io"
 _FOLLOW: Final = ["list", "watch"]
 _FORECASTS: Final = (
     {"apiGroups": [_KUEUE], "resources": ["workloads"], "verbs": ["patch"]},
@@ -55,7 +57,8 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
     return [
         _recorder_object("v1", "ServiceAccount"),
         manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(stack)),
-        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding()),
+        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding("ClusterRole")),
+        *_placeholder_rights(stack),
         _policy(),
         _deployment(stack, image=image, node_selector=node_selector),
     ]
@@ -64,8 +67,9 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
 def rules(stack: Stack) -> list[dict[str, Any]]:
     """The rights that `muster record` needs, in the cluster and elsewhere, and those of forecasts."""
     if stack.scheduler is Scheduler.KUEUE:
-        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes")]
-        return [*jobs, *_FORECASTS] if stack.recording.forecasts else jobs
+        jobs = [_rule(_KUEUE, "workloads"), _rule("", "nodes"), _rule(_AUTOSCALING, "provisioningrequests")]
+        forecasts = _FORECASTS if stack.recording.forecasts else ()
+        return [*jobs, *forecasts, *_budget_rules(stack)]
     return [
         _rule("scheduling.run.ai", "podgroups"),
         _rule("scheduling.k8s.io", "priorityclasses"),
@@ -127,7 +131,11 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": 30,
-        "containers": [container, *([_forecaster(stack, image)] if settings.forecasts else [])],
+        "containers": [
+            container,
+            *([_forecaster(stack, image)] if settings.forecasts else []),
+            *([_budgets(stack, image)] if stack.budgets.teams else []),
+        ],
         "volumes": [{"name": "recordings", **_source(settings)}],
     }
     return _recorder_object(
@@ -171,6 +179,68 @@ def _forecaster(stack: Stack, image: Any) -> dict[str, Any]:
     }
 
 
+def _budgets(stack: Stack, image: Any) -> dict[str, Any]:
+    """Reads the recording and writes nowhere but on LocalQueues."""
+    order = {
+        "budgets": [
+            {"team": name, "hours": hours, "queues": _queues_of(stack, name)}
+            for name, hours in stack.budgets.teams.items()
+        ],
+        "warn": stack.budgets.warn,
+        # As muster/usage/inputs.py reads it.
+        "terms": {
+            "pools": [
+                {
+                    "name": pool.name,
+                    "flavor": pool.flavor,
+                    "device": pool.device,
+                    "machine": pool.machine.name,
+                    "slots": pool.slots_per_node,
+                }
+                for pool in stack.pools
+                if pool.is_gpu
+            ],
+            "teams": {space: team.name for space, team in stack.teams_by_namespace().items()},
+        },
+    }
+    return {
+        "name": "budgets",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "muster.usage.budgets"],
+        "args": [f"--out={FILE}", f"--order={json.dumps(order, separators=(',', ':'), sort_keys=True)}"],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "128Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "recordings", "mountPath": FILE.rpartition("/")[0], "readOnly": True}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": restricted_container(),
+    }
+
+
+def _queues_of(stack: Stack, name: str) -> list[str]:
+    """The LocalQueues of a team."""
+    owners = {team.name: teams[0] for teams in stack.queue_members().values() for team in teams}
+    team = next(team for _, team in stack.teams() if team.name == name)
+    return ["/".join(key) for key in local_queues(team, owners[name])]
+
+
+def _budget_rules(stack: Stack) -> list[dict[str, Any]]:
+    """To stop LocalQueues. Their ClusterQueue cannot be changed, so what else can be patched is a weight.
+
+    Source: https://github.com/kubernetes-sigs/kueue (apis/kueue/v1beta2/localqueue_types.go), read 2026-11-29
+    """
+    queues = {queue.partition("/")[2] for team in stack.budgets.teams for queue in _queues_of(stack, team)}
+    if not queues:
+        return []
+    local = {"apiGroups": [_KUEUE], "resources": ["localqueues"]}
+    return [
+        {**local, "verbs": ["list"]},
+        {**local, "resourceNames": sorted(queues), "verbs": ["patch"]},
+    ]
+
+
 def _source(settings: RecordingSettings) -> dict[str, Any]:
     if settings.ephemeral:
         return {"emptyDir": {"sizeLimit": format_memory(settings.storage)}}
@@ -185,9 +255,17 @@ def _rule(group: str, *resources: str) -> dict[str, Any]:
     return {"apiGroups": [group], "resources": [*resources], "verbs": _FOLLOW}
 
 
-def _binding() -> dict[str, Any]:
+def _placeholder_rights(stack: Stack) -> Iterator[Manifest]:
+    """For the pods that say whom a node was bought for, and no others."""
+    if stack.scheduler is Scheduler.KUEUE and stack.placeholder_pools:
+        space = names.PLACEHOLDER_NAMESPACE
+        yield manifest(f"{_RBAC}/v1", "Role", NAME, namespace=space, rules=[_rule("", "pods")])
+        yield manifest(f"{_RBAC}/v1", "RoleBinding", NAME, namespace=space, **_binding("Role"))
+
+
+def _binding(kind: str) -> dict[str, Any]:
     return {
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME},
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": NAME},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": names.SYSTEM_NAMESPACE}],
     }
 

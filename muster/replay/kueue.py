@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from muster.live.fields import find_condition, is_true, moment, parse_preemptor, text
 from muster.live.snapshot import Workload
 from muster.live.snapshot.kueue import parse_workload
+from muster.model import names
 from muster.replay.durations import Distribution, Seen, to_distribution
 from muster.replay.pods import to_pod_set
 from muster.replay.recording import End, Ids, Job, Run, close, tie
@@ -113,6 +114,7 @@ def to_job(workload: Workload) -> Job:
         admitted=admitted.timestamp() if admitted else None,
         flavors=_flavors(workload),
         counts=_counts(workload),
+        device_flavors=_device_flavors(workload),
     )
     return replace(job, runs=(run,))
 
@@ -147,6 +149,16 @@ def _flavors(workload: Workload) -> tuple[str, ...]:
     return tuple(sorted({name for pods in workload.pod_sets for name in pods.flavors.values()}))
 
 
+def _device_flavors(workload: Workload) -> tuple[str, ...]:
+    """Of each pod set, where there are several flavors."""
+    if len(_flavors(workload)) < 2:
+        return ()
+    return tuple(
+        next((pods.flavors[each] for each in names.DEVICE_RESOURCES if each in pods.flavors), "")
+        for pods in workload.pod_sets
+    )
+
+
 def _runs(
     found: Mapping[str, object],
     workload: Workload,
@@ -173,6 +185,7 @@ def _runs(
         admitted=admitted,
         flavors=_flavors(workload),
         counts=_counts(workload),
+        device_flavors=_device_flavors(workload),
     )
     if is_true(found, "Evicted"):
         end, reason, by = _eviction(found, ids)

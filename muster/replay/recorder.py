@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,17 @@ from muster.replay.moment import Tracker
 from muster.replay.recording import Header, Ids, RecordingError
 from muster.replay.recording_file import Writer, load_recording, older_parts
 from muster.replay.sources import POD_GROUPS, WORKLOADS, PodGroups, Workloads
-from muster.replay.watch import AGENT, NODES, Kind, Recorder, Source, WithNodes, quiet_logs
+from muster.replay.watch import (
+    AGENT,
+    NODES,
+    PLACEHOLDERS,
+    REQUESTS,
+    Kind,
+    Recorder,
+    Source,
+    WithNodes,
+    quiet_logs,
+)
 
 _JOBS: Final = {Scheduler.KUEUE: WORKLOADS, Scheduler.KAI: POD_GROUPS}
 _LEFT_OUT: Final = {
@@ -41,6 +51,11 @@ _LEFT_OUT: Final = {
 _LATE_SECONDS: Final = 60.0
 _NAMES_LEFT_OUT: Final = "Names of jobs; their ids are keyed hashes."
 _NODES_LEFT_OUT: Final = "Nodes: the account may not list them."
+_UNKNOWN_WITHOUT: Final = {
+    NODES: "what was bought",
+    REQUESTS: "which nodes of a lease waited for their gang",
+    PLACEHOLDERS: "which nodes with placeholders waited for their gang",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +80,12 @@ def record(order: Order, connect: Callable[[], Connection], progress: Callable[[
 
 
 async def _record(order: Order, connect: Callable[[], Connection], progress: Callable[[str], None]) -> int:
-    scheduler, has_nodes = await _check(connect(), order.scheduler)
-    if not has_nodes:
-        progress("the account may not list nodes, so `muster usage` will not know what was bought")
+    scheduler, bought = await _check(connect(), order.scheduler)
+    for kind, unknown in _UNKNOWN_WITHOUT.items():
+        if kind in _bought(scheduler) and kind not in bought:
+            progress(f"the account cannot list {kind.resource}, so `muster usage` will not know {unknown}")
     start = _resume if order.out.exists() else _begin
-    writer, source, last_mark = start(order, scheduler, progress, has_nodes=has_nodes)
+    writer, source, last_mark = start(order, scheduler, progress, bought)
     with writer:
         recorder = Recorder(
             connect=connect, source=source, writer=writer, progress=progress, last_mark=last_mark
@@ -80,10 +96,15 @@ async def _record(order: Order, connect: Callable[[], Connection], progress: Cal
         return await recorder.run(stop, seconds=order.seconds)
 
 
-async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Scheduler, bool]:
+def _bought(scheduler: Scheduler) -> tuple[Kind, ...]:
+    """What says which nodes were bought, and whom for. KAI binds a gang's pods whole: nodes wait for none."""
+    return (NODES, REQUESTS, PLACEHOLDERS) if scheduler is Scheduler.KUEUE else (NODES,)
+
+
+async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Scheduler, tuple[Kind, ...]]:
     """One small list of each kind, so that a missing right is an error now and not a retry for ever. Without
     a right the API server refuses a kind that it does not serve in the same way as any other. The scheduler,
-    and whether nodes may be listed: jobs are recorded without them as well.
+    and what of `_bought` may be listed: jobs are recorded without it as well.
     """
     refusals: list[KubeError] = []
     async with Client(connection, field_manager=AGENT, user_agent=AGENT) as client:
@@ -97,15 +118,16 @@ async def _check(connection: Connection, wanted: Scheduler | None) -> tuple[Sche
                 continue
             except KubeError as error:
                 raise _unreadable(connection, error) from None
-            has_nodes = True
-            for kind in _source(scheduler, Ids(b""), 0.0, with_names=False, has_nodes=True).kinds:
+            beside = _bought(scheduler)
+            listed = []
+            for kind in _source(scheduler, Ids(b""), 0.0, with_names=False, bought=beside).kinds:
                 try:
                     await _list_one(client, kind)
+                    listed.append(kind)
                 except KubeError as error:
-                    if kind is not NODES or not isinstance(error, Forbidden):
+                    if kind not in beside or not isinstance(error, Forbidden | NotFound):
                         raise _unreadable(connection, error) from None
-                    has_nodes = False
-            return scheduler, has_nodes
+            return scheduler, tuple(kind for kind in listed if kind in beside) if NODES in listed else ()
     if refusals:
         raise _unreadable(connection, refusals[0])
     kinds = " or ".join(
@@ -133,20 +155,22 @@ def _unreadable(connection: Connection, error: KubeError) -> RecordingError:
     )
 
 
-def _source(scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool, has_nodes: bool) -> Source:
+def _source(
+    scheduler: Scheduler, ids: Ids, start: float, *, with_names: bool, bought: Sequence[Kind]
+) -> Source:
     jobs: Source
     if scheduler is Scheduler.KAI:
         jobs = PodGroups(ids=ids, start=start, with_names=with_names)
     else:
         jobs = Workloads(Tracker(ids=ids, start=start, with_names=with_names))
-    return WithNodes(jobs, ids) if has_nodes else jobs
+    return WithNodes(jobs, ids, bought[1:]) if bought else jobs
 
 
 def _begin(
-    order: Order, scheduler: Scheduler, progress: Callable[[str], None], *, has_nodes: bool
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None], bought: Sequence[Kind]
 ) -> tuple[Writer, Source, float]:
     now = time.time()
-    left_out = _LEFT_OUT[scheduler] if has_nodes else (*_LEFT_OUT[scheduler], _NODES_LEFT_OUT)
+    left_out = _LEFT_OUT[scheduler] if bought else (*_LEFT_OUT[scheduler], _NODES_LEFT_OUT)
     header = Header(
         scheduler=scheduler,
         start=now,
@@ -154,7 +178,7 @@ def _begin(
         source="cluster",
         left_out=left_out if order.with_names else (*left_out, _NAMES_LEFT_OUT),
         has_names=order.with_names,
-        nodes_from=now if has_nodes else None,
+        nodes_from=now if bought else None,
     )
     ids = Ids.create(order.out)
     try:
@@ -162,11 +186,11 @@ def _begin(
     except RecordingError:
         Ids.discard(order.out)
         raise
-    return writer, _source(scheduler, ids, now, with_names=order.with_names, has_nodes=has_nodes), now
+    return writer, _source(scheduler, ids, now, with_names=order.with_names, bought=bought), now
 
 
 def _resume(
-    order: Order, scheduler: Scheduler, progress: Callable[[str], None], *, has_nodes: bool
+    order: Order, scheduler: Scheduler, progress: Callable[[str], None], bought: Sequence[Kind]
 ) -> tuple[Writer, Source, float]:
     found = load_recording(order.out, most_older=0)
     header = found.header
@@ -176,17 +200,17 @@ def _resume(
         raise _cannot_continue(order.out, "it was begun with another --with-names")
     if header.scheduler != scheduler:
         raise _cannot_continue(order.out, f"it holds jobs of {header.scheduler}")
-    if header.nodes_from is not None and not has_nodes:
+    if header.nodes_from is not None and not bought:
         raise _cannot_continue(order.out, "it has nodes, which the account may no longer list")
     for warning in found.warnings:
         progress(warning)
     start = max(header.start, header.end - _LATE_SECONDS) if older_parts(order.out) else header.start
     ids = Ids.load(order.out)
-    source = _source(scheduler, ids, start, with_names=order.with_names, has_nodes=has_nodes)
+    source = _source(scheduler, ids, start, with_names=order.with_names, bought=bought)
     source.restore(found)
     progress(f"{order.out}: continued; it holds {many(len(found.jobs), 'job')}")
     writer = Writer.resume(order.out, found, rotate_bytes=order.rotate_bytes, keep_bytes=order.keep_bytes)
-    if has_nodes and header.nodes_from is None:
+    if bought and header.nodes_from is None:
         writer.add([replace(header, nodes_from=time.time())])
     return writer, source, header.end
 

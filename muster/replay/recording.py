@@ -148,7 +148,8 @@ class Run:
     `evicted`: the scheduler asked for the quota back. `ended`: the quota was free again; None while it runs.
     `reason` is the scheduler's own word, such as `InCohortReclamation` or `PodsReadyTimeout`. `by` is the id
     of the job that preempted it, "" where that is unknown. `flavors` are what it was given, and `counts` the
-    pods of each pod set in order, where they are fewer than asked for.
+    pods of each pod set in order, where they are fewer than asked for. `device_flavors`: of each pod set in
+    order that of its devices, "" for none; empty where `flavors` are fewer than two.
     """
 
     reserved: float
@@ -160,6 +161,7 @@ class Run:
     by: str = ""
     flavors: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    device_flavors: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float | None:
@@ -230,11 +232,19 @@ class Usable:
     gpus: int
 
 
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """From when on a node is kept for the gang that it was bought for, by the id of its job; "" for none."""
+
+    at: float
+    job: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A node with GPUs or TPUs. `gpus` is the most that it ever had, 0 while it has shown none. `machine` is
-    the cloud's word and `pool` that of the stack, "" where a label is missing. `left`: when its object was
-    deleted; None while it is there.
+    the cloud's word and `pool` that of the stack, "" where a label is missing. `booked` is empty where
+    nothing has said whom it was bought for. `left`: when its object was deleted; None while it is there.
     """
 
     id: str
@@ -243,6 +253,7 @@ class Node:
     created: float
     gpus: int = 0
     usable: tuple[Usable, ...] = ()
+    booked: tuple[Booked, ...] = ()
     left: float | None = None
 
 

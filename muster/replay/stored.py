@@ -18,7 +18,7 @@ from muster.printable import sanitize_line
 from muster.replay.recording import Gap, Header, Job, Node, Recording, RecordingError
 
 # The lines of a recording's file: JSON Lines, each an object with one key.
-#     {"header": {"version": 2, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line
+#     {"header": {"version": 3, "scheduler": "kueue", "start": 1764000000.0, ...}}   the first line
 #     {"job": {"id": "5f1c...", "team": "vision", "runs": [...], ...}}   a job, as it is known so far
 #     {"node": {"id": "81aa...", "pool": "h100", "usable": [...], ...}}   a node, as it is known so far
 #     {"mark": 1764000300.0}             everything until this time is recorded
@@ -27,8 +27,8 @@ from muster.replay.recording import Gap, Header, Job, Node, Recording, Recording
 # is written twice changes nothing. Fields that have their default value are left out. A later header adds to
 # the first: with it a recorder goes on with a file of version 1, which has no nodes.
 
-VERSION: Final = 2
-_READABLE: Final = (1, VERSION)
+VERSION: Final = 3
+_READABLE: Final = (1, 2, VERSION)
 _DIGITS: Final = 3
 # The first second of the year 10000, which no date can show.
 _TOO_LATE: Final = 253_402_300_800.0
@@ -135,6 +135,7 @@ def _times(line: Line) -> Iterator[float]:
         case Node():
             left = line.created if line.left is None else line.left
             yield from (line.created, left, *(each.at for each in line.usable))
+            yield from (each.at for each in line.booked)
         case Mark():
             yield line.at
         case Job():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import field as own
@@ -19,7 +20,14 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from muster.controller.gangs.objects import Conditioned, Quantities
+from muster.controller.gangs.objects import (
+    PLACEHOLDER,
+    PROVISIONING_REQUEST,
+    Conditioned,
+    Placeholder,
+    ProvisioningRequest,
+    Quantities,
+)
 from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.connection import Connection
 from muster.controller.kube.errors import Unauthorized
@@ -30,7 +38,7 @@ from muster.live.snapshot.kueue import parse_amount
 from muster.model import names
 from muster.model.node_labels import INSTANCE_TYPE_LABEL
 from muster.model.quantities import many
-from muster.replay.recording import Gap, Ids, Job, Node, Recording, Usable
+from muster.replay.recording import Booked, Gap, Ids, Job, Node, Recording, Usable
 from muster.replay.recording_file import Writer
 from muster.replay.stored import Mark
 
@@ -294,17 +302,83 @@ class KubernetesNode(Object, frozen=True):
 NODES: Final = Kind(Resource("", "v1", "nodes", "Node", False, KubernetesNode, annotation_prefixes=()))
 
 
+# What says whom a node was bought for: the request of its lease, or a placeholder on it.
+REQUESTS: Final = Kind(PROVISIONING_REQUEST, Selection(labels=names.WORKLOAD_UID_LABEL))
+PLACEHOLDERS: Final = Kind(
+    PLACEHOLDER, Selection(namespace=names.PLACEHOLDER_NAMESPACE, labels=names.WORKLOAD_UID_LABEL)
+)
+_NOBODY: Final = (0.0, "")
+
+
+@dataclass(slots=True)
+class Bookings:
+    """Which job nodes are kept for, by place: a lease, or the name of a node. `unlisted`: kinds of which
+    nothing is known yet.
+    """
+
+    ids: Ids
+    unlisted: set[Kind]
+    _at: defaultdict[str, dict[tuple[Kind, Key], tuple[float, str]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    _places: dict[tuple[Kind, Key], str] = field(default_factory=dict)
+
+    def replace(self, kind: Kind, objects: Sequence[Object], *, at: float) -> None:
+        for booking in [each for each in self._places if each[0] == kind]:
+            self.remove(*booking)
+        for obj in objects:
+            self.put(kind, obj, at=at)
+        self.unlisted.discard(kind)
+
+    def put(self, kind: Kind, obj: Object, *, at: float) -> None:
+        self.remove(kind, obj.key)
+        if place := _place(obj):
+            job = self.ids.of(obj.metadata.labels[names.WORKLOAD_UID_LABEL])
+            self._places[kind, obj.key] = place
+            self._at[place][kind, obj.key] = (seconds(obj.metadata.creation_timestamp, at), job)
+
+    def remove(self, kind: Kind, key: Key) -> None:
+        if (place := self._places.pop((kind, key), None)) is not None:
+            del self._at[place][kind, key]
+
+    def job_at(self, places: Sequence[str]) -> tuple[float, str]:
+        """When a node of these places was asked for, and the job that it is kept for, "" for none."""
+        found = (booking for place in places if place in self._at for booking in self._at[place].values())
+        return next(found, _NOBODY)
+
+
+def _place(obj: Object) -> str:
+    if isinstance(obj, ProvisioningRequest):
+        return _lease(obj.status.provisioning_class_details.get(names.GKE_LEASE_DETAIL, ""))
+    assert isinstance(obj, Placeholder)
+    return "" if obj.status.has_ended else _named(obj.spec.node_name)
+
+
+def _lease(name: str) -> str:
+    return f"lease {name}" if name else ""
+
+
+def _named(node: str) -> str:
+    return f"node {node}" if node else ""
+
+
 @dataclass(slots=True)
 class WithNodes:
-    """What a scheduler's source records, and nodes."""
+    """What a scheduler's source records, and nodes. `kinds_of_bookings` say whom nodes were bought for."""
 
     jobs: Source
     ids: Ids
+    kinds_of_bookings: Sequence[Kind] = ()
     _nodes: dict[str, Node] = field(default_factory=dict)
+    _places: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _bookings: Bookings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._bookings = Bookings(self.ids, {*self.kinds_of_bookings})
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        return (*self.jobs.kinds, NODES)
+        return (*self.jobs.kinds, NODES, *self.kinds_of_bookings)
 
     @property
     def count(self) -> int:
@@ -321,6 +395,9 @@ class WithNodes:
     def replace(
         self, kind: Kind, objects: Sequence[Object], *, at: float, gone_at: float
     ) -> Sequence[Job | Node]:
+        if kind in self.kinds_of_bookings:
+            self._bookings.replace(kind, objects, at=at)
+            return self._booked(at)
         if kind is not NODES:
             return self.jobs.replace(kind, objects, at=at, gone_at=gone_at)
         there = {self.ids.of(each.metadata.uid) for each in objects}
@@ -328,9 +405,15 @@ class WithNodes:
         return [*gone, *(node for each in objects for node in self._observe(each, at))]
 
     def put(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]:
+        if kind in self.kinds_of_bookings:
+            self._bookings.put(kind, obj, at=at)
+            return self._booked(at)
         return self._observe(obj, at) if kind is NODES else self.jobs.put(kind, obj, at=at)
 
     def remove(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]:
+        if kind in self.kinds_of_bookings:
+            self._bookings.remove(kind, obj.key)
+            return self._booked(at)
         if kind is not NODES:
             return self.jobs.remove(kind, obj, at=at)
         return self._remove_node(self.ids.of(obj.metadata.uid), at)
@@ -339,13 +422,33 @@ class WithNodes:
         assert isinstance(obj, KubernetesNode)
         id = self.ids.of(obj.metadata.uid)
         before = self._nodes.get(id)
-        node = observe(obj, id, before, at=at)
+        meta = obj.metadata
+        self._places[id] = (_lease(meta.labels.get(names.GKE_LEASE_LABEL, "")), _named(meta.name))
+        node = self._with_booking(observe(obj, id, before, at=at), at)
         if node == before or not (node.gpus or node.pool):
             return []
         self._nodes[id] = node
         return [node]
 
+    def _booked(self, at: float) -> list[Node]:
+        """The nodes that are kept for another job now."""
+        after = (self._with_booking(node, at) for node in self._nodes.values())
+        changed = [node for node in after if node is not self._nodes[node.id]]
+        self._nodes |= {node.id: node for node in changed}
+        return changed
+
+    def _with_booking(self, node: Node, at: float) -> Node:
+        """From its creation on, where it was asked for before."""
+        if self._bookings.unlisted or node.id not in self._places:
+            return node
+        asked, job = self._bookings.job_at(self._places[node.id])
+        if job == (node.booked[-1].job if node.booked else ""):
+            return node
+        since = node.created if not node.booked and asked <= node.created else at
+        return replace(node, booked=(*node.booked, Booked(max(since, node.created), job)))
+
     def _remove_node(self, id: str, at: float) -> list[Node]:
+        self._places.pop(id, None)
         node = self._nodes.pop(id, None)
         return [] if node is None else [replace(node, left=max(at, node.created))]
 
@@ -368,6 +471,7 @@ def observe(obj: KubernetesNode, id: str, before: Node | None, *, at: float) -> 
         created=created,
         gpus=max(_devices(status.capacity), usable, 0 if before is None else before.gpus),
         usable=states,
+        booked=() if before is None else before.booked,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from muster.live.fields import format_columns
 from muster.printable import sanitize_line
-from muster.usage.inputs import Books, Rate, format_day
+from muster.usage.inputs import Books, Rate, format_day, format_month, month_of
 from muster.usage.ledger import Cause, Entry, book
 
 
@@ -127,6 +127,14 @@ def sentences(bill: Bill) -> Iterator[str]:
     """What a reader has to know beside the figures."""
     for (queue, team), hours in bill.lent.items():
         yield f"{sanitize_line(queue)} lent {hours:,.1f} GPU-hours of its quota to {sanitize_line(team)}."
+    month = month_of(bill.books.window.start)
+    if bill.by is By.TEAM and bill.books.window.end <= month[1]:
+        for line in bill.lines:
+            if budget := bill.books.budgets.get(line.name):
+                yield (
+                    f"{sanitize_line(line.name)} used {line.total:,.1f} of its {budget:,} GPU-hours in "
+                    f"{format_month(month[0])} ({line.total / budget:.0%})."
+                )
     if bill.by is By.USER and not any(line.name for line in bill.lines):
         yield "A cluster's jobs do not say who submitted them; only imported lists may."
     if bill.total.unpriced:

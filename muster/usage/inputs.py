@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from muster.model import names
@@ -32,7 +33,7 @@ class Rate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
     """`departments`: team -> the department that holds it. `rates`: by pool, without those not priced.
-    `notes`: what the recording cannot tell, in sentences.
+    `notes`: what the recording cannot tell, in sentences. `budgets`: team -> GPU-hours of a month.
     """
 
     holds: Sequence[Hold]
@@ -42,29 +43,29 @@ class Books:
     departments: Mapping[str, str]
     rates: Mapping[str, Rate]
     notes: tuple[str, ...]
+    budgets: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month: Month | None) -> Books:
     """RecordingError where the recording has nothing of the month."""
-    window = _window(recording, month)
-    reader = _Reader(stack)
-    nodes = [(pool, node) for node in recording.nodes if (pool := reader.pool_of_node(node)) is not None]
-    sizes = _sizes(stack, nodes)
-    supplies = [_supply(pool, node, sizes[pool], window.end) for pool, node in nodes]
-    holds = [hold for job in recording.jobs for hold in reader.holds(job, window.end)]
+    window = read_window(recording, month)
+    terms = to_terms(stack)
+    nodes = terms.nodes(recording)
+    sizes = terms.sizes(nodes)
     rates = {
         pool.name: Rate(float(price.hourly) / sizes[pool.name], price)
         for pool in stack.pools
         if pool.is_gpu and (price := prices.of(pool, stack.cluster)) is not None
     }
     return Books(
-        holds=holds,
-        supplies=supplies,
+        holds=terms.holds(recording, window.end),
+        supplies=terms.supplies(recording, window.end),
         quotas=_quotas(stack),
         window=window,
         departments={team.name: above[-1].name for above, team in stack.teams()},
         rates=rates,
         notes=tuple(_notes(window)),
+        budgets=stack.budgets.teams,
     )
 
 
@@ -72,6 +73,15 @@ def parse_month(text: str) -> Month:
     """`2026-11`, in UTC; ValueError where it is none."""
     first = datetime.strptime(f"{text}-01", "%Y-%m-%d").replace(tzinfo=UTC)
     return first.timestamp(), next_month(first).timestamp()
+
+
+def month_of(at: float) -> Month:
+    """The month (UTC) that a moment is in."""
+    return parse_month(format_month(at))
+
+
+def format_month(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m")
 
 
 def next_month(first: datetime) -> datetime:
@@ -83,7 +93,8 @@ def format_day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _window(recording: Recording, month: Month | None) -> Window:
+def read_window(recording: Recording, month: Month | None) -> Window:
+    """RecordingError where the recording has nothing of the month."""
     header = recording.header
     start, end = (header.start, header.end) if month is None else month
     window = Window(
@@ -120,14 +131,6 @@ def _notes(window: Window) -> Iterator[str]:
         )
 
 
-def _sizes(stack: Stack, nodes: Sequence[tuple[str, Node]]) -> dict[str, int]:
-    """GPUs of one node of each pool, which has nodes of one kind: those of the stack, or the most seen."""
-    sizes: defaultdict[str, int] = defaultdict(int, {pool.name: pool.slots_per_node for pool in stack.pools})
-    for pool, node in nodes:
-        sizes[pool] = max(sizes[pool], node.gpus)
-    return sizes
-
-
 def _supply(pool: str, node: Node, size: int, until: float) -> Supply:
     return Supply(
         pool=pool,
@@ -135,6 +138,7 @@ def _supply(pool: str, node: Node, size: int, until: float) -> Supply:
         start=node.created,
         end=until if node.left is None else node.left,
         usable=tuple((each.at, each.gpus) for each in node.usable),
+        booked=tuple((each.at, each.job) for each in node.booked),
     )
 
 
@@ -156,44 +160,73 @@ def _quotas(stack: Stack) -> Quotas:
     return Quotas(own=own, roots={node.name: tree.root(node.name) for node in tree.teams()}, shared=shared)
 
 
-class _Reader:
-    """Recorded jobs and nodes in the words of a stack."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolTerms:
+    """A pool with GPUs: its ResourceFlavor, the resource of its devices, and how many a node has of them."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._pools = [pool for pool in stack.pools if pool.is_gpu]
-        self._teams = stack.teams_by_namespace()
-        members = stack.queue_members()
-        self._owner = {team.name: owner for owner, teams in members.items() for team in teams}
-        self._queues = {queue_name(teams[0]): owner for owner, teams in members.items()}
-        if stack.scheduler is Scheduler.KAI:
-            leaves = {node.name: node.team for node in kai_tree.nodes(stack) if node.team is not None}
-            self._teams |= leaves
-            self._queues |= {name: team.name for name, team in leaves.items()}
+    name: str
+    flavor: str
+    device: str
+    machine: str
+    slots: int
 
-    def pool_of_node(self, node: Node) -> str | None:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What recorded names are in a stack. `teams`: namespace, or queue of KAI -> team. `owners`: team -> the
+    one whose queue it uses. `queues`: ClusterQueue, or queue of KAI -> its owner.
+    """
+
+    pools: tuple[PoolTerms, ...]
+    teams: Mapping[str, str]
+    owners: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    queues: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def nodes(self, recording: Recording) -> list[tuple[str, Node]]:
+        """Each after its pool."""
+        return [(pool, node) for node in recording.nodes if (pool := self._pool_of(node)) is not None]
+
+    def sizes(self, nodes: Sequence[tuple[str, Node]]) -> dict[str, int]:
+        """GPUs of one node of each pool: those of the stack, or the most seen."""
+        sizes: defaultdict[str, int] = defaultdict(int, {pool.name: pool.slots for pool in self.pools})
+        for pool, node in nodes:
+            sizes[pool] = max(sizes[pool], node.gpus)
+        return sizes
+
+    def supplies(self, recording: Recording, until: float) -> list[Supply]:
+        nodes = self.nodes(recording)
+        sizes = self.sizes(nodes)
+        return [_supply(pool, node, sizes[pool], until) for pool, node in nodes]
+
+    def _pool_of(self, node: Node) -> str | None:
         """The pool of its label, or the one whose machine it is; "" where it is of none, and None where it
         has shown no GPU and no pool of its name has any.
         """
         machine = "" if node.pool else node.machine
-        fitting = [pool for pool in self._pools if node.pool == pool.name or machine == pool.machine.name]
+        fitting = [pool for pool in self.pools if node.pool == pool.name or machine == pool.machine]
         if len(fitting) == 1:
             return fitting[0].name
         return node.pool if node.gpus else None
 
-    def holds(self, job: Job, until: float) -> Iterator[Hold]:
+    def holds(self, recording: Recording, until: float) -> list[Hold]:
         """One for each run and pool with GPUs."""
-        team = self._teams.get(job.team)
-        owner = self._queues.get(job.cluster_queue, "")
+        return [hold for job in recording.jobs for hold in self._holds(job, until)]
+
+    def _holds(self, job: Job, until: float) -> Iterator[Hold]:
+        team = self.teams.get(job.team)
+        owner = self.queues.get(job.cluster_queue, "")
         if team is not None and not job.cluster_queue:
-            owner = self._owner.get(team.name, "")
+            owner = self.owners.get(team, "")
         for run in job.runs:
-            for pool, gpus in self._gpus(job.pod_sets, run).items():
+            for pools, gpus in self._gpus(job.pod_sets, run).items():
                 yield Hold(
                     job=job.name or job.key,
+                    id=job.id,
                     user=job.user,
-                    team=job.team if team is None else team.name,
+                    team=job.team if team is None else team,
                     queue=owner,
-                    pool=pool,
+                    pool=pools[0] if len(pools) == 1 else "",
+                    pools=pools if len(pools) > 1 else (),
                     gpus=gpus,
                     reserved=run.reserved,
                     admitted=run.admitted,
@@ -201,24 +234,45 @@ class _Reader:
                     is_lost=run.end in _TAKEN,
                 )
 
-    def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[str, int]:
-        """By pool."""
-        gpus: defaultdict[str, int] = defaultdict(int)
+    def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[tuple[str, ...], int]:
+        """By the pools that they may be in: one, where that is known."""
+        gpus: defaultdict[tuple[str, ...], int] = defaultdict(int)
         counts = run.counts or tuple(pods.count for pods in pod_sets)
-        for pods, count in zip(pod_sets, counts, strict=False):
+        given = run.device_flavors or ("",) * len(pod_sets)
+        for pods, count, flavor in zip(pod_sets, counts, given, strict=False):
             if asked := sum(pods.requests.get(each, 0) for each in names.DEVICE_RESOURCES):
-                gpus[self._pool(pods, run)] += asked * count
+                flavors = (flavor,) if flavor else run.flavors
+                fitting = tuple(pool.name for pool in self.pools if _fits(pool, pods, flavors))
+                gpus[fitting or (*pods.pools, *flavors, "")[:1]] += asked * count
         return gpus
 
-    def _pool(self, pods: PodSet, run: Run) -> str:
-        """The first that fits, as in a replay; "" where several fit and nothing names one."""
-        fitting = [pool for pool in self._pools if _fits(pool, pods, run)]
-        if fitting and (run.flavors or len(fitting) == 1):
-            return fitting[0].name
-        return "" if fitting else next(iter((*pods.pools, *run.flavors)), "")
 
-
-def _fits(pool: Pool, pods: PodSet, run: Run) -> bool:
+def _fits(pool: PoolTerms, pods: PodSet, flavors: Sequence[str]) -> bool:
     is_named = not pods.pools or not {pool.name, pool.flavor}.isdisjoint(pods.pools)
-    is_given = not run.flavors or pool.flavor in run.flavors
+    is_given = not flavors or pool.flavor in flavors
     return is_named and is_given and bool(pods.requests.get(pool.device))
+
+
+def to_terms(stack: Stack) -> Terms:
+    members = stack.queue_members()
+    teams = {space: team.name for space, team in stack.teams_by_namespace().items()}
+    queues = {queue_name(of_queue[0]): owner for owner, of_queue in members.items()}
+    if stack.scheduler is Scheduler.KAI:
+        leaves = {node.name: node.team.name for node in kai_tree.nodes(stack) if node.team is not None}
+        teams, queues = teams | leaves, queues | leaves
+    return Terms(
+        pools=tuple(_pool_terms(pool) for pool in stack.pools if pool.is_gpu),
+        teams=teams,
+        owners={team.name: owner for owner, of_queue in members.items() for team in of_queue},
+        queues=queues,
+    )
+
+
+def _pool_terms(pool: Pool) -> PoolTerms:
+    return PoolTerms(
+        name=pool.name,
+        flavor=pool.flavor,
+        device=pool.device,
+        machine=pool.machine.name,
+        slots=pool.slots_per_node,
+    )

@@ -7,8 +7,12 @@ ends. Between two changes the GPUs that were bought are divided, in this order:
     booting, broken              the node was not usable yet, or no longer, or some of its GPUs
     lost, guaranteed, borrowed,  running jobs, the longest holder of quota first; `lost` where the run was
     lent, unknown                taken from its job, `unknown` where the stack has no such queue
-    gated                        jobs with quota that wait for the rest of their nodes
+    gated                        nodes that were bought for a job with quota, which waits for the rest of them
+    unknown                      as many as jobs may have whose pool or whose nodes are not known
     idle                         what remains
+
+A job runs on the nodes that were bought for it. One that started without all of them also runs on others that
+are kept for nobody who has quota.
 
 A queue's holders fill its quota in the same order; what they hold above it comes from the quota that cohorts
 have of their own (`borrowed`), then from what other queues of the cohort leave unused (`lent`).
@@ -51,10 +55,12 @@ class Cause(StrEnum):
 class Hold:
     """GPUs of one pool that a job had quota for in one run, from `reserved` to `ended`; its pods ran from
     `admitted`, None where they never did. `queue` is the name of its owner in the stack, "" for none.
-    `is_lost`: the run was preempted or evicted.
+    `is_lost`: the run was preempted or evicted. `id`: by it nodes say whom they were bought for. `pools`:
+    where `pool` is "", those that it may be in.
     """
 
     job: str
+    id: str = ""
     user: str = ""
     team: str
     queue: str
@@ -64,12 +70,14 @@ class Hold:
     admitted: float | None
     ended: float
     is_lost: bool = False
+    pools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
     """A node that was bought from `start` to `end`. `usable`: from when on how many of its GPUs could be
-    used, in order; before the first that could, it boots.
+    used, in order; before the first that could, it boots. `booked`: from when on it is kept for the hold of
+    which id, "" for none; before the first, that is not known.
     """
 
     pool: str
@@ -77,6 +85,7 @@ class Supply:
     start: float
     end: float
     usable: tuple[tuple[float, int], ...] = ()
+    booked: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +140,8 @@ def book(holds: Sequence[Hold], supplies: Sequence[Supply], quotas: Quotas, wind
         sweep = _Sweep(
             pool=pool,
             holds=sorted(
-                (each for each in holds if each.pool == pool), key=lambda each: (each.reserved, each.job)
+                (each for each in holds if each.pool == pool or pool in each.pools),
+                key=lambda each: (each.reserved, each.job),
             ),
             quotas=quotas,
             lent=lent,
@@ -144,62 +154,76 @@ def book(holds: Sequence[Hold], supplies: Sequence[Supply], quotas: Quotas, wind
 
 @dataclass(slots=True)
 class _State:
-    """GPUs now. `gaps` counts those that are open; `known`: whether nodes are recorded."""
+    """GPUs now. `unbooked`: those that are usable and of which nothing says whom they were bought for. `gaps`
+    counts those that are open; `known`: whether nodes are recorded.
+    """
 
     bought: int = 0
     booting: int = 0
     usable: int = 0
+    unbooked: int = 0
     gaps: int = 0
     known: int = 0
 
 
-_Change = tuple[float, str, int]
-"""When, the field of `_State` and by how much it grows; or what happens to the hold of this index."""
+_Change = tuple[float, str, int, str]
+"""When, the field of `_State` and by how much it grows; or what happens to the hold of this index; or by how
+many the usable GPUs grow that are kept for the hold of this id.
+"""
 
 
 def _changes(holds: Sequence[Hold], supplies: Sequence[Supply], window: Window) -> list[_Change]:
     """All changes in the window, in order of time; what came before happens at its start."""
-    changes: list[_Change] = [(window.end, "day", 0)]
+    changes: list[_Change] = [(window.end, "day", 0, "")]
     if window.nodes_from is not None:
-        changes.append((window.nodes_from, "known", 1))
+        changes.append((window.nodes_from, "known", 1, ""))
     for gap in window.gaps:
-        changes += [(gap.start, "gaps", 1), (gap.end, "gaps", -1)]
+        changes += [(gap.start, "gaps", 1, ""), (gap.end, "gaps", -1, "")]
     for supply in supplies:
         changes += _supplied(supply)
     for index, hold in enumerate(holds):
-        changes += [(hold.reserved, "hold", index), (max(hold.ended, hold.reserved), "release", index)]
+        ended = max(hold.ended, hold.reserved)
+        changes += [(hold.reserved, "hold", index, ""), (ended, "release", index, "")]
         if hold.admitted is not None:
-            changes.append((max(hold.admitted, hold.reserved), "admit", index))
+            changes.append((max(hold.admitted, hold.reserved), "admit", index, ""))
     day = window.start - window.start % DAY
     while day < window.end:
-        changes.append((day, "day", 0))
+        changes.append((day, "day", 0, ""))
         day += DAY
-    order = {"hold": 0, "admit": 1}
-    within = [(min(max(at, window.start), window.end), what, amount) for at, what, amount in changes]
-    return sorted(within, key=lambda each: (each[0], order.get(each[1], 2)))
+    order = {"hold": 0, "admit": 2, "release": 3}
+    within = [(min(max(each[0], window.start), window.end), *each[1:]) for each in changes]
+    return sorted(within, key=lambda each: (each[0], order.get(each[1], 1)))
 
 
 def _supplied(supply: Supply) -> Iterator[_Change]:
     end = max(supply.end, supply.start)
-    yield from ((supply.start, "bought", supply.gpus), (end, "bought", -supply.gpus))
-    is_booting, last = True, 0
-    yield supply.start, "booting", supply.gpus
-    for at, usable in supply.usable:
-        at, usable = min(max(at, supply.start), end), min(usable, supply.gpus)
-        if is_booting and usable:
+    yield from ((supply.start, "bought", supply.gpus, ""), (end, "bought", -supply.gpus, ""))
+    is_booting, last, job = True, 0, None
+    yield supply.start, "booting", supply.gpus, ""
+    states: list[tuple[float, int | str]] = [*supply.usable, *supply.booked]
+    for at, state in (*sorted(states, key=lambda each: each[0]), (end, 0)):
+        at = min(max(at, supply.start), end)
+        if isinstance(state, str):
+            yield from ((at, *_kept(job, -last)), (at, *_kept(state, last)))
+            job = state
+            continue
+        usable = min(state, supply.gpus)
+        if is_booting and (usable or at == end):
             is_booting = False
-            yield at, "booting", -supply.gpus
-        yield at, "usable", usable - last
+            yield at, "booting", -supply.gpus, ""
+        yield from ((at, "usable", usable - last, ""), (at, *_kept(job, usable - last)))
         last = usable
-    yield end, "usable", -last
-    if is_booting:
-        yield end, "booting", -supply.gpus
+
+
+def _kept(job: str | None, gpus: int) -> tuple[str, int, str]:
+    return ("unbooked", gpus, "") if job is None else ("booked", gpus, job)
 
 
 @dataclass(slots=True)
 class _Sweep:
     """One pool. `holds` are in the order in which they got quota; `active` are the indexes of those that have
-    it now, in this order.
+    it now, in this order, and `running` has those that were admitted. `whole`: those that had all their GPUs
+    on nodes that were bought for them when they were admitted.
     """
 
     pool: str
@@ -209,27 +233,33 @@ class _Sweep:
     state: _State = field(default_factory=_State)
     active: list[int] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+    booked: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: defaultdict[tuple[float, int, Cause], float] = field(default_factory=lambda: defaultdict(float))
 
     def run(self, changes: Sequence[_Change]) -> None:
         last = changes[0][0]
-        for at, what, amount in changes:
+        for at, what, amount, job in changes:
             if at > last:
                 self._book(last, at - last)
                 last = at
-            self._apply(what, amount)
+            self._apply(what, amount, job)
 
     def entries(self) -> Iterator[Entry]:
         for (day, index, cause), seconds in self.seconds.items():
             hold = None if index == _NO_HOLD else self.holds[index]
             yield Entry(day=day, pool=self.pool, cause=cause, hours=seconds / _HOUR, hold=hold)
 
-    def _apply(self, what: str, amount: int) -> None:
+    def _apply(self, what: str, amount: int, job: str) -> None:
         match what:
+            case "booked":
+                self.booked[job] += amount
             case "hold":
                 insort(self.active, amount)
             case "admit":
                 self.running.add(amount)
+                if self._booked(self.holds[amount]) >= self.holds[amount].gpus:
+                    self.whole.add(amount)
             case "release":
                 self.active.remove(amount)
                 self.running.discard(amount)
@@ -250,18 +280,21 @@ class _Sweep:
         if state.gaps:
             yield _NO_HOLD, Cause.UNKNOWN, state.bought
             return
-        own = self._within_quota()
-        free = state.usable if state.known else sum(self.holds[index].gpus for index in self.running)
+        here = [index for index in self.active if self.holds[index].pool == self.pool]
+        own, kept = self._within_quota(here), self._kept(here)
+        held = sum(self.holds[index].gpus for index in here if index in self.running)
+        free = (state.usable if state.known else held) - sum(kept.values())
         above: list[tuple[int, int]] = []
-        for index in self.active:
+        for index in here:
             if index not in self.running:
                 continue
             hold = self.holds[index]
-            given = min(hold.gpus, free)
-            free -= given
+            is_whole = state.known and index in self.whole
+            given = kept[index] + (0 if is_whole else min(hold.gpus - kept[index], free))
+            free -= given - kept[index]
             if hold.is_lost:
                 yield index, Cause.LOST, given
-            elif hold.queue not in self.quotas.roots:
+            elif hold.queue not in self.quotas.roots or not self.pool:
                 yield index, Cause.UNKNOWN, given
             else:
                 guaranteed = min(given, own[index])
@@ -269,36 +302,55 @@ class _Sweep:
                 if given > guaranteed:
                     above.append((index, given - guaranteed))
         if above:
-            yield from self._borrowed(above, seconds)
+            yield from self._borrowed(above, here, seconds)
         if not state.known:
-            held = sum(self.holds[index].gpus for index in self.running)
             yield _NO_HOLD, Cause.UNKNOWN, max(state.bought - held, 0)
             return
-        for index in self.active:
-            if free and index not in self.running:
-                given = min(self.holds[index].gpus, free)
-                free -= given
-                yield index, Cause.GATED, given
-        yield _NO_HOLD, Cause.IDLE, free
+        waiting = [index for index in here if index not in self.running]
+        for index in waiting:
+            yield index, Cause.GATED, kept[index]
+        without = sum(self.holds[index].gpus for index in waiting if not kept[index])
+        elsewhere = sum(hold.gpus for index in self.active if (hold := self.holds[index]).pool != self.pool)
+        unknown = min(min(without, state.unbooked) + elsewhere, free)
+        yield _NO_HOLD, Cause.UNKNOWN, unknown
+        yield _NO_HOLD, Cause.IDLE, free - unknown
         yield _NO_HOLD, Cause.BOOTING, state.booting
         yield _NO_HOLD, Cause.BROKEN, state.bought - state.booting - state.usable
 
-    def _within_quota(self) -> dict[int, int]:
+    def _booked(self, hold: Hold) -> int:
+        return self.booked.get(hold.id, 0) if hold.id else 0
+
+    def _kept(self, here: Sequence[int]) -> dict[int, int]:
+        """How many of the GPUs that each hold may use were bought for it."""
+        if not self.state.known:
+            return dict.fromkeys(here, 0)
+        left: dict[str, int] = {}
+        kept: dict[int, int] = {}
+        for index in here:
+            hold = self.holds[index]
+            room = left.setdefault(hold.id, self._booked(hold))
+            kept[index] = min(hold.gpus, room)
+            left[hold.id] = room - kept[index]
+        return kept
+
+    def _within_quota(self, here: Sequence[int]) -> dict[int, int]:
         """How much of each hold is within the quota of its queue."""
         left: dict[str, int] = {}
         within: dict[int, int] = {}
-        for index in self.active:
+        for index in here:
             hold = self.holds[index]
             room = left.setdefault(hold.queue, self.quotas.own.get((hold.queue, self.pool), 0))
             within[index] = min(hold.gpus, room)
             left[hold.queue] = room - within[index]
         return within
 
-    def _borrowed(self, above: Sequence[tuple[int, int]], seconds: float) -> Iterator[tuple[int, Cause, int]]:
+    def _borrowed(
+        self, above: Sequence[tuple[int, int]], here: Sequence[int], seconds: float
+    ) -> Iterator[tuple[int, Cause, int]]:
         """What running jobs hold above their queues' quotas. Those that lend share it by what each leaves
         unused.
         """
-        unused = self._unused()
+        unused = self._unused(here)
         rooms = {root: sum(queues.values()) for root, queues in unused.items()}
         shared: dict[str, int] = {}
         for index, gpus in above:
@@ -315,10 +367,10 @@ class _Sweep:
             yield index, Cause.LENT, lent
             yield index, Cause.BORROWED, gpus - lent
 
-    def _unused(self) -> dict[str, dict[str, int]]:
+    def _unused(self, here: Sequence[int]) -> dict[str, dict[str, int]]:
         """By root, the quota that each queue leaves unused."""
         held: defaultdict[str, int] = defaultdict(int)
-        for index in self.active:
+        for index in here:
             held[self.holds[index].queue] += self.holds[index].gpus
         unused: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for (queue, pool), quota in self.quotas.own.items():

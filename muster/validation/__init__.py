@@ -22,7 +22,13 @@ from muster.validation.kai import kai_rules
 from muster.validation.kueue import kueue_rules
 from muster.validation.machines import gpudirect_rules
 from muster.validation.pools import pool_rules
-from muster.validation.programs import chart_rules, observability_rules, program_rules, recording_rules
+from muster.validation.programs import (
+    budget_rules,
+    chart_rules,
+    observability_rules,
+    program_rules,
+    recording_rules,
+)
 from muster.validation.provisioners import compute_class_rules, gang_word_rules, provisioner_rules
 from muster.validation.scheduler_support import unsupported_fields
 from muster.validation.shared_queues import shared_queue_rules, sharing_rules
@@ -50,6 +56,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     version_rules,
     observability_rules,
     recording_rules,
+    budget_rules,
     kai_rules,
     program_rules,
     unsupported_fields,

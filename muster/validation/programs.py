@@ -10,12 +10,13 @@ from muster.model.charts import OCI, ChartOrigin, has_digest, is_digest
 from muster.model.gpu_operator import gpu_stack, required_installation
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
+from muster.model.kueue.queue import StopPolicy
 from muster.model.nodes import Sharing
 from muster.model.observability import Scraping
 from muster.model.programs import PLACEMENTS, Program
 from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, GangMode, PodsReady, Scheduler, Stack
-from muster.model.violations import Violation, at
+from muster.model.violations import Violation, at, suggestion
 
 # What `muster:observability` needs of the rest of the stack.
 
@@ -108,6 +109,35 @@ def _unplayable(stack: Stack) -> Iterator[str]:
         yield "`muster:kueue.admissionFairSharing`"
     if stack.kueue.topologies:
         yield "`muster:kueue.topologies`"
+
+
+def budget_rules(stack: Stack) -> Iterator[Violation]:
+    """What budgets need: hours that are recorded, and queues that can be stopped."""
+    budgets, recording = stack.budgets, stack.recording
+    if not budgets.teams:
+        return
+    path = "muster:budgets"
+    if stack.scheduler is not Scheduler.KUEUE:
+        yield Violation(
+            path,
+            "KAI has no queue that starts nothing more and lets its work run.",
+            "remove it, or use Kueue.",
+        )
+    elif not recording.enabled or recording.ephemeral:
+        why = "the recording is lost with its pod" if recording.enabled else "nothing is recorded"
+        fix = "write `muster:recording: {enabled: true}` with a volume."
+        yield Violation(path, f"counts the hours of the cluster's recording, and {why}.", fix)
+    teams = {team.name: team for _, team in stack.teams()}
+    for name in budgets.teams:
+        if name not in teams:
+            fix = suggestion(name, sorted(teams), noun="team")
+            yield Violation(f"{path}.teams.{name}", "is no team of this stack.", fix)
+        elif any(each.stop_policy is not StopPolicy.NONE for each in teams[name].kueue.local_queues):
+            yield Violation(
+                f"{path}.teams.{name}",
+                "stops the LocalQueues of the team, and the stack gives one of them a `stopPolicy`.",
+                "remove one of the two.",
+            )
 
 
 # Where charts and images come from: sources that can be used, and images that are exactly one image.

@@ -42,7 +42,7 @@ class Importer:
 
 def importers() -> Mapping[str, Importer]:
     """By name."""
-    stacks = tuple(path.read_bytes() for path in sorted((_ROOT / "stacks").glob("*.yaml")))
+    stacks = tuple(path.read_bytes() for path in sorted((_ROOT / "stacks").glob("Pulumi.*.yaml")))
     jobs = tuple(path.read_bytes() for path in sorted((_ROOT / "examples").rglob("ray*.yaml"))[:10])
     recording, packed = (_recording(ending) for ending in (".jsonl", ".jsonl.gz"))
     return {

@@ -147,10 +147,10 @@ def test_a_team_leaves_before_whatever_its_finalizers_need(program: Program, typ
     assert program.comes_after(program.one(BUNDLE, "team-a"), program.one(type_, name))
 
 
-def test_the_webhook_program_finds_its_configuration_and_serves_what_that_calls(program: Program) -> None:
+def test_the_manager_finds_the_configuration_whose_webhooks_the_service_serves(program: Program) -> None:
     configuration = program.of("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration")[0]
-    webhooks = program.one(DEPLOYMENT, "gang-admission-webhooks-deployment")
-    assert program.comes_after(webhooks, configuration)
+    manager = program.one(DEPLOYMENT, "gang-admission-manager-deployment")
+    assert program.comes_after(manager, configuration)
     service = program.one("kubernetes:core/v1:Service", "gang-admission-webhooks-service").inputs
     for each in configuration.inputs["webhooks"]:
         called = each["clientConfig"]["service"]

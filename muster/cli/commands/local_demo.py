@@ -45,7 +45,7 @@ from muster.model.stack import Scheduler
 _DEMO_EXAMPLES = """
 muster local demo
 muster local demo --scheduler kai
-muster local demo --scheduler kai --story reclaim
+muster local demo --scheduler kai --story inference
 muster local demo --autoscaler karpenter
 make up
 """

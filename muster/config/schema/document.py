@@ -258,7 +258,7 @@ _REQUIRED: Final = ("cluster", "pools", "departments")
 _ORDER: Final = (
     *(*_REQUIRED, "extends", "priorities", "scheduler", "gangAdmission", "podsReady", "tenancy", "artifacts"),
     *("ray", "work", "versions", "charts", "image", "images", "kai", "kueue", "observability", "recording"),
-    *("kuberay", "gpuOperator"),
+    *("budgets", "kuberay", "gpuOperator"),
 )
 
 

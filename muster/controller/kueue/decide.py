@@ -47,7 +47,14 @@ from muster.controller.kueue.release import refuse, release_and_retry, try_next_
 from muster.controller.kueue.running import notice_at, while_running, while_scaling_up
 from muster.controller.kueue.scale_up import remove_claims
 from muster.controller.kueue.snapshot import WorkloadSnapshot
-from muster.controller.kueue.without_quota import activated, clear_check_state, inactive, queued, stopped
+from muster.controller.kueue.without_quota import (
+    activated,
+    clear_check_state,
+    inactive,
+    queued,
+    stopped,
+    stranded,
+)
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import CONSUME_ANNOTATION, POD_SET_LABEL
 
@@ -195,6 +202,7 @@ PHASES: Final[tuple[Phase, ...]] = (
     stopped,
     inactive,
     activated,
+    stranded,
     _avoiding_flavors,
     _check_removed,
     _stopped_running,

@@ -14,7 +14,7 @@ from typing import Final
 
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import Workload
-from muster.model.names import ELASTIC_JOB, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
+from muster.model.names import ELASTIC_JOB, MULTI_KUEUE_ORIGIN, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from muster.model.quantities import read_count
 
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -146,6 +146,21 @@ def is_used(workload: Workload, living: Iterable[Workload]) -> bool:
         return False
     kept = (uses(each) for each in living if each.key != workload.key)
     return any(names is None or workload.metadata.name in names for names in kept)
+
+
+def is_stranded(workload: Workload, others: Iterable[Workload]) -> bool:
+    """Whether pods of earlier slices may run on although no slice has quota. `others`: those of its job, the
+    ones that are not finished first.
+
+    Kueue 0.19.2 finishes an evicted slice while a larger one waits, and stops a job only by a slice that is
+    evicted and not finished: none is left (https://github.com/kubernetes-sigs/kueue/pull/15661). On a
+    MultiKueue worker its manager finishes them.
+    """
+    is_waiting = workload.spec.active and is_live(workload) and not workload.status.holds("QuotaReserved")
+    if not is_waiting or was_evicted(workload) or MULTI_KUEUE_ORIGIN in workload.metadata.labels:
+        return False
+    other = next((each for each in others if each.key != workload.key), None)
+    return other is not None and not is_live(other)
 
 
 def lets_go(before: Workload | None, after: Workload | None) -> bool:

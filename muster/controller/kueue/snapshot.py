@@ -61,6 +61,8 @@ class WorkloadSnapshot(Attempt):
     """What the slices before it were promised and pods run on, the last first."""
     has_running_successor: bool = False
     """It is a slice that was replaced, and its pods run under a later one."""
+    is_stranded: bool = False
+    """It waits for quota, and pods of slices that were evicted may run on."""
     check_is_being_removed: bool = False
     """No check of ours stays: nothing is requested under it any more."""
     check_is_gone: bool = False

@@ -7,6 +7,7 @@ when the decision can depend on them. Reads caches, calls nothing, decides nothi
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 from muster.controller.gangs.capacity_claims import PodClaim, pins_of
@@ -60,7 +61,15 @@ from muster.controller.kueue.indexes import BY_CLUSTER, BY_REPLACED
 from muster.controller.kueue.known_snapshots import KnownSnapshots
 from muster.controller.kueue.line import SplitGangs, is_gathering
 from muster.controller.kueue.objects import ClusterQueue, ResourceFlavor, Workload
-from muster.controller.kueue.slices import base, cluster_of, earlier_slices, is_live, is_used, lets_go
+from muster.controller.kueue.slices import (
+    base,
+    cluster_of,
+    earlier_slices,
+    is_live,
+    is_stranded,
+    is_used,
+    lets_go,
+)
 from muster.controller.kueue.snapshot import EarlierSlice, WorkloadSnapshot, claims_of
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.informer import Informer
@@ -374,6 +383,11 @@ class View(GangView[Workload]):
         """Whether pods of this finished slice run under a later one."""
         return is_used(workload, self._slices(workload, live=True))
 
+    def is_stranded(self, workload: Workload) -> bool:
+        """Whether it waits for quota while pods of slices that were evicted may run on."""
+        slices = (self._slices(workload, live=live) for live in (True, False))
+        return is_stranded(workload, chain.from_iterable(slices))
+
     def slice_of(self, request: Key) -> str:
         """The name of the slice that the request was made for; empty where that is not known."""
         item = self._belonging_of(request)
@@ -385,8 +399,10 @@ class View(GangView[Workload]):
             entry.name for entry in workload.status.admission_checks if self.checks.is_ours(entry.name)
         }
         entries |= {item.metadata.labels.get(identity.CHECK, "") for item in self.made_for(workload.key)}
-        if not entries and not {RETRY_AT, AVOID_ANNOTATION}.isdisjoint(workload.metadata.annotations):
-            entries = {""}  # Its queue has lost the check while it waited: it must not wait forever.
+        noted = not {RETRY_AT, AVOID_ANNOTATION}.isdisjoint(workload.metadata.annotations)
+        if not entries and (noted or self.is_stranded(workload)):
+            # Its queue has lost the check while it waited, or puts it on what has quota alone.
+            entries = {""}
         return tuple(sorted(entries))
 
     def _base_snapshot(self, workload: Workload, check: str, now: datetime) -> WorkloadSnapshot:
@@ -406,6 +422,7 @@ class View(GangView[Workload]):
             check_is_gone=self.checks.are_gone(),
             base=base(workload, self.workloads.get),
             earlier_slices=tuple(self._earlier_slices(workload, check)),
+            is_stranded=self.is_stranded(workload),
             has_running_successor=workload.status.holds("Finished")
             and bool(requests or templates)
             and self.is_used(workload),
@@ -439,11 +456,13 @@ class View(GangView[Workload]):
         return [workload.key] if self._is_concerned(workload) else []
 
     def _is_concerned(self, workload: Workload) -> bool:
-        """It has a check, a note of ours, or something that was made for it or for another of its name."""
+        """It has a check, a note of ours, or something that was made for it or for another of its name; or
+        nothing else stops its job.
+        """
         notes = workload.metadata.annotations
         if workload.status.admission_checks or any(name.startswith(_OURS) for name in notes):
             return True
-        return bool(self.made_for(workload.key))
+        return bool(self.made_for(workload.key)) or self.is_stranded(workload)
 
     def _belongings(self, key: Key) -> tuple[list[ProvisioningRequest], list[PodTemplate]]:
         return (

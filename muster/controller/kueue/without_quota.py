@@ -68,8 +68,9 @@ def inactive(snapshot: WorkloadSnapshot) -> Decision | None:
         return Decision(actions=(*released, *(() if snapshot.is_reserved else _keep_refused(snapshot))))
     if history.retry_at is None or history.grows:
         return Decision(actions=(*released, *clear_check_state(snapshot), *_forget_history(snapshot)))
-    if snapshot.is_reserved:
-        return Decision(actions=released)  # Kueue is still taking the quota back; its write brings us back.
+    if snapshot.is_reserved or not snapshot.workload.status.holds("Evicted"):
+        # Kueue is still taking the quota back, or stops the job: its write brings us back.
+        return Decision(actions=released)
     if (clamped := snapshot.clamped_history) != history:
         return Decision(actions=(*released, PatchAnnotations(history=clamped)))
     if snapshot.check_is_gone or (snapshot.wants_retry and not snapshot.retry_delay):
@@ -91,6 +92,18 @@ def activated(snapshot: WorkloadSnapshot) -> Decision | None:
     if snapshot.is_reserved:
         return Decision(actions=(PatchAnnotations(history=RetryHistory(avoid=history.avoid)),))
     return Decision(actions=(*_clear_affinity(snapshot), PatchAnnotations(history=RetryHistory())))
+
+
+def stranded(snapshot: WorkloadSnapshot) -> Decision | None:
+    """Have Kueue stop the job: it evicts a slice that is deactivated, and stops its job with it. It waits
+    for its quota again at once, as an evicted gang does.
+    """
+    if not snapshot.is_stranded:
+        return None
+    what = "Kueue took the quota of its running pods back; they are stopped, and the job waits for quota"
+    history = replace(snapshot.history, retry_at=truncate_seconds(snapshot.now))
+    event = EmitEvent(kind="Warning", reason="GangStopped", message=what)
+    return Decision(actions=(Deactivate(history=history), event))
 
 
 def queued(snapshot: WorkloadSnapshot) -> Decision | None:

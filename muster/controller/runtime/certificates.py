@@ -1,10 +1,10 @@
 """Rotates the webhook certificates: one Secret, every replica, no restart.
 
-Order of a rotation: the Secret first, then the bundle in the webhook configurations, then the server. All
-replicas run the same keeper on the same Secret; its resourceVersion lets one of them win. Each look reads the
-configurations before the Secret and writes them at the version that it read, so that a replica that was
-overtaken puts no older bundle back. authority.py computes what is due; the webhook server does the
-handshakes.
+The managers keep the Secret and publish its bundle in the webhook configurations; the webhooks, which
+anybody's connection reaches, only read the Secret. All managers run the same keeper on the same Secret; its
+resourceVersion lets one of them win. Each look reads the configurations before the Secret and writes them at
+the version that it read, so that a replica that was overtaken puts no older bundle back. authority.py
+computes what is due; the webhook server does the handshakes.
 
 A webhook configuration that is missing is reported and not made again: `pulumi up` owns it, and an operator
 may have deleted it on purpose, because reviews failed.
@@ -13,7 +13,7 @@ may have deleted it on purpose, because reviews failed.
 import asyncio
 import base64
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -32,6 +32,8 @@ INTERVAL = 10.0
 """Seconds between two looks: a webhook configuration that is new waits this long for its bundle, and one that
 was deleted is noticed after this long.
 """
+FIRST_INTERVAL = 1.0
+"""Seconds between two looks of the webhooks while they have no certificate."""
 _MISSING_FIX = "run `pulumi up --refresh`, which creates it again"
 
 
@@ -88,7 +90,7 @@ class Configuration:
 
 
 class CertificateKeeper:
-    """Keeps Secret, webhook configurations and server in step. `names` are the DNS names of the Service."""
+    """Keeps Secret and webhook configurations in step. `names` are the DNS names of the Service."""
 
     def __init__(
         self,
@@ -97,29 +99,27 @@ class CertificateKeeper:
         secret: Key,
         names: tuple[str, ...],
         configurations: Sequence[Configuration],
-        server: Server,
         metrics: Metrics,
         lifetimes: Lifetimes | None = None,
         wall_clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client, self._secret, self._names = client, secret, names
-        self._configurations, self._server, self._metrics = tuple(configurations), server, metrics
+        self._configurations, self._metrics = tuple(configurations), metrics
         self._lifetimes = lifetimes or Lifetimes()
         self._wall_clock = wall_clock
-        self._in_use: bytes = b""
+        self._has_published = False
         self._missing: set[Configuration] = set()
         self._log = structlog.get_logger("certificates").bind(secret=str(secret))
 
+    def ready(self) -> str | None:
+        """Why reviews cannot work yet; None once the configurations have had our bundle."""
+        return None if self._has_published else "its certificate authority is not published yet"
+
     async def run(self) -> None:
-        """Look again and again, forever. A failure is logged and the certificate in use stays in use."""
+        """Look again and again, forever."""
         while True:
-            try:
-                await self.sync()
-            except KubeError as error:
-                self._log.warning("certificates not looked after", error=str(error))
-            except Exception:
-                self._log.exception("certificates not looked after")
-            await asyncio.sleep(INTERVAL * (0.9 + 0.2 * random.random()))  # noqa: S311 - spreads the replicas
+            await _attempt(self.sync, self._log)
+            await _pause(INTERVAL)
 
     async def sync(self) -> None:
         """One look at everything."""
@@ -128,7 +128,7 @@ class CertificateKeeper:
         for configuration, held in found:
             if held is not None:
                 await self._publish(configuration, held, material)
-        self._serve(material)
+        self._has_published = True
 
     async def _settle(self) -> Material:
         """The material of the Secret, renewed and stored when something is due."""
@@ -137,7 +137,7 @@ class CertificateKeeper:
                 secret: Secret | None = await self._client.get(SECRET, self._secret)
             except NotFound:
                 secret = None
-            held = self._read(secret)
+            held = _material(secret, self._log)
             wanted = renew(held, names=self._names, now=self._wall_clock(), lifetimes=self._lifetimes)
             if wanted is held:
                 return held
@@ -148,15 +148,6 @@ class CertificateKeeper:
             self._log.info("certificates renewed", authorities=len(wanted.authorities))
             return wanted
         raise Contended(f"other replicas keep changing the Secret {self._secret}")
-
-    def _read(self, secret: Secret | None) -> Material:
-        if secret is None:
-            return Material()
-        try:
-            return from_data({name: base64.b64decode(value) for name, value in secret.data.items()})
-        except ValueError as error:
-            self._log.error("the Secret is damaged and is made anew", error=str(error))
-            return Material()
 
     async def _store(self, secret: Secret | None, material: Material) -> None:
         metadata: dict[str, Any] = {"name": self._secret.name, "namespace": self._secret.namespace}
@@ -221,7 +212,29 @@ class CertificateKeeper:
                 fix=_MISSING_FIX,
             )
 
-    def _serve(self, material: Material) -> None:
+
+class CertificateReader:
+    """Gives a server the certificate of the Secret, and each later one."""
+
+    def __init__(self, client: Client, *, secret: Key, server: Server, metrics: Metrics) -> None:
+        self._client, self._secret = client, secret
+        self._server, self._metrics = server, metrics
+        self._in_use: bytes = b""
+        self._log = structlog.get_logger("certificates").bind(secret=str(secret))
+
+    async def run(self) -> None:
+        """Look again and again, forever. After a failure the certificate in use stays in use."""
+        while True:
+            await _attempt(self.sync, self._log)
+            await _pause(INTERVAL if self._in_use else FIRST_INTERVAL)
+
+    async def sync(self) -> None:
+        """One look at the Secret. Without one, or with a damaged one, nothing changes: a manager makes it."""
+        try:
+            secret = await self._client.get(SECRET, self._secret)
+        except NotFound:
+            return
+        material = _material(secret, self._log)
         serving = material.serving
         if serving is None:
             return
@@ -231,6 +244,31 @@ class CertificateKeeper:
         if serving.certificate_pem != self._in_use:
             self._server.use(certificate=serving.certificate_pem, key=serving.key_pem)
             self._in_use = serving.certificate_pem
+
+
+def _material(secret: Secret | None, log: Any) -> Material:
+    """What a Secret holds; nothing where it is missing or damaged."""
+    if secret is None:
+        return Material()
+    try:
+        return from_data({name: base64.b64decode(value) for name, value in secret.data.items()})
+    except ValueError as error:
+        log.error("the Secret is damaged, a manager makes it anew", error=str(error))
+        return Material()
+
+
+async def _attempt(look: Callable[[], Awaitable[None]], log: Any) -> None:
+    """A failure is logged, and the next look tries again."""
+    try:
+        await look()
+    except KubeError as error:
+        log.warning("certificates not looked after", error=str(error))
+    except Exception:
+        log.exception("certificates not looked after")
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds * (0.9 + 0.2 * random.random()))  # noqa: S311 - spreads the replicas
 
 
 class Contended(Exception):

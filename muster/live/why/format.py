@@ -126,6 +126,7 @@ def format_reason(status: JobStatus) -> str:
     is_pending = quota is not None and quota.state == "False"
     messages = (
         status.outside,
+        _format_budget(status),
         *(
             f"check {each.name}: {each.message}"
             for each in status.checks
@@ -134,6 +135,10 @@ def format_reason(status: JobStatus) -> str:
         quota.message if quota is not None and is_pending else "",
     )
     return next(filter(None, messages), "")
+
+
+def _format_budget(status: JobStatus) -> str:
+    return f"budget of the team: {status.budget}" if status.budget else ""
 
 
 def _format_pods(status: JobStatus) -> Iterator[str]:
@@ -171,6 +176,8 @@ def _format_waiting(status: JobStatus, workload: Workload, now: datetime) -> Ite
     if status.line is not None:
         ahead = f", behind {', '.join(status.line.ahead)}" if status.line.ahead else ""
         yield f"  position {status.line.position} of {status.line.of} in its queue{ahead}"
+    if status.budget:
+        yield f"  {_format_budget(status)}"
     if status.note:
         yield f"  {status.note}, by the cluster's own recorder"
     # The conditions of a deactivated Workload only repeat that it is deactivated.

@@ -130,8 +130,9 @@ class QueuePosition:
 class JobStatus:
     """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
     controller's message about a job that waits outside the quota, or that it refused. `note`: what the
-    cluster's recorder has written about its start. `result`: of a finished job, such as `Failed`. `pods`: of
-    a job that was admitted; None where they may not be listed.
+    cluster's recorder has written about its start. `budget`: what it has written about a budget that keeps
+    the team from starting more. `result`: of a finished job, such as `Failed`. `pods`: of a job that was
+    admitted; None where they may not be listed.
     """
 
     namespace: str
@@ -150,6 +151,7 @@ class JobStatus:
     retry_at: datetime | None = None
     outside: str = ""
     note: str = ""
+    budget: str = ""
     is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
@@ -305,13 +307,18 @@ def _fetch_job_status(api: Client, found: Json) -> JobStatus:
     is_started = is_true(found, "Admitted") or is_true(found, "Finished")
     pods = _fetch_pods(api, namespace) if is_started else None
     status = parse_status(found, pods)
-    workload, queue = status.workload, _fetch_cluster_queue(api, found, status.workload)
+    workload, local = status.workload, _fetch_local_queue(api, status.workload)
+    queue = workload.cluster_queue if workload else ""
+    queue = queue or text(local, "spec", "clusterQueue")
+    is_held = text(local, "spec", "stopPolicy") == "Hold"
+    budget = texts(local, "metadata", "annotations").get(names.BUDGET_ANNOTATION, "") if is_held else ""
     is_waiting = workload is not None and not workload.is_holding and workload.state != "inactive"
     is_admitted = workload is None or workload.state is State.ADMITTED
     return replace(
         status,
         pods=with_logs(api, namespace, status.pods) if status.pods is not None else None,
         cluster_queue=queue,
+        budget=sanitize_line(budget, longest=_MAX_MESSAGE),
         queue_inactivity=() if is_admitted else _fetch_inactivity(api, queue),
         requests=_fetch_requests(api, found),
         line=_fetch_position(api, workload, queue) if workload is not None and is_waiting else None,
@@ -347,11 +354,12 @@ def _to_entry(found: Json, name: str, state: str, since: str) -> StatusEntry:
     )
 
 
-def _fetch_cluster_queue(api: Client, found: Json, workload: Workload | None) -> str:
+def _fetch_local_queue(api: Client, workload: Workload | None) -> Json:
+    """That of a Workload without quota; empty without one."""
     if workload is None or workload.cluster_queue:
-        return workload.cluster_queue if workload else ""
+        return {}
     place = f"{_KUEUE}{inside(workload.namespace)}/localqueues"
-    return text(api.find(f"{place}/{quote(workload.queue, safe='')}"), "spec", "clusterQueue")
+    return mapping(api.find(f"{place}/{quote(workload.queue, safe='')}"))
 
 
 def _fetch_requests(api: Client, found: Json) -> tuple[StatusEntry, ...]:

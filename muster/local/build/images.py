@@ -97,7 +97,7 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
 # What of the package `muster` is in the controller's image: the controller, and the recorder of replays.
 CONTROLLER_PARTS: Final = (
     *("__init__.py", "LICENSE", "errors.py", "printable.py", "whole_file.py"),
-    *("controller", "kubernetes", "live", "model", "replay"),
+    *("controller", "kubernetes", "live", "model", "replay", "usage"),
 )
 RECORDER: Final = "recorder"
 PLAYER: Final = "kueue-player"

@@ -33,7 +33,7 @@ _GLOBAL: Final = {
 _VERSIONS: Final = {
     **_GLOBAL,
     **dict.fromkeys(("Pod", "PodTemplate", "ConfigMap", "ServiceAccount", "Service", "Event"), "v1"),
-    **dict.fromkeys(("RayJob", "RayCluster"), "ray.io/v1"),
+    **dict.fromkeys(("RayJob", "RayCluster", "RayService"), "ray.io/v1"),
     **dict.fromkeys(("Workload", "LocalQueue"), _KUEUE),
     **dict.fromkeys(("Role", "RoleBinding"), "rbac.authorization.k8s.io/v1"),
     "ProvisioningRequest": "autoscaling.x-k8s.io/v1",

@@ -19,7 +19,11 @@ POOL: Final = names.POOL_LABEL
 _GANG_UIDS: Final = (names.WORKLOAD_UID_LABEL, names.RAY_CLUSTER_UID_LABEL)
 RETRY_AT: Final = names.RETRY_AT_ANNOTATION
 LAST_FAILURE: Final = names.LAST_FAILURE_ANNOTATION
-JOB_KINDS: Final = ("RayJob", "RayCluster", "Job")
+JOB_KINDS: Final = ("RayJob", "RayCluster", "RayService", "Job")
+# KubeRay makes a RayCluster for each of them, and gives it a name of this form.
+_MADE: Final = dict.fromkeys(("RayJob", "RayService"), "-[a-z0-9]{5}")
+# Of a RayService: that its Serve application answers (KubeRay 1.6.2, apis/ray/v1/rayservice_types.go).
+_CONDITIONS: Final = {"RayService": ("Ready",), "Job": ("Complete", "Failed")}
 
 
 class Mood(StrEnum):
@@ -86,12 +90,12 @@ def holds(found: Object, kind: str) -> bool:
 
 
 def pods_of(now: Snapshot, job: Object) -> list[Object]:
-    """Pods of a Job, of a RayCluster, or of the clusters that a RayJob made.
+    """Pods of a Job, of a RayCluster, or of the clusters that a RayJob or a RayService made.
 
     A suspended RayJob no longer names its cluster while its pods are deleted: the name's form identifies it.
     """
     name = name_of(job)
-    made = re.compile(re.escape(name) + "-[a-z0-9]{5}" if job.get("kind") == "RayJob" else re.escape(name))
+    made = re.compile(re.escape(name) + _MADE.get(str(job.get("kind")), ""))
     found = []
     for pod in now.of("Pod"):
         labels = pod["metadata"].get("labels") or {}
@@ -143,9 +147,11 @@ def _of_job(now: Snapshot, kind: str, job: Object) -> Iterator[Event]:
         for request in requests_of(now, workload):
             yield from _of_request(request, who, pool_of(now, request))
         yield from _of_admission(workload, who)
-    elif kind == "RayCluster":
-        for request in requests_of(now, job):
-            yield from _of_request(request, who, pool_of(now, request))
+    else:
+        for cluster in now.of("RayCluster"):
+            if uid == cluster["metadata"]["uid"] or uid in owners(cluster):
+                for request in requests_of(now, cluster):
+                    yield from _of_request(request, who, pool_of(now, request))
     for pod in pods_of(now, job):
         yield from _of_pod(pod, who)
     yield from _of_state(kind, job, who)
@@ -266,12 +272,12 @@ def _of_state(kind: str, job: Object, who: str) -> Iterator[Event]:
         if word:
             yield Event(f"{uid}/{word}/{since}", who, f"RayCluster {word}", since or None, _mood(word))
     else:
-        for word in ("Complete", "Failed"):
+        for word in _CONDITIONS[kind]:
             if holds(job, word):
-                yield Event(f"{uid}/{word}", who, f"Job {word}", None, _mood(word))
+                yield Event(f"{uid}/{word}", who, f"{kind} {word}", None, _mood(word))
 
 
 def _mood(word: str) -> Mood:
-    if word in ("SUCCEEDED", "Complete", "RUNNING", "Running", "ready"):
+    if word in ("SUCCEEDED", "Complete", "RUNNING", "Running", "Ready", "ready"):
         return Mood.GOOD
     return Mood.BAD if word in ("FAILED", "STOPPED", "Failed", "ValidationFailed", "failed") else Mood.PLAIN

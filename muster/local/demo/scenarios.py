@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +13,7 @@ from muster.local.demo.cluster import Object
 from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, pods_of, requests_of
 from muster.local.demo.follower import Follower, StoryError
 from muster.model.quantities import many
+from muster.paths import project
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,39 @@ def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
     follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
 
 
+def kai_inference(follower: Follower, images: Images, _: str) -> None:
+    """A served model takes its GPU from training, answers a request, and training returns when it goes."""
+    _show_request(follower)
+    follower.stock(l4=2)
+    _start(follower, images, "train", workers=2)
+    follower.until("train is ready", lambda now: _is_ready(now, "train"))
+    ray = {"RAY_IMAGE": images.ray}
+    follower.say("RayService model: one replica with a GPU, queue team-a, priority inference")
+    follower.apply("kai/rayservice.yaml", images=ray, programs={"model": "kai/model.py"})
+    follower.until("model has a GPU of train", lambda now: _starts(now, "model") and _waits(now, "train"))
+    follower.say("train was evicted as a whole, and waits at the gate")
+    follower.until("RayService model answers", lambda now: _serves(now, "model"))
+    follower.apply("kai/request.yaml", images=ray, programs={})
+    follower.until("the request has its answer", lambda now: _complete(now, "request"))
+    follower.delete("RayService", "model")
+    follower.until("train is ready again", lambda now: _is_ready(now, "train"))
+    follower.delete("RayCluster", "train")
+    follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
+
+
+def _show_request(follower: Follower) -> None:
+    """The report of the pull request that let team-a use these priorities."""
+    words = ("diff", "local-kai", "--base", "stacks/local-kai-before.yaml")
+    follower.say(f"$ muster {' '.join(words)}")
+    command = (sys.executable, "-m", "muster", *words, "--json")
+    done = subprocess.run(command, cwd=project(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StoryError(f"the pull request has no report: {done.stderr}")
+    (report,) = json.loads(done.stdout)["stacks"]
+    for sentence in report["banner"]["others"]:
+        follower.say(f"  {sentence}")
+
+
 def _start(
     follower: Follower, images: Images, name: str, *, workers: int = 1, priority: str = "train"
 ) -> None:
@@ -192,7 +229,7 @@ def _starts(now: Snapshot, name: str) -> bool:
 
 
 def _runs(now: Snapshot, name: str) -> bool:
-    """All pods of the RayCluster have a node."""
+    """All pods of the gang have a node."""
     pods = _staying(now, name)
     return len(pods) == _size(now, name) and all("nodeName" in pod["spec"] for pod in pods)
 
@@ -203,22 +240,35 @@ def _is_ready(now: Snapshot, name: str) -> bool:
 
 
 def _waits(now: Snapshot, name: str) -> bool:
-    """All pods of the RayCluster are behind the gate."""
+    """All pods of the gang are behind the gate."""
     pods = _staying(now, name)
     return len(pods) == _size(now, name) and all(map(is_gated, pods))
 
 
 def _staying(now: Snapshot, name: str) -> list[Object]:
-    """Pods of the RayCluster that are not being deleted."""
-    cluster = now.find("RayCluster", name)
-    pods = pods_of(now, cluster) if cluster else []
+    """Pods of the gang that are not being deleted."""
+    gang = _gang(now, name)
+    pods = pods_of(now, gang) if gang else []
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def _size(now: Snapshot, name: str) -> int:
-    cluster = now.find("RayCluster", name)
-    groups = cluster["spec"]["workerGroupSpecs"] if cluster else ()
+    gang = _gang(now, name)
+    if gang is None:
+        return 1
+    cluster = gang["spec"].get("rayClusterConfig", gang["spec"])
+    groups = cluster["workerGroupSpecs"]
     return 1 + sum(int(group["replicas"]) for group in groups)
+
+
+def _gang(now: Snapshot, name: str) -> Object | None:
+    return now.find("RayCluster", name) or now.find("RayService", name)
+
+
+def _serves(now: Snapshot, name: str) -> bool:
+    _refuse_part(now, name)
+    service = now.find("RayService", name)
+    return service is not None and holds(service, "Ready")
 
 
 def _is_accepted(now: Snapshot, name: str) -> bool:
@@ -238,7 +288,7 @@ def _refuse_part(now: Snapshot, name: str) -> None:
     bound = sum("nodeName" in pod["spec"] for pod in pods)
     gated = sum(is_gated(pod) for pod in pods)
     if bound and gated:
-        raise StoryError(f"{bound} pods of RayCluster {name} have a node while {gated} wait at the gate")
+        raise StoryError(f"{bound} pods of gang {name} have a node while {gated} wait at the gate")
 
 
 _HALF: Final = 2
@@ -309,6 +359,12 @@ STORIES: Final[Mapping[str, Story]] = {
         "team-a",
         kai_reclaim,
         others=("team-b",),
+        stack="local-kai",
+    ),
+    "inference": Story(
+        f"{_WITH_KAI}: a served model takes its GPU from training, and gives it back",
+        "team-a",
+        kai_inference,
         stack="local-kai",
     ),
     "karpenter": Story(

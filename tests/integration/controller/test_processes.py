@@ -125,7 +125,9 @@ class Cluster:
         ]
         argv += [f"--health-port={health}", f"--identity={identity}"]
         if command == "webhooks":
-            argv += [f"--webhook-port={webhooks}", f"--validating={PROGRAM}", f"--mutating={PROGRAM}"]
+            argv += [f"--webhook-port={webhooks}"]
+        else:
+            argv += [f"--validating={PROGRAM}", f"--mutating={PROGRAM}"]
         log = self.folder / f"{identity}.log"
         with log.open("ab") as out:
             child = subprocess.Popen(argv, cwd=_ROOT, stdout=out, stderr=out, env=dict(os.environ))
@@ -231,11 +233,11 @@ def test_a_lost_secret_is_made_anew_and_served_without_a_restart(fleet: Fleet) -
 
 
 def test_a_deleted_webhook_configuration_is_reported_and_served_again_when_it_is_back(fleet: Fleet) -> None:
-    plane, log = fleet.cluster.plane, fleet.webhooks.log
+    plane, manager = fleet.cluster.plane, fleet.leader()
     held = plane.call("GET", _HOOKS)
     plane.call("DELETE", _HOOKS)
-    eventually("the log names it", lambda: "webhook configuration is missing" in log.read_text())
-    present = fleet.webhooks.samples("muster_webhook_configuration_present")
+    eventually("the log names it", lambda: "webhook configuration is missing" in manager.log.read_text())
+    present = manager.samples("muster_webhook_configuration_present")
     assert sorted((labels["kind"], value) for labels, value in present) == [
         ("MutatingWebhookConfiguration", 1),
         ("ValidatingWebhookConfiguration", 0),

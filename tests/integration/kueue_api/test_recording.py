@@ -1,20 +1,31 @@
 """`muster record` beside the real Kueue: the recording equals what happened, also around a kill."""
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from muster.cli import main
+from muster.controller.kube.client import Client
+from muster.controller.kube.connection import kubeconfig
 from muster.local.envtest import ControlPlane
+from muster.model.names import BUDGET_ANNOTATION
+from muster.model.observability import Budgets
+from muster.model.stack import Scheduler
 from muster.render import recorder as deployed
-from muster.replay.recording import End, Recording
-from muster.replay.recording_file import load_recording
+from muster.replay.recording import End, Header, Job, PodSet, Recording, Run
+from muster.replay.recording_file import load_recording, write_recording
+from muster.usage.budgets import AGENT, Budget, Keeper, Order
+from muster.usage.inputs import PoolTerms, Terms
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply
 from tests.integration.recorder import RecorderProcess, account, deploy, recording_stack, start_and_watch
@@ -158,6 +169,55 @@ def test_the_recorder_of_a_stack_is_accepted_and_records_with_its_own_rights(
     copy.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
     assert load_recording(copy) == load_recording(out)
     team.call("DELETE", f"{WORKLOADS}/deployed")
+
+
+def test_a_spent_budget_holds_what_would_start_and_leaves_what_runs(
+    team: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the rights that a stack gives, with its queue's name in place of the stack's."""
+    stack = replace(recording_stack(), budgets=Budgets(teams={"team-a": 1}))
+    rules = [rule for rule in deployed.rules(stack) if rule["resources"] == ["localqueues"]]
+    named = [{**rule, "resourceNames": [TEAM]} if "resourceNames" in rule else rule for rule in rules]
+    credentials = tmp_path / "credentials.json"
+    written = account(team, TEAM, "keeper", rules=named).read_text()
+    credentials.write_text(json.dumps(yaml.safe_load(written)))
+    _submit(team, "runs", gpus=1, priority=20)
+    _admitted(team, "runs")
+    now = time.time()
+    pods = PodSet(name="main", count=5000, requests={"nvidia.com/gpu": 1})
+    run = Run(reserved=now - 60, admitted=now - 60, flavors=(TEAM,))
+    job = Job(id="x", team=TEAM, cluster_queue=TEAM, created=now - 60, pod_sets=(pods,), runs=(run,))
+    header = Header(scheduler=Scheduler.KUEUE, start=now - 60, end=now, source="cluster")
+    path = tmp_path / "recording.jsonl"
+    write_recording(path, Recording(header=header, jobs=(job,)))
+
+    def judge(hours: int) -> Object:
+        pool = PoolTerms(name=TEAM, flavor=TEAM, device="nvidia.com/gpu", machine="any", slots=1)
+        budget = Budget(team=TEAM, hours=hours, queues=(f"{TEAM}/{TEAM}",))
+        order = Order(budgets=(budget,), warn=0.8, terms=Terms(pools=(pool,), teams={TEAM: TEAM}))
+
+        async def once() -> None:
+            async with Client(kubeconfig(credentials), field_manager=AGENT, user_agent=AGENT) as client:
+                await Keeper(path, order).round(client, now=now)
+
+        asyncio.run(once())
+        found: Object = team.call("GET", f"/apis/{KUEUE}/namespaces/{TEAM}/localqueues/{TEAM}")
+        return found
+
+    held = judge(1)
+    assert held["spec"] == {"clusterQueue": TEAM, "stopPolicy": "Hold"}
+    _submit(team, "late", gpus=1, priority=21)
+    eventually("late waits", lambda: _find(_get(team, "late"), "QuotaReserved").get("status") == "False")
+    assert _condition(_get(team, "runs"), "Admitted")
+    assert main(["why", f"{TEAM}/late", "--kubeconfig", str(team.kubeconfig())]) in (0, 1)
+    assert "budget of the team: used 83 of 1 GPU-hours in " in capsys.readouterr().out
+
+    released = judge(1_000_000)
+    assert released["spec"] == {"clusterQueue": TEAM, "stopPolicy": "None"}
+    assert BUDGET_ANNOTATION not in released["metadata"].get("annotations", {})
+    _admitted(team, "late")
+    for name in ("runs", "late"):
+        team.call("DELETE", f"{WORKLOADS}/{name}")
 
 
 def _is_private(recording: Recording, by_name: dict[str, Object]) -> None:

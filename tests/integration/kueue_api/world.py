@@ -108,7 +108,7 @@ class World:
 
     @contextmanager
     def webhooks(self) -> Iterator[None]:
-        """Our webhooks and the configuration that they keep, until the block ends.
+        """Our webhooks, and a manager that keeps their configuration, until the block ends.
 
         The API server reaches them by the name of their Service, as in a cluster: here that is a name for
         this host.
@@ -130,12 +130,12 @@ class World:
         kubeconfig = account_kubeconfig(self.plane, gang_authority.WEBHOOKS)
         argv = [sys.executable, "-m", "muster.controller", "webhooks", f"--kubeconfig={kubeconfig}"]
         argv += [f"--health-port={health}", f"--webhook-port={port}"]
-        argv += [f"--validating={gang_authority.PROGRAM}"]
         process = Process("webhooks", argv, log=self.plane.folder / "webhooks.log")
         process.start()
         try:
-            process.await_(lambda: _is_ready(health), seconds=PATIENCE)
-            yield
+            with self.manager(f"--validating={gang_authority.PROGRAM}"):
+                process.await_(lambda: _is_ready(health), seconds=PATIENCE)
+                yield
         finally:
             process.kill()
             self.delete(path_of(configuration))

@@ -82,6 +82,21 @@ def test_a_department_takes_back_its_gpus_from_a_whole_gang(demo: list[str]) -> 
     assert sum("pod extra-" in line and "is gone" in line for line in told[:evicted]) == 3
 
 
+def test_a_served_model_takes_its_gpu_from_training_and_gives_it_back(demo: list[str]) -> None:
+    told = lines_of("story", "inference")
+    assert line_with(told, "inference can take the GPUs of train") < line_with(
+        told, "RayCluster train: 2 workers"
+    )
+    evicted = line_with(told, "train was evicted as a whole")
+    answered = line_with(told, "| HTTP 200: ")
+    assert sum("pod train-" in line and "is gone" in line for line in told[:evicted]) == 3
+    assert sum("pod model-" in line and " starts on node " in line for line in told[:answered]) == 2
+    assert evicted < answered
+    deleted = line_with(told, "delete rayservice model")
+    assert sum("pod train-" in line and " starts on node " in line for line in told[deleted:]) == 3
+    assert not [line for line in told[evicted:deleted] if "pod train-" in line and " starts on node " in line]
+
+
 def lines_of(verb: str, *words: str) -> list[str]:
     command = [sys.executable, "-m", "muster", "local", verb, *words, "--name", NAME]
     done = subprocess.run(

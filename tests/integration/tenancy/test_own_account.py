@@ -145,6 +145,14 @@ def test_it_stops_no_workload_that_its_check_is_not_on(world: World) -> None:
         assert "Workloads that have admission check gang" in answer.message
 
 
+def test_it_stops_a_slice_of_elastic_work_that_its_check_is_not_on(world: World) -> None:
+    body = annotated(named(WORKLOAD, "slice"), ELASTIC_JOB, "true")
+    assert world.controllers["kueue"].create(body, dry_run=False).code in (201, 409)
+    change = {"spec": {"active": False}, "metadata": {"annotations": {RETRY_AT_ANNOTATION: SINCE}}}
+    answer = world.controllers["ours"].patch(body, change)
+    assert answer.is_allowed, answer.message
+
+
 @pytest.mark.parametrize(
     "update",
     [

@@ -7,14 +7,16 @@ from msgspec.structs import replace
 
 from muster.controller.gangs.actions import CreateRequest, EmitEvent
 from muster.controller.gangs.indexes import BY_OWNER
-from muster.controller.kueue.actions import State
+from muster.controller.gangs.retry import to_annotations
+from muster.controller.kueue.actions import Action, Deactivate, Reactivate, State
 from muster.controller.kueue.decide import decide
 from muster.controller.kueue.objects import Workload
-from muster.model.names import RUNS_ANNOTATION, RUNS_ON_ANNOTATION
+from muster.controller.kueue.view import View
+from muster.model.names import MULTI_KUEUE_ORIGIN, RUNS_ANNOTATION, RUNS_ON_ANNOTATION
 from tests.unit.admission.elastic_world import STEPS, Elastic
 from tests.unit.admission.gang_world import CHECK, POLICY
 from tests.unit.admission.views import named_by_label, view_of
-from tests.unit.gangs.paper import flavor_policy, node
+from tests.unit.gangs.paper import START, flavor_policy, node, with_condition
 
 
 def in_calm(world: Elastic) -> None:
@@ -149,3 +151,51 @@ def _with_two_heads(live: Workload) -> Workload:
 
 def _unowned(workload: Workload) -> Workload:
     return replace(workload, metadata=replace(workload.metadata, owner_references=()))
+
+
+def a_waiting_growth(*, is_checked: bool) -> tuple[View, Workload, Workload]:
+    """One worker runs, and a growth waits for quota: their slices, in the caches of the controller."""
+    world = Elastic(stock={"l4": 20}, capacity=1)
+    in_calm(world)
+    world.scale(2)
+    world.job()
+    before, waiting = world.slices()
+    if not is_checked:
+        waiting = replace(waiting, status=replace(waiting.status, admission_checks=()))
+    view = view_of(POLICY, workloads=[before, waiting], owned={BY_OWNER: named_by_label})
+    return view, before, waiting
+
+
+def put(view: View, workload: Workload, *conditions: str) -> Workload:
+    """Its next version, with these conditions."""
+    meta = replace(workload.metadata, resource_version=str(int(workload.metadata.resource_version) + 1))
+    found = workload.status.conditions
+    for kind in conditions:
+        found = with_condition(found, kind, "True", START)
+    status = replace(workload.status, conditions=found)
+    view.workloads.store.put(newer := replace(workload, metadata=meta, status=status))
+    return newer
+
+
+def actions(view: View, workload: Workload) -> tuple[Action, ...]:
+    (check,) = view.checks_of(workload)
+    return decide(view.snapshot(workload, check, now=START)).actions
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_kueue_is_made_to_stop_a_job_that_lost_its_quota_while_a_growth_waits(is_checked: bool) -> None:
+    view, before, waiting = a_waiting_growth(is_checked=is_checked)
+    assert not view.is_stranded(waiting), "the part that runs has quota"
+    over = put(view, before, "Evicted", "Finished")
+    assert waiting.key in view.slices_affected_by(before, over)
+    assert view.keys_concerned(waiting) == [waiting.key]
+    (stop,) = (each for each in actions(view, waiting) if isinstance(each, Deactivate))
+    notes = {key: value for key, value in to_annotations(stop.history).items() if value is not None}
+    meta = replace(waiting.metadata, annotations={**waiting.metadata.annotations, **notes})
+    inactive = put(view, replace(waiting, metadata=meta, spec=replace(waiting.spec, active=False)))
+    assert not actions(view, inactive), "Kueue has not stopped the job yet"
+    stopped = put(view, inactive, "Evicted")
+    assert any(isinstance(each, Reactivate) for each in actions(view, stopped))
+    assert not view.is_stranded(put(view, waiting, "Evicted")), "one stop is enough"
+    of_manager = replace(waiting.metadata, labels={MULTI_KUEUE_ORIGIN: "multikueue"})
+    assert not view.is_stranded(replace(waiting, metadata=of_manager))

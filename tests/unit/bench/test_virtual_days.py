@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,17 @@ from bench.virtual_days.report import causes, memory_grows, summarize
 from bench.virtual_days.story import DAY, Day, Story
 from bench.virtual_days.world import World
 from muster.config import load
-from muster.controller.gangs.objects import NODE
+from muster.controller.gangs.objects import NODE, PROVISIONING_REQUEST
 from muster.controller.kueue.actions import Decision
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.objects import WORKLOAD
-from muster.model.names import POOL_LABEL
+from muster.model.names import GKE_LEASE_LABEL, POOL_LABEL
 from muster.model.prices import BUILT_IN
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
 from muster.replay.recording import Header, Ids, Job, Node, Recording
 from muster.replay.sources import WORKLOADS, Workloads
-from muster.replay.watch import NODES, Kind, WithNodes
+from muster.replay.watch import NODES, REQUESTS, Kind, WithNodes
 from muster.usage.bill import By, to_bill
 from muster.usage.inputs import read_books
 from muster.usage.ledger import Cause
@@ -36,35 +37,72 @@ from tests.unit.controller_runtime.virtual import virtual
 from tests.unit.gangs.paper import START
 from tests.unit.gangs.slow_api import moment
 
+NOT_READY = " (not Ready)"
+
+
+class ReadyMinutes(Minutes):
+    """Keeps the same minutes a second time, apart for nodes that are Ready and those that are not."""
+
+    def __init__(self, is_ready: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.by_state, self._is_ready = Minutes(), is_ready
+
+    def buy(self, node: str, cause: str, *, at: float) -> None:
+        super().buy(node, cause, at=at)
+        self.by_state.buy(node, self._state(node, cause), at=at)
+
+    def turn(self, node: str, cause: str, *, at: float) -> None:
+        super().turn(node, cause, at=at)
+        self.by_state.turn(node, self._state(node, cause), at=at)
+
+    def give_back(self, node: str, *, at: float) -> None:
+        super().give_back(node, at=at)
+        self.by_state.give_back(node, at=at)
+
+    def _state(self, node: str, cause: str) -> str:
+        return cause if self._is_ready(node) else cause + NOT_READY
+
 
 class RecordedWorld(World):
-    """Its Workloads and GPU nodes go through the recorder's code as a watch would bring them."""
+    """Its Workloads, GPU nodes and requests go through the recorder's code as a watch would bring them."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         ids = Ids(b"virtual")
-        self.source = WithNodes(Workloads(Tracker(ids=ids, start=START.timestamp())), ids)
+        self.source = WithNodes(Workloads(Tracker(ids=ids, start=START.timestamp())), ids, (REQUESTS,))
+        self.source.replace(REQUESTS, [], at=START.timestamp(), gone_at=START.timestamp())
         self.lines: dict[str, Job | Node] = {}
         self._created: dict[str, str] = {}
         super().__init__(*arguments, **options)
+        self.minutes: ReadyMinutes = ReadyMinutes(self._is_ready)
 
     def start_controller(self) -> None:
         super().start_controller()
         self.server.caches[NODE].store.listen(self._node_changed)
         self.server.caches[WORKLOAD].store.listen(self._workload_observed)
+        self.server.caches[PROVISIONING_REQUEST].store.listen(self._request_observed)
+
+    def _is_ready(self, name: str) -> bool:
+        node = self.cloud.node(name)
+        return node is not None and node.status.holds("Ready")
 
     def _node_changed(self, before: Any, after: Any) -> None:
         if (after or before).metadata.labels[POOL_LABEL] != "cpu":
-            self._created.setdefault((after or before).metadata.name, moment().isoformat())
             self._observe(NODES, before, after)
+            if before is not None and after is not None:
+                self._account(after.metadata.labels[GKE_LEASE_LABEL].removeprefix("lease-"))
 
     def _workload_observed(self, before: Any, after: Any) -> None:
         self._observe(WORKLOADS, before, after)
 
+    def _request_observed(self, before: Any, after: Any) -> None:
+        self._observe(REQUESTS, before, after)
+
     def _observe(self, kind: Kind, before: Any, after: Any) -> None:
         at = moment().timestamp()
         body = msgspec.json.decode(msgspec.json.encode(after or before))
-        if kind is NODES:
-            body["metadata"]["creationTimestamp"] = self._created[body["metadata"]["name"]]
+        if kind is not WORKLOADS:
+            created = self._created.setdefault((after or before).metadata.uid, moment().isoformat())
+            body["metadata"]["creationTimestamp"] = created
         observed = msgspec.convert(body, kind.resource.type)
         if kind is WORKLOADS and (gang := self.gangs.get(observed.key)) is not None:
             # Defaults are not encoded, and pods of this world name no pool.
@@ -99,13 +137,19 @@ def _quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-_LACKING = ("its gang starts or lacks a node", "its gang runs and lacks a node")
+RUNS = {USED, "its gang starts or lacks a node", "its gang runs and lacks a node"}
+WAITS = {
+    "the rest of its gang is not provisioned yet",
+    "a node of its gang is not Ready",
+    "its head has no place",
+    "all nodes are there, and it is about to start",
+    "the controller or the API server is down",
+}
 
 
 @pytest.fixture(scope="module")
 def half_a_day() -> Iterator[tuple[Story, RecordedWorld, Recording]]:
     async def run() -> tuple[Story, RecordedWorld, Recording]:
-        # A gang takes a part of a lease that it gave back itself.
         story = Story(seed=594380642, day=DAY / 2)
         world = await story.run(until=lambda days: days >= 1)
         assert isinstance(world, RecordedWorld)
@@ -141,19 +185,26 @@ def test_after_half_a_day_of_faults_every_gang_has_ended_and_every_gpu_minute_ha
     assert story.left["WorkQueue.heap"] <= 64
 
 
-def test_the_bill_of_that_half_day_adds_up_to_the_minutes_that_were_bought(
+def test_the_bill_of_that_half_day_has_the_minutes_of_each_cause_that_its_own_books_have(
     half_a_day: tuple[Story, RecordedWorld, Recording],
 ) -> None:
-    story, _, recording = half_a_day
-    minutes = story.minutes
+    _, world, recording = half_a_day
+    minutes = world.minutes.by_state
     books = read_books(recording, load(Path("stacks/Pulumi.local.yaml")), BUILT_IN, month=None)
     spent = {cause: 60 * hours for cause, hours in to_bill(books, By.TEAM).total.hours.items()}
     assert sum(spent.values()) == pytest.approx(minutes.bought / 60, rel=1e-3)
+    kept: defaultdict[str, float] = defaultdict(float)
+    for cause, seconds in minutes.by_cause.items():
+        what = "runs" if cause in RUNS else "waits" if cause in WAITS else "idle"
+        kept["not Ready" if cause.endswith(NOT_READY) else what] += seconds / 60
+    assert spent[Cause.GATED] == pytest.approx(kept["waits"], rel=1e-4)
+    assert spent[Cause.BROKEN] + spent[Cause.BOOTING] == pytest.approx(kept["not Ready"], rel=1e-4)
+    # A gang may run on nodes that others gave back. The ledger does not see on which, nor that it loses one.
     running = sum(spent[each] for each in (Cause.GUARANTEED, Cause.BORROWED, Cause.LENT, Cause.LOST))
-    # An admitted gang counts as running to its quota, whether or not all of its pods do.
-    lacking = sum(spent for cause, spent in minutes.unused().items() if cause in _LACKING)
-    assert minutes.used / 60 <= running <= (minutes.used / 60 + lacking) * 1.001
-    assert {Cause.GATED, Cause.IDLE, Cause.BROKEN} < spent.keys()
+    assert running == pytest.approx(kept["runs"], rel=1e-3)
+    assert spent[Cause.IDLE] == pytest.approx(kept["idle"], abs=1e-3 * kept["runs"])
+    assert Cause.UNKNOWN not in spent
+    assert min(kept.values()) > 30, "the day has all of them"
 
 
 def test_a_gang_without_an_end_in_sight_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

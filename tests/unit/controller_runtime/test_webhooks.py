@@ -15,7 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.authority import Lifetimes, Material
-from muster.controller.runtime.certificates import MUTATING, VALIDATING, CertificateKeeper, Configuration
+from muster.controller.runtime.certificates import (
+    MUTATING,
+    VALIDATING,
+    CertificateKeeper,
+    CertificateReader,
+    Configuration,
+)
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.controller.runtime.webhook_server import MAX_BODY, WebhookServer
@@ -39,7 +45,7 @@ def judge(review: Review[Thing]) -> Verdict:
 
 
 class Rig:
-    """A server with its keeper, an API server, and a clock that a test moves."""
+    """A server with its reader, a keeper, an API server, and a clock that a test moves."""
 
     def __init__(self, api: FakeApiServer) -> None:
         self.api, self.now = api, datetime.now(UTC)
@@ -56,15 +62,25 @@ class Rig:
             unready=lambda: self.waiting,
             is_ending=lambda: self.is_ending,
         )
-        self.keeper = self.make_keeper(self.server)
+        self.keeper = self.make_keeper()
+        self.reader = CertificateReader(api.client(), secret=SECRET, server=self.server, metrics=self.metrics)
 
-    def make_keeper(self, server: WebhookServer, *, lifetimes: Lifetimes | None = None) -> CertificateKeeper:
+    async def rotate(self) -> None:
+        """A look of a manager, and then one of the webhooks."""
+        await self.keeper.sync()
+        await self.reader.sync()
+
+    def certificate(self) -> bytes:
+        """What the Secret has the webhooks serve."""
+        secret = self.api.objects["secrets", SECRET.namespace, SECRET.name]
+        return base64.b64decode(secret["data"]["tls.crt"])
+
+    def make_keeper(self, *, lifetimes: Lifetimes | None = None) -> CertificateKeeper:
         return CertificateKeeper(
             self.api.client(),
             secret=SECRET,
             names=("localhost",),
             configurations=[Configuration(VALIDATING, "muster"), Configuration(MUTATING, "muster")],
-            server=server,
             metrics=self.metrics,
             lifetimes=lifetimes,
             wall_clock=lambda: self.now,
@@ -119,7 +135,11 @@ def with_rig(scenario: Callable[[Rig], Awaitable[None]]) -> None:
             rig = Rig(api)
             serving = asyncio.ensure_future(rig.server.run())
             assert rig.server.ready() is not None
-            await rig.keeper.sync()
+            assert rig.keeper.ready() is not None
+            await rig.reader.sync()
+            assert rig.server.ready() is not None
+            await rig.rotate()
+            assert rig.keeper.ready() is None
             await rig.server.listening()
             assert rig.server.ready() is None
             await scenario(rig)
@@ -253,23 +273,23 @@ def test_a_rotation_of_everything_fails_no_client_that_holds_the_bundle_from_bef
 
     async def scenario(rig: Rig) -> None:
         rig.api.drop(("secrets", SECRET.namespace, SECRET.name))
-        keeper = rig.make_keeper(rig.server, lifetimes=lifetimes)
+        rig.keeper = rig.make_keeper(lifetimes=lifetimes)
         rig.now -= timedelta(days=1400)
-        await keeper.sync()
-        served, bundles = {keeper._in_use}, {rig.bundle()}
+        await rig.rotate()
+        served, bundles = {rig.certificate()}, {rig.bundle()}
         for _ in range(28):
             before = rig.bundle()
             rig.now += timedelta(days=50)
-            await keeper.sync()
+            await rig.rotate()
             assert rig.bundle() == rig.bundle("mutatingwebhookconfigurations")
             assert (await rig.spec({"size": 2}, bundle=before))["allowed"] is True
-            served.add(keeper._in_use)
+            served.add(rig.certificate())
             bundles.add(rig.bundle())
         assert (len(served), len(bundles)) == (2, 2)
         secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
         del secret["data"]["tls.crt"]
         rig.api.put("secrets", secret)
-        await keeper.sync()
+        await rig.rotate()
         assert (await rig.spec({"size": 2}))["allowed"] is True
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await rig.spec(
@@ -294,7 +314,7 @@ def test_a_new_certificate_is_served_without_a_restart_and_open_connections_go_o
         secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
         del secret["data"]["tls.crt"]
         rig.api.put("secrets", secret)
-        await rig.keeper.sync()
+        await rig.rotate()
         assert await fingerprint() != first
         writer.write(b"POST /strict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
         assert (await reader.readline()).startswith(b"HTTP/1.1 400")
@@ -314,7 +334,7 @@ def test_a_replica_that_was_overtaken_does_not_put_an_older_authority_back(
         async def overtaken() -> Material:
             material = await settle()
             rig.now += timedelta(days=300)
-            await rig.make_keeper(rig.server).sync()
+            await rig.make_keeper().sync()
             return material
 
         monkeypatch.setattr(rig.keeper, "_settle", overtaken)
@@ -385,10 +405,10 @@ def test_a_configuration_without_webhooks_is_reported() -> None:
 def test_replicas_that_start_together_agree_on_one_authority() -> None:
     async def scenario(rig: Rig) -> None:
         rig.api.drop(("secrets", SECRET.namespace, SECRET.name))
-        servers = [WebhookServer([], metrics=rig.metrics) for _ in range(4)]
-        keepers = [rig.make_keeper(server) for server in servers]
-        await asyncio.gather(*(keeper.sync() for keeper in keepers))
-        assert len({keeper._in_use for keeper in keepers}) == 1
+        await asyncio.gather(*(rig.make_keeper().sync() for _ in range(4)))
+        data = rig.api.objects["secrets", SECRET.namespace, SECRET.name]["data"]
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            assert rig.bundle(plural) == base64.b64decode(data["ca.crt"])
 
     with_rig(scenario)
 
@@ -404,7 +424,7 @@ def test_a_bundle_that_somebody_removed_is_put_back_and_a_damaged_secret_is_made
         secret = rig.api.objects["secrets", SECRET.namespace, SECRET.name]
         secret["data"]["ca.crt"] = "Z2FyYmFnZQ=="
         rig.api.put("secrets", secret)
-        await rig.keeper.sync()
+        await rig.rotate()
         assert rig.bundle() != good
         assert (await rig.spec({"size": 2}))["allowed"] is True
 

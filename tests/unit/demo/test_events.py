@@ -140,3 +140,30 @@ def test_a_gang_with_kai_is_told_from_its_gate_to_its_nodes() -> None:
         "gang: waits for 4 nodes",
         "pod head created",
     ]
+
+
+def test_a_service_is_told_with_the_cluster_that_kuberay_made_for_it() -> None:
+    service = {
+        "kind": "RayService",
+        "metadata": {"name": "model", "uid": "s", "creationTimestamp": FIRST},
+        "status": {"conditions": [condition("Ready", "True")]},
+    }
+    cluster = {"metadata": {"name": "model-x7k2p", "uid": "c", "ownerReferences": [{"uid": "s"}]}}
+    pod = {
+        "metadata": {"name": "worker", "uid": "p", "labels": {"ray.io/cluster": "model-x7k2p"}},
+        "spec": {"nodeName": "l4-0"},
+    }
+    request = {
+        "metadata": {"name": "r", "uid": "r", "labels": {"muster.dev/raycluster-uid": "c"}},
+        "spec": {"podSets": [{"count": 1, "podTemplateRef": {"name": "t"}}]},
+    }
+    template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
+    lists: dict[str, list[dict[str, Any]]] = {"RayService": [service], "RayCluster": [cluster], "Pod": [pod]}
+    others = {"ProvisioningRequest": [request], "PodTemplate": [template]}
+    found = events_of(Snapshot({**lists, **others}), ["model"])
+    assert [event.text for event in found] == [
+        "RayService created",
+        "l4: asked for 1 node (r)",
+        "pod worker starts on node l4-0",
+        "RayService Ready",
+    ]

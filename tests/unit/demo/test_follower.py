@@ -165,6 +165,7 @@ _BOUND = {"nodeName": "n"}
 _GATED = {"schedulingGates": [{"name": "muster.dev/gang"}]}
 
 
+@pytest.mark.parametrize(("kind", "made"), [("RayCluster", "train"), ("RayService", "train-x7k2p")])
 @pytest.mark.parametrize(
     ("pods", "ending", "runs", "waits"),
     [
@@ -177,9 +178,9 @@ _GATED = {"schedulingGates": [{"name": "muster.dev/gang"}]}
     ],
 )
 def test_a_gang_runs_or_waits_with_all_of_its_pods(
-    pods: list[dict[str, Any]], ending: int, runs: bool, waits: bool
+    pods: list[dict[str, Any]], ending: int, runs: bool, waits: bool, kind: str, made: str
 ) -> None:
-    labels = {"ray.io/cluster": "train"}
+    labels = {"ray.io/cluster": made}
     bodies = [
         {"metadata": {"name": f"p{number}", "labels": labels}, "spec": spec}
         for number, spec in enumerate(pods)
@@ -188,9 +189,9 @@ def test_a_gang_runs_or_waits_with_all_of_its_pods(
         {"metadata": {"name": f"e{number}", "labels": labels, "deletionTimestamp": "now"}, "spec": _BOUND}
         for number in range(ending)
     ]
-    spec = {"workerGroupSpecs": [{"replicas": 1}]}
-    cluster = {"kind": "RayCluster", "metadata": {"name": "train"}, "spec": spec}
-    now = Snapshot({"RayCluster": [cluster], "Pod": bodies})
+    cluster = {"workerGroupSpecs": [{"replicas": 1}]}
+    spec = {"rayClusterConfig": cluster} if kind == "RayService" else cluster
+    now = Snapshot({kind: [{"kind": kind, "metadata": {"name": "train"}, "spec": spec}], "Pod": bodies})
     assert (scenarios._runs(now, "train"), scenarios._waits(now, "train")) == (runs, waits)
 
 

@@ -11,6 +11,7 @@ from muster.config import parse
 from muster.config.edit import template
 from muster.config.errors import ConfigError
 from muster.local.build.images import PLAYER_PLACE
+from muster.model import names
 from muster.model.clusters import Provider
 from muster.model.observability import RecordingSettings
 from muster.model.quantities import GIB
@@ -82,6 +83,19 @@ def test_the_account_may_list_and_watch_and_nothing_else(scheduler: Scheduler) -
     assert resources.isdisjoint({"secrets", "configmaps"})
 
 
+def test_where_gangs_ask_by_placeholders_the_account_may_list_these_pods_and_no_others() -> None:
+    machine = {"accelerator": "nvidia-l4", "machine": "g2-standard-8", "maxNodes": 8}
+    pools = {
+        "cpu": {"machine": "e2-standard-8", "maxNodes": 10},
+        "l4": {**machine, "capacity": "on-demand", "gangs": "placeholders"},
+    }
+    found = objects(more={"muster:pools": pools})
+    assert found["Role"]["metadata"]["namespace"] == names.PLACEHOLDER_NAMESPACE
+    assert found["Role"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    assert found["RoleBinding"]["metadata"]["namespace"] == names.PLACEHOLDER_NAMESPACE
+    assert "Role" not in objects()
+
+
 def test_a_recorder_that_forecasts_may_also_list_queues_and_patch_workloads() -> None:
     rights = {
         (verb, resource)
@@ -89,7 +103,11 @@ def test_a_recorder_that_forecasts_may_also_list_queues_and_patch_workloads() ->
         for verb in rule["verbs"]
         for resource in rule["resources"]
     }
-    plain = {(verb, resource) for verb in ("list", "watch") for resource in ("workloads", "nodes")}
+    plain = {
+        (verb, resource)
+        for verb in ("list", "watch")
+        for resource in ("workloads", "nodes", "provisioningrequests")
+    }
     assert rights - plain == {
         ("patch", "workloads"),
         *(

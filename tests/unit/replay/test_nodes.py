@@ -6,16 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from muster.controller.gangs.objects import Condition
+from muster.controller.gangs.objects import (
+    Condition,
+    Placeholder,
+    PlaceholderStatus,
+    PodSpec,
+    ProvisioningRequest,
+    ProvisioningRequestStatus,
+)
 from muster.controller.kube.resource import ObjectMeta
 from muster.model import names
 from muster.model.node_labels import INSTANCE_TYPE_LABEL
 from muster.model.stack import Scheduler
 from muster.replay.moment import Tracker
-from muster.replay.recording import Header, Ids, Job, Node, Recording, Usable
+from muster.replay.recording import Booked, Header, Ids, Job, Node, Recording, Usable
 from muster.replay.recording_file import Writer, load_recording, write_recording
 from muster.replay.sources import Workloads
-from muster.replay.watch import NODES, KubernetesNode, Status, WithNodes
+from muster.replay.watch import NODES, PLACEHOLDERS, REQUESTS, KubernetesNode, Status, WithNodes
 
 BORN = 1000.0
 HEADER = Header(scheduler=Scheduler.KUEUE, start=0, end=5000, source="cluster", nodes_from=0.0)
@@ -38,7 +45,11 @@ def _node(*, ready: bool, gpus: int = 8, since: float = BORN, name: str = "a") -
         name=name,
         uid=f"uid-{name}",
         creation_timestamp=datetime.fromtimestamp(BORN, UTC),
-        labels={names.POOL_LABEL: "h100", INSTANCE_TYPE_LABEL: "a3-highgpu-8g"},
+        labels={
+            names.POOL_LABEL: "h100",
+            INSTANCE_TYPE_LABEL: "a3-highgpu-8g",
+            names.GKE_LEASE_LABEL: "lease-1",
+        },
     )
     return KubernetesNode(metadata=meta, status=status)
 
@@ -128,3 +139,59 @@ def test_an_error_names_the_line_of_a_node(tmp_path: Path, line: str, named: str
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(Exception, match=named):
         load_recording(path)
+
+
+def _belonging(job: str, asked: float) -> ObjectMeta:
+    created = datetime.fromtimestamp(asked, UTC)
+    labels = {names.WORKLOAD_UID_LABEL: job}
+    return ObjectMeta(name=f"of-{job}", uid=f"uid-{job}", creation_timestamp=created, labels=labels)
+
+
+def _request(job: str, asked: float = BORN - 100) -> ProvisioningRequest:
+    status = ProvisioningRequestStatus(provisioning_class_details={names.GKE_LEASE_DETAIL: "lease-1"})
+    return ProvisioningRequest(metadata=_belonging(job, asked), status=status)
+
+
+def _placeholder(job: str, asked: float, *, phase: str = "Running") -> Placeholder:
+    return Placeholder(
+        metadata=_belonging(job, asked), spec=PodSpec(node_name="a"), status=PlaceholderStatus(phase=phase)
+    )
+
+
+@pytest.fixture
+def booked() -> WithNodes:
+    ids = Ids(b"key")
+    source = WithNodes(Workloads(Tracker(ids=ids, start=0)), ids, (REQUESTS, PLACEHOLDERS))
+    source.replace(REQUESTS, [], at=BORN, gone_at=BORN)
+    source.replace(PLACEHOLDERS, [], at=BORN, gone_at=BORN)
+    return source
+
+
+def test_the_node_of_a_lease_is_kept_for_its_gang_until_the_request_is_gone(booked: WithNodes) -> None:
+    job = booked.ids.of("one")
+    booked.put(NODES, _node(ready=True), at=1200.0)
+    booked.put(REQUESTS, _request("one"), at=1300.0)
+    assert booked.put(REQUESTS, _request("one"), at=1310.0) == []
+    node = _only(booked.remove(REQUESTS, _request("one"), at=1500.0))
+    assert node.booked == (Booked(BORN, job), Booked(1500.0, "")), "it came for a request that was older"
+
+
+def test_a_node_that_was_there_is_kept_from_when_a_placeholder_stands_on_it(booked: WithNodes) -> None:
+    booked.put(NODES, _node(ready=True), at=1200.0)
+    booked.put(PLACEHOLDERS, _placeholder("two", 1250.0), at=1300.0)
+    node = _only(booked.put(PLACEHOLDERS, _placeholder("two", 1250.0, phase="Failed"), at=1400.0))
+    assert node.booked == (Booked(1300.0, booked.ids.of("two")), Booked(1400.0, ""))
+
+
+def test_a_recorder_that_comes_later_says_nothing_until_all_has_been_listed() -> None:
+    ids = Ids(b"key")
+    source = WithNodes(Workloads(Tracker(ids=ids, start=0)), ids, (REQUESTS, PLACEHOLDERS))
+    before = Node(
+        id=ids.of("uid-a"), pool="h100", machine="", created=BORN, booked=(Booked(BORN, ids.of("one")),)
+    )
+    source.restore(Recording(header=HEADER, jobs=(), nodes=(before,)))
+    source.replace(NODES, [_node(ready=True)], at=2000.0, gone_at=1900.0)
+    assert source.replace(PLACEHOLDERS, [], at=2000.0, gone_at=1900.0) == []
+    assert source.replace(REQUESTS, [_request("one")], at=2000.0, gone_at=1900.0) == []
+    node = _only(source.replace(REQUESTS, [], at=2100.0, gone_at=2050.0))
+    assert node.booked == (*before.booked, Booked(2100.0, ""))

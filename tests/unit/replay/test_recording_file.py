@@ -148,8 +148,8 @@ def test_a_recording_of_others_shows_no_control_characters(
 
 def test_a_recording_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.jsonl"
-    path.write_text('{"header": {"version": 3}}\n')
-    with pytest.raises(RecordingError, match="this Muster reads versions 1 to 2"):
+    path.write_text('{"header": {"version": 4}}\n')
+    with pytest.raises(RecordingError, match="this Muster reads versions 1 to 3"):
         load_recording(path)
 
 

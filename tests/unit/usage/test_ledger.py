@@ -1,6 +1,7 @@
 """The ledger against one that counts single GPUs second by second, over drawn histories."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -26,11 +27,14 @@ HOURLY = {"h100": 88.0, "l4": 6.4}
 @st.composite
 def _hold(draw: st.DrawFn) -> Hold:
     times = sorted(draw(st.lists(MOMENTS, min_size=3, max_size=3)))
+    number, pool = draw(st.integers(0, 5)), draw(st.sampled_from((*POOLS, *POOLS, "")))
     return Hold(
-        job=f"job-{draw(st.integers(0, 5))}",
+        job=f"job-{number}",
+        id=draw(st.sampled_from((str(number), str(number), ""))),
         team=draw(st.sampled_from(QUEUES)),
         queue=draw(st.sampled_from(QUEUES)),
-        pool=draw(st.sampled_from(POOLS)),
+        pool=pool,
+        pools=() if pool else POOLS,
         gpus=draw(GPUS),
         reserved=times[0],
         admitted=draw(st.sampled_from((None, times[1]))),
@@ -48,6 +52,9 @@ def _supply(draw: st.DrawFn) -> Supply:
         start=times[0],
         end=times[-1],
         usable=tuple((at, draw(st.sampled_from((0, 7, 8)))) for at in times[1:-1]),
+        booked=tuple(
+            (at, draw(st.sampled_from(("", *"012345")))) for at in sorted(draw(st.lists(MOMENTS, max_size=3)))
+        ),
     )
 
 
@@ -95,8 +102,10 @@ def test_every_gpu_hour_has_the_cause_that_the_oracle_counts_and_they_sum_to_the
         assert booked == pytest.approx(oracle.cost(supplies, window, HOURLY), rel=1e-3, abs=1e-9)
 
 
-def _hours(*holds: Hold, quota: int, others: int, shared: int) -> dict[str, float]:
-    node = Supply(pool="h100", gpus=8, start=0, end=7200, usable=((600, 8),))
+def _hours(
+    *holds: Hold, quota: int, others: int, shared: int, booked: tuple[tuple[float, str], ...] = ()
+) -> dict[str, float]:
+    node = Supply(pool="h100", gpus=8, start=0, end=7200, usable=((600, 8),), booked=booked)
     quotas = Quotas(
         own={("vision", "h100"): quota, ("speech", "h100"): others},
         roots=ROOTS,
@@ -106,11 +115,13 @@ def _hours(*holds: Hold, quota: int, others: int, shared: int) -> dict[str, floa
     return {entry.cause.value: entry.hours for entry in book(holds, [node], quotas, window).entries}
 
 
+GANG = Hold(
+    job="a", id="a", team="vision", queue="vision", pool="h100", gpus=6, reserved=0, admitted=1200, ended=3600
+)
+
+
 def test_a_gang_waits_boots_runs_and_leaves_the_rest_idle() -> None:
-    gang = Hold(
-        job="a", team="vision", queue="vision", pool="h100", gpus=6, reserved=0, admitted=1200, ended=3600
-    )
-    assert _hours(gang, quota=3, others=5, shared=1) == pytest.approx(
+    assert _hours(GANG, quota=3, others=5, shared=1, booked=((0, "a"),)) == pytest.approx(
         {
             "booting": 8 / 6,
             "gated": 6 / 6,
@@ -120,3 +131,25 @@ def test_a_gang_waits_boots_runs_and_leaves_the_rest_idle() -> None:
             "borrowed": 1 * 2 / 3,
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("booked", "cause"),
+    [(((0, "b"),), "idle"), (((0, "a"), (600, "")), "idle"), ((), "unknown")],
+    ids=["another gang's", "given back", "nothing says whose"],
+)
+def test_a_waiting_gang_is_not_billed_for_nodes_that_were_not_bought_for_it(
+    booked: tuple[tuple[float, str], ...], cause: str
+) -> None:
+    waiting = replace(GANG, admitted=None, ended=1200)
+    hours = _hours(waiting, quota=3, others=5, shared=1, booked=booked)
+    assert "gated" not in hours
+    # From 600 to 1200 the gang waits for six GPUs, which are counted as idle hours or as unknown ones.
+    assert hours.get("unknown", 0.0) == pytest.approx(1.0 if cause == "unknown" else 0.0)
+    assert hours["idle"] == pytest.approx(8 * 6600 / 3600 - hours.get("unknown", 0.0))
+
+
+def test_gpus_of_a_job_in_an_unknown_pool_are_idle_in_none() -> None:
+    stray = replace(GANG, pool="", pools=("h100", "l4"), admitted=600)
+    hours = _hours(stray, quota=3, others=5, shared=1, booked=((0, ""),))
+    assert hours["unknown"] == pytest.approx(6 * 3000 / 3600)
