@@ -1,10 +1,13 @@
 """Karpenter on EKS, from its chart, and the objects from which nodes are launched: Karpenter's, or those of
 EKS Auto Mode, which runs Karpenter outside of the cluster.
 
-Responsible for the order. What it may do in AWS is clusters/eks/karpenter.py.
+Responsible for the order and the chart's values. What it launches is rendered by render/karpenter.py, and
+what it may do in AWS is clusters/eks/karpenter.py.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import pulumi
 
@@ -15,7 +18,34 @@ from muster.components.context import PlatformContext
 from muster.components.gpu_operator import release
 from muster.model import names
 from muster.model.clusters import EksCluster
-from muster.model.karpenter import chart_values
+
+# https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/ asks for a CPU; it uses one while
+# it decides, and its memory holds every pod and node.
+_RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+
+
+def chart_values(
+    cluster: EksCluster, *, queue: str, image: str, node_selector: Mapping[str, str]
+) -> dict[str, Any]:
+    """`queue`: the name of its queue. `image`: its reference, by tag or digest."""
+    place, _, digest = image.partition("@")
+    repository, _, tag = place.rpartition(":") if ":" in place.rpartition("/")[2] else (place, "", "")
+    return {
+        # Its pods keep off each other's nodes, and nothing adds nodes to the system pool.
+        "replicas": min(2, cluster.system_pool.min_nodes),
+        "serviceAccount": {"name": names.KARPENTER},
+        "nodeSelector": {"kubernetes.io/os": "linux", **node_selector},
+        # The chart's own refuses a node of the zone that has a pod already, also where there is no other.
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": names.ZONE_LABEL, "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+        # The digest of the chart is that of the chart's own image.
+        "controller": {
+            "image": {"repository": repository, "tag": tag, "digest": digest},
+            "resources": _RESOURCES,
+        },
+        "settings": {"clusterName": cluster.name, "interruptionQueue": queue},
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

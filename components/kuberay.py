@@ -1,18 +1,21 @@
 """KubeRay: from its published chart, or from its own kustomize tree where that was built here.
 
-Responsible for how its CRDs and operator are installed, and for the policies that guard Ray's kinds. The
-tree's CRDs are four megabytes: as resources of the Kubernetes provider they made a preview twenty times
-slower, so they go as one Bundle, which applies them by server-side apply and waits until they are served.
+Responsible for how its CRDs and operator are installed, for the operator's settings in the two formats of
+these two ways (concurrency, the fixed head name, the batch scheduler), and for the policies that guard Ray's
+kinds. The tree's CRDs are four megabytes: as resources of the Kubernetes provider they made a preview twenty
+times slower, so they go as one Bundle, which applies them by server-side apply and waits until they are
+served.
 """
 
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -23,11 +26,60 @@ from muster.components.bundle import Bundle, text
 from muster.components.component import Component
 from muster.components.context import KubernetesObject, PlatformContext
 from muster.components.gpu_operator import release
-from muster.model import kuberay, names
+from muster.model import names
 from muster.model.programs import Program
-from muster.model.stack import retains_crds
+from muster.model.stack import Scheduler, retains_crds
 from muster.render import observability, ray
 from muster.render.manifest import manifest
+
+# One reconcile at a time, the operator's default, makes a hundred clusters wait for each other
+# (kuberay issue 3909: a scale-up of 500 workers delayed all others by ten minutes; with 10 at a time 10,000
+# pods took 3 min 20 s).
+CONCURRENCY: Final = 10
+
+# The operator's own default; its liveness probe asks there as well.
+METRICS_PORT: Final = 8080
+
+# With generated names, KubeRay makes a second head when the API server dies before it has answered for the
+# first, and then gives up on the cluster: "2 head pods found". With a fixed name the second try finds it.
+ONE_HEAD: Final[Mapping[str, str]] = {"name": "ENABLE_DETERMINISTIC_HEAD_POD_NAME", "value": "true"}
+
+KAI: Final = "kai-scheduler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One installation. `resources` and `node_selector` are Kubernetes' own spelling."""
+
+    image: str
+    scheduler: Scheduler
+    resources: Mapping[str, Any]
+    node_selector: Mapping[str, str]
+
+    @property
+    def batch_scheduler(self) -> str:
+        """KubeRay's setting, supported from 1.5 on, the minimum version of every stack. Empty for Kueue,
+        which suspends jobs and not pods; any value would assign the pods to a scheduler that does not exist.
+        """
+        return KAI if self.scheduler is Scheduler.KAI else ""
+
+    def arguments(self) -> list[str]:
+        """The program's flags, for its plain manifests."""
+        flags = [f"--reconcile-concurrency={CONCURRENCY}"]
+        return [*flags, f"--batch-scheduler={self.batch_scheduler}"] if self.batch_scheduler else flags
+
+    def chart_values(self) -> dict[str, Any]:
+        """The same for its chart."""
+        repository, _, tag = self.image.rpartition(":")
+        return {
+            "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
+            "nodeSelector": dict(self.node_selector),
+            "resources": dict(self.resources),
+            "reconcileConcurrency": CONCURRENCY,
+            "env": [dict(ONE_HEAD)],
+            "batchScheduler": {"name": self.batch_scheduler},
+        }
+
 
 # libyaml's loader where PyYAML was built with it: ten times faster, and these are megabytes.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -65,7 +117,7 @@ class KubeRay(Component):
 
     def _operator(self, name: str) -> pulumi.Resource:
         context = self._context
-        operator = kuberay.Operator(
+        operator = Operator(
             image=context.artifacts.image("kuberay"),
             scheduler=context.stack.scheduler,
             resources=context.sizing.kuberay.resources(),
@@ -79,7 +131,7 @@ class KubeRay(Component):
         KubernetesObject(
             f"{name}-network",
             observability.reach(
-                context.stack, "kuberay", namespace=names.RAY_NAMESPACE, metrics=kuberay.METRICS_PORT
+                context.stack, "kuberay", namespace=names.RAY_NAMESPACE, metrics=METRICS_PORT
             ),
             opts=self.child_options(provider=context.provider, after=[namespace]),
         )
@@ -87,9 +139,7 @@ class KubeRay(Component):
             return self._from_tree(name, operator, namespace)
         return self._from_chart(name, operator, namespace)
 
-    def _from_chart(
-        self, name: str, operator: kuberay.Operator, namespace: KubernetesObject
-    ) -> pulumi.Resource:
+    def _from_chart(self, name: str, operator: Operator, namespace: KubernetesObject) -> pulumi.Resource:
         """Its CRDs are in the chart's `crds` folder: Helm makes them once and never changes them."""
         return release(
             name,
@@ -100,9 +150,7 @@ class KubeRay(Component):
             opts=self.child_options(provider=self._context.provider, after=[namespace, self.admission]),
         )
 
-    def _from_tree(
-        self, name: str, operator: kuberay.Operator, namespace: KubernetesObject
-    ) -> pulumi.Resource:
+    def _from_tree(self, name: str, operator: Operator, namespace: KubernetesObject) -> pulumi.Resource:
         context = self._context
         tree = context.artifacts.kustomization("kuberay").resolve().parent
         kept = pulumi.ResourceOptions(retain_on_delete=retains_crds(context.stack.artifacts))
@@ -113,18 +161,18 @@ class KubeRay(Component):
         )
         return kubernetes.kustomize.v2.Directory(
             name,
-            directory=_written(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
+            directory=_write_overlay(overlay(operator), bases=[tree / "rbac", tree / "manager"]),
             opts=self.child_options(provider=context.provider, after=[namespace, self.admission, crds]),
         )
 
 
-def overlay(operator: kuberay.Operator) -> dict[str, Any]:
+def overlay(operator: Operator) -> dict[str, Any]:
     """The kustomization over KubeRay's own; `resources` is added where it is written."""
     container = {
         "name": "kuberay-operator",
         "image": operator.image,
         "args": operator.arguments(),
-        "env": [dict(kuberay.ONE_HEAD)],
+        "env": [dict(ONE_HEAD)],
         "resources": dict(operator.resources),
     }
     deployment = {
@@ -149,7 +197,7 @@ def overlay(operator: kuberay.Operator) -> dict[str, Any]:
     }
 
 
-def _written(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
+def _write_overlay(overlaid: dict[str, Any], *, bases: list[Path]) -> str:
     """A directory with the overlay. kustomize takes its bases by relative paths alone."""
     folder = Path(tempfile.mkdtemp(prefix="muster-kuberay-")).resolve()
     outputs.at_the_end(partial(shutil.rmtree, folder, ignore_errors=True))

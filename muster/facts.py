@@ -152,7 +152,7 @@ def links(root: Path) -> dict[str, str]:
 
 def _of_texts(root: Path) -> Iterator[Fact]:
     for name, text in _files(root):
-        yield from _written(text, name)
+        yield from _facts_of(text, name)
 
 
 def _files(root: Path) -> Iterator[tuple[str, str]]:
@@ -164,7 +164,7 @@ def _files(root: Path) -> Iterator[tuple[str, str]]:
                 yield name.as_posix(), file.read_text(encoding="utf-8")
 
 
-def _written(text: str, name: str) -> Iterator[Fact]:
+def _facts_of(text: str, name: str) -> Iterator[Fact]:
     for found in _TEXT.finditer(text):
         place = _LINE_START.sub(" ", found["place"]).strip()
         again = f"compare it with {name}"

@@ -14,7 +14,7 @@ import pytest
 
 from muster.local import envtest
 from muster.local.envtest import Programs
-from muster.local.envtest.programs import artifacts, newest
+from muster.local.envtest.process import artifacts, newest
 
 VARIABLE: Final = "MUSTER_BUILT"
 

@@ -139,7 +139,7 @@ def _refuse_unsafe(known: Catalogue) -> None:
 
 def chart_of(entry: ChartEntry, source: ChartSource) -> Chart:
     """The chart of an entry in a source. A file is compared with its digest, if one is recorded; a fetched
-    archive is compared after the download (chart_cache.py).
+    archive is compared after the download (resolved.py).
     """
     if source.origin is ChartOrigin.FOLDER:
         return Chart(name=entry.name, reference=str(_in_folder(entry, source)))

@@ -126,7 +126,7 @@ class Command(click.Command):
             extra = super().parse_args(ctx, args)
         except click.MissingParameter:
             missing = [each for each in self.params if each.required and each.name not in ctx.params]
-            listed = ", ".join(_written(each, ctx) for each in missing)
+            listed = ", ".join(_parameter_text(each, ctx) for each in missing)
             raise click.UsageError(f"Missing: {listed}.", ctx) from None
         if extra and not ctx.resilient_parsing:
             words = [each.make_metavar(ctx) for each in self.params if isinstance(each, click.Argument)]
@@ -163,7 +163,7 @@ def command(
     return decorate
 
 
-def _written(parameter: click.Parameter, ctx: click.Context) -> str:
+def _parameter_text(parameter: click.Parameter, ctx: click.Context) -> str:
     """A parameter as a user writes it: `--team TEAM`, or the word of an argument."""
     word = parameter.make_metavar(ctx)
     return word if isinstance(parameter, click.Argument) else f"{max(parameter.opts, key=len)} {word}"

@@ -67,12 +67,14 @@ def _google(cluster: GkeCluster, google: Google) -> Backend:
         },
     }
     buckets = google.service("storage", "v1").buckets()
-    _made(lambda: buckets.insert(project=cluster.project, body=body))
+    _create_if_missing(lambda: buckets.insert(project=cluster.project, body=body))
     keys = google.service("cloudkms", "v1").projects().locations().keyRings()
     place = f"projects/{cluster.project}/locations/{cluster.region}"
-    _made(lambda: keys.create(parent=place, keyRingId=_RING, body={}))
+    _create_if_missing(lambda: keys.create(parent=place, keyRingId=_RING, body={}))
     ring = f"{place}/keyRings/{_RING}"
-    _made(lambda: keys.cryptoKeys().create(parent=ring, cryptoKeyId="pulumi", body=_google_key()))
+    _create_if_missing(
+        lambda: keys.cryptoKeys().create(parent=ring, cryptoKeyId="pulumi", body=_google_key())
+    )
     return Backend(url=f"gs://{bucket}", secrets=f"gcpkms://{ring}/cryptoKeys/pulumi")
 
 
@@ -87,7 +89,7 @@ def _google_key() -> dict[str, Any]:
     }
 
 
-def _made(call: Any) -> None:
+def _create_if_missing(call: Any) -> None:
     """Create it unless it exists. The next use fails if another project owns a bucket of that name."""
     try:
         from_google(call)

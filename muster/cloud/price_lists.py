@@ -1,11 +1,14 @@
-"""Prices of a stack's machines, read from the clouds' public lists."""
+"""Prices of a stack's machines: the user's own, as YAML, and those of the clouds' public lists."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from muster.cloud import clients
 from muster.cloud.clients import Google, from_amazon, from_google
@@ -13,8 +16,43 @@ from muster.errors import MusterError
 from muster.model.capacity import Capacity
 from muster.model.clusters import EksCluster, GkeCluster
 from muster.model.pools import Pool
-from muster.model.prices import Price, PriceTable, bought_as
+from muster.model.prices import BUILT_IN, Price, PriceTable, bought_as, document, read
 from muster.model.stack import Stack
+from muster.printable import sanitize_line
+from muster.whole_file import write_whole
+
+
+class PriceError(MusterError):
+    """A price file with mistakes; the message lists all of them."""
+
+
+def load_prices(path: Path | None) -> PriceTable:
+    """The user's prices, with Muster's own as a fallback. Without a file, Muster's own."""
+    return BUILT_IN if path is None else read_price_file(path).before(BUILT_IN)
+
+
+def read_price_file(path: Path) -> PriceTable:
+    """The prices of one file."""
+    try:
+        found = read(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise PriceError(
+            f"{path}: cannot be read: {error.strerror}.", fix="name a price file that exists."
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise PriceError(f"{path}: not YAML.", fix="write `prices:` with a list below it.") from None
+    if isinstance(found, PriceTable):
+        return found
+    raise PriceError(sanitize_line(f"{path}: {' '.join(str(each) for each in found)}", longest=2000))
+
+
+def write_price_file(path: Path, table: PriceTable) -> None:
+    """An interrupted run leaves the old file."""
+    try:
+        write_whole(path, yaml.safe_dump(document(table), sort_keys=False).encode())
+    except OSError as error:
+        raise PriceError(f"{path}: cannot be written: {error.strerror}.") from None
+
 
 # AWS's list: what an instance costs for an hour.
 #
@@ -217,7 +255,7 @@ def refreshed(known: PriceTable, stack: Stack, *, day: date, cloud: Google | Non
             fix="name another file for the prices of the list.",
         )
     pools = [pool for pool in stack.pools if not _is_settled(known.of(pool, stack.cluster), day)]
-    found = tuple(_read(pools, stack, day, cloud)) if pools else ()
+    found = tuple(_read_lists(pools, stack, day, cloud)) if pools else ()
     replaced = {_key(price) for price in found}
     return PriceTable((*found, *(price for price in known.prices if _key(price) not in replaced)))
 
@@ -226,7 +264,7 @@ def _is_settled(price: Price | None, day: date) -> bool:
     return price is not None and (price.read >= day or not price.source.startswith(_FROM_A_LIST))
 
 
-def _read(pools: Sequence[Pool], stack: Stack, day: date, cloud: Google | None) -> Iterator[Price]:
+def _read_lists(pools: Sequence[Pool], stack: Stack, day: date, cloud: Google | None) -> Iterator[Price]:
     cluster = stack.cluster
     if isinstance(cluster, GkeCluster):
         yield from google_prices(pools, cluster, google=cloud or Google(), day=day)

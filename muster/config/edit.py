@@ -194,7 +194,7 @@ class StackText:
         # A word, such as `all`, says something about every pool.
         if not (rest and isinstance(node, yaml.MappingNode)):
             raise _no_place(path)
-        return self._added(node, f"{rest[0]}: {_written(rest[1:], value)}")
+        return self._added(node, f"{rest[0]}: {_nested_text(rest[1:], value)}")
 
     def _find(self, path: Sequence[str]) -> tuple[yaml.Node | None, Sequence[str]]:
         """The deepest node on the path, and the keys below it that are missing."""
@@ -229,7 +229,7 @@ class StackText:
         return f"{self.text[:stop]}{newline}{indent}{entry}{self.text[stop:]}"
 
 
-def _written(keys: Sequence[str], value: int) -> str:
+def _nested_text(keys: Sequence[str], value: int) -> str:
     """`16`, or `{h100: 16}` below a key that is missing."""
     text = str(value)
     for key in reversed(keys):

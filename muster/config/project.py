@@ -364,10 +364,10 @@ def _parse(text: str, path: Path, folder: Path) -> ProjectConfig | None:
         marks, values, required = Marks(loader), dict[str, object](), set[str]()
         project = str(named["name"].value) if "name" in named else ""
         for written_as, node in _entries(named.get("config")).items():
-            key = _ours(written_as, project)
+            key = _stack_key(written_as, project)
             if key is None or key in values:
                 continue
-            if (written := _written(node)) is None:
+            if (written := _value_node(node)) is None:
                 required.add(key)
                 continue
             marks.walk(written, key, written.start_mark.line + 1)
@@ -379,7 +379,7 @@ def _parse(text: str, path: Path, folder: Path) -> ProjectConfig | None:
         loader.dispose()
 
 
-def _ours(key: str, project: str) -> str | None:
+def _stack_key(key: str, project: str) -> str | None:
     """The key as a stack has it; None for another program's. The engine puts the name of the project before a
     key without a prefix.
     """
@@ -394,7 +394,7 @@ def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
     return {str(key.value): value for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
 
 
-def _written(node: yaml.Node) -> yaml.Node | None:
+def _value_node(node: yaml.Node) -> yaml.Node | None:
     """The value of an entry, which may be a declaration with a value or the value alone."""
     if not isinstance(node, yaml.MappingNode):
         return node

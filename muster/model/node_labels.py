@@ -125,7 +125,7 @@ def flavor_labels(stack: Stack) -> dict[str, dict[str, str]]:
     the flavors of all pools that have it, or of none. It is on none where one has no room for it, or has a
     topology: Kueue forbids to change the labels of such a flavor, so the stack names them from the start.
     """
-    found = {pool.name: _written(pool, stack) for pool in stack.pools}
+    found = {pool.name: _selecting_labels(pool, stack) for pool in stack.pools}
     clouds = {pool.name: cloud_labels(pool, stack) for pool in stack.pools if not pool.kueue.exact}
     ordered = sorted(clouds.values(), key=len, reverse=True)  # A CPU pool lacks the first of the others.
     for key in dict.fromkeys(key for labels in ordered for key in labels):
@@ -205,7 +205,7 @@ def _has_whole_gpus(pool: Pool) -> bool:
     return pool.is_nvidia and pool.sharing.kind is not Sharing.MIG
 
 
-def _written(pool: Pool, stack: Stack) -> dict[str, str]:
+def _selecting_labels(pool: Pool, stack: Stack) -> dict[str, str]:
     said: Mapping[str, str] = pool.kueue.node_labels
     if pool.kueue.exact:
         return dict(said)

@@ -44,7 +44,7 @@ class ArtifactSource(StrEnum):
 
 class VersionLevel(StrEnum):
     """How well the named versions are known. `run`: Muster's suites run them. `read`: their release notes
-    were read, too (readings.py).
+    were read, too (minimum_versions.py).
     """
 
     RUN = "run"

@@ -138,15 +138,15 @@ def outlook(provider: Provider, version: str, *, today: date, extended: bool = F
         minor = Version.of(version)[:2]
     except ValueError:
         return None
-    found = next((each for each in _of(provider) if Version.of(each.minor)[:2] == minor), None)
+    found = next((each for each in _supports_of(provider) if Version.of(each.minor)[:2] == minor), None)
     end = None if found is None else found.extended if extended else found.standard
     if found is None or end is None:
         return None
     phase = Phase.OVER if today >= end else Phase.ENDING if today >= end - WARNED_BEFORE else Phase.SUPPORTED
     after = f"{minor[0]}.{minor[1] + 1}"
-    is_known = any(each.minor == after for each in _of(provider))
+    is_known = any(each.minor == after for each in _supports_of(provider))
     return Outlook(support=found, phase=phase, end=end, next_minor=after if is_known else "")
 
 
-def _of(provider: Provider) -> Iterator[Support]:
+def _supports_of(provider: Provider) -> Iterator[Support]:
     return (each for each in CALENDAR if each.provider is provider)

@@ -224,7 +224,7 @@ def _mark(changes: Changes, name: str, touched: list[QuotaChange]) -> Mark:
 def _notes(changes: Changes, node: Node) -> Iterable[str]:
     """The quota in each GPU pool, and in CPU pools where it changes."""
     for name, pool in {**changes.before.pools, **changes.after.pools}.items():
-        before, after = (_own(tree, node.name, name, pool) for tree in (changes.before, changes.after))
+        before, after = (_own_quota(tree, node.name, name, pool) for tree in (changes.before, changes.after))
         is_written = any(
             node.name in tree.nodes and name in tree.nodes[node.name].written
             for tree in (changes.before, changes.after)
@@ -233,6 +233,6 @@ def _notes(changes: Changes, node: Node) -> Iterable[str]:
             yield f"{sanitize_line(name)} {format_amounts(pool, before, after)}"
 
 
-def _own(tree: Tree, name: str, pool: str, kind: Pool) -> int:
+def _own_quota(tree: Tree, name: str, pool: str, kind: Pool) -> int:
     node = tree.nodes.get(name)
     return 0 if node is None or pool not in tree.pools else in_pool_unit(kind, nominal_quota(node, pool))

@@ -55,7 +55,7 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
     player where the stack asks for forecasts; in a Pulumi program it may be an output.
     """
     return [
-        _ours("v1", "ServiceAccount"),
+        _recorder_object("v1", "ServiceAccount"),
         manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(stack)),
         manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding("ClusterRole")),
         *_placeholder_rights(stack),
@@ -85,12 +85,12 @@ def volume(settings: RecordingSettings) -> Manifest:
     }
     if settings.storage_class is not None:
         spec["storageClassName"] = settings.storage_class
-    return _ours("v1", "PersistentVolumeClaim", spec=spec)
+    return _recorder_object("v1", "PersistentVolumeClaim", spec=spec)
 
 
 def _policy() -> Manifest:
     spec = {"podSelector": {"matchLabels": _LABELS}, "policyTypes": ["Ingress"], "ingress": []}
-    return _ours("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+    return _recorder_object("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
 def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> Manifest:
@@ -138,7 +138,7 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
         ],
         "volumes": [{"name": "recordings", **_source(settings)}],
     }
-    return _ours(
+    return _recorder_object(
         "apps/v1",
         "Deployment",
         spec={
@@ -270,5 +270,5 @@ def _binding(kind: str) -> dict[str, Any]:
     }
 
 
-def _ours(api_version: str, kind: str, **body: Any) -> Manifest:
+def _recorder_object(api_version: str, kind: str, **body: Any) -> Manifest:
     return manifest(api_version, kind, NAME, namespace=names.SYSTEM_NAMESPACE, **body)

@@ -14,7 +14,7 @@ def to_pods(pods: RecordedPods, pools: Sequence[Pool]) -> PodSet:
     """A list that names pools gets the selector of these pools, and whatever their taints ask for. Pods with
     GPUs of no pool tolerate those of every pool, as admission fills in, and pods without GPUs of none.
     """
-    known = _known(pods, pools)
+    known = _named_pools(pods, pools)
     terms, tolerations = pods.terms, pods.tolerations
     if not (pods.node_selector or terms):
         terms = _pool_terms(known)
@@ -31,13 +31,13 @@ def to_pods(pods: RecordedPods, pools: Sequence[Pool]) -> PodSet:
     )
 
 
-def _known(pods: RecordedPods, pools: Sequence[Pool]) -> list[Pool]:
+def _named_pools(pods: RecordedPods, pools: Sequence[Pool]) -> list[Pool]:
     return [pool for pool in pools if pool.name in pods.pools or pool.flavor in pods.pools]
 
 
 def has_pool(pods: RecordedPods, pools: Sequence[Pool]) -> bool:
     """The scheduler judges a selector of the job's own; a list has names alone."""
-    return bool(pods.node_selector or pods.terms or not pods.pools or _known(pods, pools))
+    return bool(pods.node_selector or pods.terms or not pods.pools or _named_pools(pods, pools))
 
 
 def _pool_terms(pools: Sequence[Pool]) -> tuple[Term, ...]:

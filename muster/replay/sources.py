@@ -72,12 +72,12 @@ class Workloads:
     def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
         uid = self._uids.pop(obj.key, obj.metadata.uid)
         stated = obj.metadata.deletion_timestamp
-        return self._leave(uid, at if stated is None else refined(stated.timestamp(), at))
+        return self._end_job(uid, at if stated is None else refined(stated.timestamp(), at))
 
     def _observe(self, obj: Object, *, at: float | None, gone_at: float) -> list[Job]:
         assert isinstance(obj, Workload)
         before, uid = self._uids.get(obj.key), obj.metadata.uid
-        left = self._leave(before, gone_at) if before is not None and before != uid else []
+        left = self._end_job(before, gone_at) if before is not None and before != uid else []
         self._uids[obj.key] = uid
         is_new = self.tracker.ids.of(uid) not in self.tracker.open
         job = self.tracker.observe({"metadata": metadata(obj), "spec": obj.spec, "status": obj.status}, at=at)
@@ -86,7 +86,7 @@ class Workloads:
         self.count += is_new
         return [*left, job]
 
-    def _leave(self, uid: str, at: float) -> list[Job]:
+    def _end_job(self, uid: str, at: float) -> list[Job]:
         job = self.tracker.remove(uid, at=at)
         return [] if job is None else [job]
 
@@ -214,7 +214,7 @@ class PodGroups:
         replaced = self._groups.get(obj.key) if kind is POD_GROUPS else None
         touched = self._take(kind, obj, at=at)
         is_new = replaced is not None and replaced.metadata.uid != obj.metadata.uid
-        gone = self._leave(self.ids.of(replaced.metadata.uid), at) if replaced and is_new else []
+        gone = self._end_job(self.ids.of(replaced.metadata.uid), at) if replaced and is_new else []
         return [*gone, *self._observed({each for each in (before, touched) if each}, at=at)]
 
     def remove(self, kind: Kind, obj: Object, *, at: float) -> list[Job]:
@@ -222,7 +222,7 @@ class PodGroups:
             self._groups.pop(obj.key, None)
             self._evictions.pop(obj.key, None)
             asked = seconds(obj.metadata.deletion_timestamp, at)
-            return self._leave(self.ids.of(obj.metadata.uid), min(asked, at))
+            return self._end_job(self.ids.of(obj.metadata.uid), min(asked, at))
         home = self._group_of.pop(obj.key, None) if kind is PODS else None
         if home is None:
             return []
@@ -317,9 +317,9 @@ class PodGroups:
     def _gone(self, at: float) -> list[Job]:
         """Jobs whose PodGroup is no more."""
         known = {self.ids.of(each.metadata.uid) for each in self._groups.values()}
-        return [job for id in [*self._jobs] if id not in known for job in self._leave(id, at)]
+        return [job for id in [*self._jobs] if id not in known for job in self._end_job(id, at)]
 
-    def _leave(self, id: str, at: float) -> list[Job]:
+    def _end_job(self, id: str, at: float) -> list[Job]:
         job = self._jobs.pop(id, None)
         return [deleted(job, at=at)] if job is not None and job.left is None else []
 

@@ -401,7 +401,7 @@ class WithNodes:
         if kind is not NODES:
             return self.jobs.replace(kind, objects, at=at, gone_at=gone_at)
         there = {self.ids.of(each.metadata.uid) for each in objects}
-        gone = [node for id in [*self._nodes] if id not in there for node in self._leave(id, gone_at)]
+        gone = [node for id in [*self._nodes] if id not in there for node in self._remove_node(id, gone_at)]
         return [*gone, *(node for each in objects for node in self._observe(each, at))]
 
     def put(self, kind: Kind, obj: Object, *, at: float) -> Sequence[Job | Node]:
@@ -416,7 +416,7 @@ class WithNodes:
             return self._booked(at)
         if kind is not NODES:
             return self.jobs.remove(kind, obj, at=at)
-        return self._leave(self.ids.of(obj.metadata.uid), at)
+        return self._remove_node(self.ids.of(obj.metadata.uid), at)
 
     def _observe(self, obj: Object, at: float) -> list[Node]:
         assert isinstance(obj, KubernetesNode)
@@ -447,7 +447,7 @@ class WithNodes:
         since = node.created if not node.booked and asked <= node.created else at
         return replace(node, booked=(*node.booked, Booked(max(since, node.created), job)))
 
-    def _leave(self, id: str, at: float) -> list[Node]:
+    def _remove_node(self, id: str, at: float) -> list[Node]:
         self._places.pop(id, None)
         node = self._nodes.pop(id, None)
         return [] if node is None else [replace(node, left=max(at, node.created))]

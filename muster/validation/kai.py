@@ -72,7 +72,7 @@ def _shards(stack: Stack) -> Iterator[Violation]:
             f"{', '.join(gpu_pools)} could not be distinguished."
         )
         yield Violation("muster:kai.sharding", message, "remove it, or write per-pool.")
-    yield from _known(stack, "muster:kai.pools", stack.kai.pools, instead="muster:kai.shard")
+    yield from _pool_names(stack, "muster:kai.pools", stack.kai.pools, instead="muster:kai.shard")
     yield from _gpu_sharing(stack)
 
 
@@ -102,7 +102,7 @@ def _gpu_sharing(stack: Stack) -> Iterator[Violation]:
             yield Violation(f"muster:pools.{pool.name}.sharing", message, fix)
 
 
-def _known(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str) -> Iterator[Violation]:
+def _pool_names(stack: Stack, path: str, pools: Mapping[str, object], *, instead: str) -> Iterator[Violation]:
     """Pools that a `pools:` names exist, and have shards and queues of their own."""
     for name in pools:
         if stack.pool(name) is None:
@@ -137,7 +137,7 @@ def _sections(stack: Stack) -> Iterator[Violation]:
 
 def _section(stack: Stack, path: str, settings: QueueSettings) -> Iterator[Violation]:
     here = at(path, "kai")
-    yield from _known(stack, at(here, "pools"), settings.pools, instead=here)
+    yield from _pool_names(stack, at(here, "pools"), settings.pools, instead=here)
     if settings.shares != Shares() and sharding(stack) is Sharding.PER_POOL:
         for key in RESOURCES:
             if getattr(settings.shares, key) != Share():

@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.envtest.process import PROVISIONING_CRD
 from muster.model.stack import Scheduler
 from tests import built
 from tests.integration import test_rights

@@ -15,7 +15,7 @@ from typing import Any, Final
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.karpenter import boot, define, stock
+from muster.local.envtest.controllers import boot, define, stock
 from muster.local.envtest.kueue import define as define_kueue
 from muster.local.envtest.process import Process
 from muster.local.karpenter import CRDS, NODE_CLAIMS, NODE_POOLS, InstanceType, node_pool, stock_key

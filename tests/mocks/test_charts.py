@@ -13,12 +13,12 @@ from muster import config
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.oci.registry import digest_of
 from muster.artifacts.resolved import FOLDER
-from muster.components import gang_pods
+from muster.components import gang_pods, kuberay
 from muster.components.gang_pods import sizing_of
 from muster.components.gpu_operator import release
 from muster.components.schedulers import kueue
 from muster.config.edit import template
-from muster.model import gpu_operator, kuberay, names
+from muster.model import gpu_operator, names
 from muster.model.charts import Chart
 from muster.model.clusters import Provider
 from muster.model.stack import Scheduler, Stack

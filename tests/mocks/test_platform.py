@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from muster.artifacts.resolved import Artifacts
+from muster.components import kuberay
 from muster.components.clusters.cluster import kubeconfig_of
 from muster.components.existing_programs import IncompatibleProgramError
 from muster.components.gang_pods import sizing_of
 from muster.components.platform import Platform, PlatformArgs
 from muster.config import load
 from muster.kubernetes.kubeconfig import KubeconfigError
-from muster.model import kuberay
 from muster.model.charts import Chart
 from muster.model.observability import RecordingSettings
 from muster.model.priorities import HIGHEST

@@ -106,7 +106,7 @@ def team_identity(
     role_arn: pulumi.Input[str] | None = team.access.identity
     found: list[pulumi.Resource] = []
     if is_made(cluster, team):
-        role, grant = _made(team, prefix, cluster, opts)
+        role, grant = _make_team_role(team, prefix, cluster, opts)
         role_arn, found = role.arn, [role, grant]
     after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=list(found)))
     name = f"{prefix}-team-{team.name}"
@@ -126,7 +126,7 @@ def team_identity(
     return found
 
 
-def _made(
+def _make_team_role(
     team: Team, prefix: str, cluster: EksCluster, opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, aws.iam.RolePolicy]:
     name = amazon_role(prefix, team.name)

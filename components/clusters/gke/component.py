@@ -264,7 +264,7 @@ def team_identity(
     name = f"{prefix}-team-{team.name}"
     found: list[pulumi.Resource] = []
     if own is not None and is_made(cluster, team):
-        found = _made(team, name, own, cluster, opts)
+        found = _make_account(team, name, own, cluster, opts)
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=found[:1]))
     for each in bound_accounts(team):
         address = each.identity or own
@@ -281,7 +281,7 @@ def team_identity(
     return found
 
 
-def _made(
+def _make_account(
     team: Team, name: str, address: str, cluster: GkeCluster, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
     """The account first, then what it may do."""

@@ -60,10 +60,10 @@ def network(
     cluster: GkeCluster, *, prefix: str, given: ExistingNetworkArgs | None, opts: pulumi.ResourceOptions
 ) -> Network:
     there = given or cluster.network.existing
-    return _made(cluster, prefix, opts) if there is None else _existing(there)
+    return _make_network(cluster, prefix, opts) if there is None else _find_network(there)
 
 
-def _existing(there: ExistingNetworkArgs | ExistingNetwork) -> Network:
+def _find_network(there: ExistingNetworkArgs | ExistingNetwork) -> Network:
     return Network(
         network=there.network,
         subnetwork=there.subnetwork,
@@ -73,7 +73,7 @@ def _existing(there: ExistingNetworkArgs | ExistingNetwork) -> Network:
     )
 
 
-def _made(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Network:
+def _make_network(cluster: GkeCluster, prefix: str, opts: pulumi.ResourceOptions) -> Network:
     name, ranges = cluster.name, cluster.network
     vpc = gcp.compute.Network(
         prefix,

@@ -126,7 +126,7 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image, player: P
             copy_source(PACKAGE / part, tree / "muster" / part)
         copy_source(packages.path / "site", tree / "site")
         _compile(tree)
-        code = layer_of_files(_placed(tree, under="opt/muster"), made_at=MADE_AT)
+        code = layer_of_files(_files_under(tree, under="opt/muster"), made_at=MADE_AT)
     programs = [layer_of_files([(PLAYER_PLACE, player)], made_at=MADE_AT)] if player else []
     settings: dict[str, Any] = like.config["config"]
     return assemble(
@@ -137,7 +137,7 @@ def _foreign(builder: ImageBuilder, architecture: str, *, like: Image, player: P
     )
 
 
-def _placed(tree: Path, *, under: str) -> Iterator[tuple[str, Path]]:
+def _files_under(tree: Path, *, under: str) -> Iterator[tuple[str, Path]]:
     for path in sorted(tree.rglob("*")):
         if path.is_file():
             yield f"{under}/{path.relative_to(tree)}", path

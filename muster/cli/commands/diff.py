@@ -23,6 +23,7 @@ from muster.cli.options import (
 )
 from muster.cli.output import STDOUT, for_terminal, is_terminal, note_list, progress, put, put_json
 from muster.cli.sides import base_option, bases, heads
+from muster.cloud.price_lists import load_prices
 from muster.errors import ExitCode, MusterError
 from muster.kubernetes.client import connect
 from muster.live.snapshot import Snapshot, fetch_snapshot, load_snapshot
@@ -44,7 +45,6 @@ from muster.preview.inputs import (
     parse_stack_option,
 )
 from muster.preview.json_report import to_json
-from muster.preview.pricing import load_prices
 from muster.preview.report import to_report
 
 _EXAMPLES = """

@@ -25,6 +25,7 @@ from muster.cloud.doctor.examine import Reach, examine
 from muster.cloud.doctor.findings import Finding, State
 from muster.cloud.doctor.record import record
 from muster.cloud.doctor.support import check_prices, updates
+from muster.cloud.price_lists import read_price_file, write_price_file
 from muster.config.project import load_document
 from muster.config.today import today
 from muster.distribution import version
@@ -34,7 +35,6 @@ from muster.model.clusters import ExistingCluster
 from muster.model.prices import PriceTable
 from muster.model.stack import Stack
 from muster.paths import stack_name
-from muster.preview.pricing import read_price_file, write_price_file
 from muster.printable import sanitize_line
 
 _SIGNS: Final = {

@@ -11,7 +11,7 @@ from muster.cli.options import FILE, programs_option
 from muster.cli.output import note, progress
 from muster.errors import ExitCode
 from muster.local import preflight
-from muster.local.build import everything, transfer
+from muster.local.build import bundle, everything
 from muster.local.build.cache import cache_root
 from muster.local.build.progress import clock_text
 from muster.local.build.releases import pin
@@ -81,7 +81,7 @@ def local_bundle_export(file: Path, *, programs: str | None) -> None:
     """
     preflight.check()
     with progress():
-        digest = transfer.export(file, programs=everything.chosen_programs(programs))
+        digest = bundle.export(file, programs=everything.chosen_programs(programs))
     click.echo(f"{file}: {file.stat().st_size / 1024**2:.0f} MiB, sha256 {digest}")
 
 
@@ -100,5 +100,5 @@ def local_bundle_import(file: Path) -> None:
     next `muster local up`, which needs neither Go nor a network then: import only what you trust, and compare
     the file's sha256 with the one that the export printed.
     """
-    entries = transfer.import_(file)
+    entries = bundle.import_(file)
     click.echo(f"{many(len(entries), 'entry', 'entries')} imported into {cache_root()}")

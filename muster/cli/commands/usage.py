@@ -58,9 +58,9 @@ def cli(
     recording of an older Muster, an imported list, or one without the right to list nodes has no nodes: it
     shows the hours in which jobs ran and no others.
     """
+    from muster.cloud.price_lists import load_prices
     from muster.config import load
     from muster.paths import stack_name
-    from muster.preview.pricing import load_prices
     from muster.preview.usage_page import format_usage
     from muster.replay.recording_file import load_recording
     from muster.usage.bill import By, format_bill, to_bill, to_json

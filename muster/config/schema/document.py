@@ -60,7 +60,7 @@ def _definition(provider: Provider) -> str:
     return f"{provider}Cluster"
 
 
-def _of(provider: Provider) -> Schema:
+def _cluster_schema(provider: Provider) -> Schema:
     whole = schema(CLASSES[provider])
     whole["properties"] = {
         "provider": key("Who runs the cluster.", {"const": provider.value}),
@@ -280,7 +280,7 @@ def stack_schema() -> Schema:
             "environment": {"description": "Environments of Pulumi ESC that the stack imports."},
         },
         "$defs": {
-            **{_definition(provider): _of(provider) for provider in Provider},
+            **{_definition(provider): _cluster_schema(provider) for provider in Provider},
             "pool": _pool(),
             **department_definitions(),
             "kaiShard": schema(ShardSettings),

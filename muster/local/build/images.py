@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.local.build.base_image import ensure_base, ensure_foreign_base
+from muster.local.build.base_image import ensure_base, ensure_foreign_base, ensure_packages
 from muster.local.build.cache import Cache, Entry, file_sha256, key_of
 from muster.local.build.children import Children
-from muster.local.build.python_packages import ensure_packages
 from muster.local.build.versions import Versions
 from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS

@@ -21,7 +21,6 @@ from muster.local.build.store import Artifacts
 from muster.local.cluster import (
     certificates,
     control,
-    coredns,
     kai,
     karpenter,
     network,
@@ -143,7 +142,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
     if cloud.has_karpenter:
         karpenter.offer(cluster, cloud.pools)
-    kubectl.apply(coredns.objects(artifacts.images["coredns"].reference))
+    kubectl.apply(network.objects(artifacts.images["coredns"].reference))
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
     _issue_token(autoscaler_kubeconfig, kubectl, pki.cluster, account=account)
     if has_kai:

@@ -12,11 +12,9 @@ with the block, or with the caller if that is killed.
 """
 
 from muster.local.envtest.control_plane import ControlPlane, control_plane, path_of
-from muster.local.envtest.controllers import controllers, scheduler
-from muster.local.envtest.karpenter import karpenter
+from muster.local.envtest.controllers import controllers, karpenter, kwok, scheduler
 from muster.local.envtest.kueue import kueue
-from muster.local.envtest.kwok import kwok
-from muster.local.envtest.programs import Programs, ensure, found, missing, program
+from muster.local.envtest.process import Programs, ensure, found, missing, program
 
 __all__ = [
     "ControlPlane",

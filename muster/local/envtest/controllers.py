@@ -1,14 +1,33 @@
-"""Kubernetes' own controllers and its scheduler as processes of the caller."""
+"""Kubernetes' own controllers, its scheduler, KWOK and Karpenter as processes of the caller.
+
+Karpenter is the released controller with a stand-in for the cloud behind it. What the cloud sells is given at
+the start; what it has in stock, and how it fails, is written to a ConfigMap at any time
+(muster/local/build/programs/karpenter/main.go). Nodes are KWOK's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from muster.local import kwok as kwok_program
 from muster.local.envtest.control_plane import ControlPlane
-from muster.local.envtest.process import Process
-from muster.local.envtest.programs import Programs
+from muster.local.envtest.process import Process, Programs, free_port
+from muster.local.karpenter import (
+    CLOUD,
+    CRDS,
+    DEFAULT_CLASS,
+    NODE_CLASSES,
+    PROGRAM,
+    InstanceType,
+    catalogue,
+    environment,
+    flags,
+    node_class,
+)
 
 _PROGRAM: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
@@ -52,3 +71,68 @@ def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
         yield process
     finally:
         process.kill()
+
+
+@contextmanager
+def kwok(plane: ControlPlane, programs: Programs) -> Iterator[Process]:
+    """Keep every annotated node alive until the block ends."""
+    options = kwok_program.flags(
+        plane.kubeconfig(),
+        programs.assets[kwok_program.STAGES],
+        kwok_program.ENDLESS_STAGES,
+        port=free_port(),
+    )
+    process = Process("kwok", [programs.program("kwok"), *options], log=plane.folder / "kwok.log")
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+_NAMESPACE: Final = "kube-system"
+_CLOUD_PATH: Final = f"/api/v1/namespaces/{_NAMESPACE}/configmaps/{CLOUD}"
+_MERGE: Final = "application/merge-patch+json"
+_BOOT_SECONDS: Final = 120.0
+
+
+def define(plane: ControlPlane, programs: Programs) -> None:
+    """Karpenter's kinds, and the class of all nodes here."""
+    plane.define([kind for asset in CRDS for kind in programs.kinds(asset)])
+    boot(plane, "0s")
+
+
+@contextmanager
+def karpenter(plane: ControlPlane, programs: Programs, types: Sequence[InstanceType]) -> Iterator[Process]:
+    """Karpenter, acting, until the block ends."""
+    file, health = plane.folder / "instance-types.json", free_port()
+    file.write_text(catalogue(types))
+    options = flags(types_file=str(file), metrics_port=free_port(), health_port=health)
+    argv = [programs.program(PROGRAM), *options]
+    surroundings = {**os.environ, **environment(str(plane.kubeconfig()), _NAMESPACE)}
+    process = Process(PROGRAM, argv, log=plane.folder / "karpenter.log", environment=surroundings)
+    process.start()
+    try:
+        process.await_(lambda: _is_ready(health), seconds=_BOOT_SECONDS)
+        yield process
+    finally:
+        process.kill()
+
+
+def stock(plane: ControlPlane, has: Mapping[str, str | None]) -> None:
+    """Change what the cloud has: instances by `TYPE_ZONE`, and the words in the program's own description.
+    None takes a line away.
+    """
+    empty = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CLOUD, "namespace": _NAMESPACE}}
+    plane.apply(empty, _CLOUD_PATH)
+    plane.call("PATCH", _CLOUD_PATH, {"data": dict(has)}, content_type=_MERGE)
+
+
+def boot(plane: ControlPlane, takes: str) -> None:
+    """How long the boot of an instance takes that is bought from now on."""
+    plane.apply(node_class(DEFAULT_CLASS, boot=takes), f"{NODE_CLASSES}/{DEFAULT_CLASS}")
+
+
+def _is_ready(port: int) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        return bool(answer.status == 200)

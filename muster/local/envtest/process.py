@@ -1,17 +1,102 @@
-"""One process of a bare control plane: started, watched until it is ready, and ended with the caller."""
+"""One process of a bare control plane: started, watched until it is ready, and ended with the caller. Its
+program is from the cache, or from what MUSTER_ARTIFACTS names.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import yaml
+
+from muster.local.build import everything, versions
+from muster.local.build.cache import cache_root
 from muster.local.errors import LocalClusterError
+
+CRDS: Final = "kueue-crds"
+PROVISIONING_CRD: Final = "provisioningrequest-crd"
+_PROGRAMS: Final = ("etcd", "kube-apiserver", "kueue")
+_ASSETS: Final = (CRDS, PROVISIONING_CRD)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs by name, and folders of manifests by asset."""
+
+    programs: dict[str, Path]
+    assets: dict[str, Path]
+
+    def program(self, name: str) -> str:
+        return str(self.programs[name])
+
+    def kinds(self, asset: str, *, below: str = ".") -> list[dict[str, Any]]:
+        """The CustomResourceDefinitions of an asset's folder, in the order of its files."""
+        files = sorted((self.assets[asset] / below).glob("*.yaml"))
+        texts = (path.read_text(encoding="utf-8") for path in files)
+        loaded = (yaml.load(text, Loader=yaml.CSafeLoader) for text in texts)
+        return [kind for kind in loaded if kind and kind["kind"] == "CustomResourceDefinition"]
+
+
+def ensure() -> Programs:
+    """Make what is missing, which takes minutes the first time.
+
+    Raises LocalClusterError when that fails.
+    """
+    made, assets = everything.ensure(programs=_PROGRAMS, assets=_ASSETS)
+    return Programs(made, assets)
+
+
+def found(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> Programs | None:
+    """What is there already; None when one is missing. Builds nothing."""
+    if missing(programs, assets):
+        return None
+    return Programs(
+        {name: path for name in programs if (path := program(name))},
+        {name: path for name in assets if (path := _asset(name))},
+    )
+
+
+def missing(programs: Sequence[str] = _PROGRAMS, assets: Sequence[str] = _ASSETS) -> list[str]:
+    """Names of what is not built yet."""
+    return [
+        *(name for name in programs if program(name) is None),
+        *(name for name in assets if _asset(name) is None),
+    ]
+
+
+def program(name: str) -> Path | None:
+    """One program, of the Kubernetes version that MUSTER_KUBERNETES names; None where it was not built."""
+    listed = artifacts().get("programs", {}).get(name)
+    if listed:
+        return Path(listed)
+    known = versions.load().programs.get(name)
+    return newest(f"bin/{known.folder if known else name}/*/{name}")
+
+
+def _asset(name: str) -> Path | None:
+    return newest(f"assets/{name}*/*")
+
+
+def artifacts() -> dict[str, Any]:
+    """The content of the file that MUSTER_ARTIFACTS names; empty where none is named."""
+    path = os.environ.get("MUSTER_ARTIFACTS")
+    return dict(json.loads(Path(path).read_text(encoding="utf-8"))) if path else {}
+
+
+def newest(pattern: str) -> Path | None:
+    """Of what matches in the cache, what was made last."""
+    candidates = sorted(cache_root().glob(pattern), key=lambda path: path.stat().st_mtime)
+    return candidates[-1] if candidates else None
+
 
 # A killed process with gigabytes takes its time to go on a machine that has much else to do.
 _GRACE_SECONDS: Final = 60.0

@@ -35,11 +35,11 @@ from muster.local.simulated_cloud.api import (
     Access,
     Api,
     ApiError,
+    Cache,
     Raw,
     Resource,
 )
 from muster.local.simulated_cloud.attempts import Ledger
-from muster.local.simulated_cloud.cache import Cache
 from muster.local.simulated_cloud.execute import FAILURES, Executor
 from muster.local.simulated_cloud.faults import FaultBook
 from muster.local.simulated_cloud.fit import PodShape, pod_shape

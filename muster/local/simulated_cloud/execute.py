@@ -30,8 +30,7 @@ from muster.local.simulated_cloud.actions import (
     SetStock,
     StartVm,
 )
-from muster.local.simulated_cloud.api import JSON_PATCH, MERGE, NODES, PODS, REQUESTS, Api, ApiError
-from muster.local.simulated_cloud.cache import Cache
+from muster.local.simulated_cloud.api import JSON_PATCH, MERGE, NODES, PODS, REQUESTS, Api, ApiError, Cache
 from muster.local.simulated_cloud.inventory import MachineError, Machines
 from muster.local.simulated_cloud.objects import VmState, parse_pod
 from muster.local.simulated_cloud.offering import Kind, Offering

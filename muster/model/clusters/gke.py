@@ -89,14 +89,14 @@ class MaintenanceExclusion:
     def first(self) -> str:
         """Its begin, as RFC 3339 in UTC. Without a day of its own one in the past, the same at each `up`."""
         day = _MONDAY if self.begin is None else date.fromisoformat(self.begin)
-        return _written(datetime.combine(day, time(), UTC))
+        return _format_moment(datetime.combine(day, time(), UTC))
 
     @property
     def last(self) -> str | None:
         """Its end, as RFC 3339 in UTC; None at the end of support."""
         if self.until == END_OF_SUPPORT:
             return None
-        return _written(datetime.combine(date.fromisoformat(self.until), time(), UTC))
+        return _format_moment(datetime.combine(date.fromisoformat(self.until), time(), UTC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class MaintenanceWindow:
         order = list(Day)
         day = _MONDAY + timedelta(days=min(order.index(each) for each in self.days))
         begin = datetime.combine(day, time.fromisoformat(self.start), UTC)
-        return _written(begin), _written(begin + timedelta(hours=self.hours))
+        return _format_moment(begin), _format_moment(begin + timedelta(hours=self.hours))
 
     @property
     def recurrence(self) -> str:
@@ -153,7 +153,7 @@ def is_day(text: str) -> bool:
     return False
 
 
-def _written(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

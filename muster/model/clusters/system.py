@@ -31,12 +31,12 @@ def declared_system_pool(provider: Provider, machine: str) -> Any:
         "The nodes of Kueue, KubeRay and the other controllers.",
         {},
         factory=lambda: SystemPool(machine=MACHINES[machine]),
-        read=partial(_read, provider, machine),
+        read=partial(_read_system_pool, provider, machine),
         schema=partial(_schema, provider, machine),
     )
 
 
-def _read(provider: Provider, default: str, cluster: Section, key: str) -> SystemPool:
+def _read_system_pool(provider: Provider, default: str, cluster: Section, key: str) -> SystemPool:
     section = cluster.section(key)
     known = machines_of(provider)
     name = section.text("machine") or default

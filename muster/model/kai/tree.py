@@ -133,7 +133,7 @@ def _everybody(department: Department) -> Iterator[Team]:
 
 
 def _team(rest: Unnamed, part: Partition, team: Team) -> Mapping[str, Figures]:
-    own = [_own(rest, team.allowance, pool, weight=team.weight) for pool in part.pools]
+    own = [_own_figures(rest, team.allowance, pool, weight=team.weight) for pool in part.pools]
     taken = _taken(part, team.allowance, is_team=True)
     quotas = {key: added(each[key] for each in own) for key in RESOURCES}
     return _figures(quotas, taken, explicit=_explicit_shares(team.kai, part), weight=team.weight)
@@ -144,7 +144,7 @@ def _department(
 ) -> Mapping[str, Figures]:
     """A department's own figures plus those of all teams and departments below it."""
     allowance = department.allowance
-    own = [_own(rest, allowance, pool, weight=None) for pool in part.pools]
+    own = [_own_figures(rest, allowance, pool, weight=None) for pool in part.pools]
     below = [_department(rest, part, child, is_top=False) for child in department.departments]
     below += [_team(rest, part, team) for team in department.owners]
     quotas = {
@@ -158,7 +158,9 @@ def _department(
     return _figures(quotas, taken, explicit=_explicit_shares(department.kai, part), weight=weight)
 
 
-def _own(rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None) -> Mapping[str, Figure[int]]:
+def _own_figures(
+    rest: Unnamed, allowance: Allowance, pool: Pool, *, weight: int | None
+) -> Mapping[str, Figure[int]]:
     """The guaranteed part of a pool, by resource."""
     named = allowance.quota.get(pool.name)
     if named is not None and named.is_unlimited:

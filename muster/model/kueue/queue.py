@@ -17,7 +17,7 @@ from muster.model.section import Section, describe_value
 # Resource groups as Kueue's API has them.
 #
 # The pools of a queue share one group, because a GPU pod needs its CPU from the node that has its GPU
-# (queue_groups.py). Groups of resources that no pool has, such as licences, come after it, each over
+# (tree.py). Groups of resources that no pool has, such as licences, come after it, each over
 # flavors of its own (`muster:kueue.flavors`). Groups that cover CPU, memory or GPUs take its place: the queue
 # has these groups and no other.
 

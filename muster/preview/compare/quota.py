@@ -168,12 +168,12 @@ def _moved(before: Tree, after: Tree) -> dict[str, int]:
     names = {**before.nodes, **after.nodes}
     sides = [(before.nodes.get(name), after.nodes.get(name)) for name in names]
     return {
-        pool: sum(1 for one, two in sides if _own(one, pool) != _own(two, pool))
+        pool: sum(1 for one, two in sides if _own_quota(one, pool) != _own_quota(two, pool))
         for pool in {**before.pools, **after.pools}
     }
 
 
-def _own(node: Node | None, pool: str) -> Resources:
+def _own_quota(node: Node | None, pool: str) -> Resources:
     return NOTHING if node is None else nominal_quota(node, pool)
 
 

@@ -124,7 +124,7 @@ def to_need(evaluation: Evaluation, goals: Sequence[Goal], space: Space, header:
         runs = evaluation.playback.runs[job.label]
         seconds = sum(_lacked(goal, job, waited, runs, length) for goal in goals if goal.concerns(job))
         if seconds:
-            for pool in _wanted(runs, pools):
+            for pool in _wanted_pools(runs, pools):
                 late[owners[job.team], pool] += seconds * max(job.gpus, 1)
     return Need(late=late, idle=_idle(evaluation, space, header, owners, pools))
 
@@ -138,7 +138,7 @@ def _lacked(goal: Goal, job: Played, waited: float, runs: Sequence[PlayedRun], l
     return length if waited == NEVER else waited
 
 
-def _wanted(runs: Sequence[PlayedRun], pools: Mapping[str, str]) -> Iterator[str]:
+def _wanted_pools(runs: Sequence[PlayedRun], pools: Mapping[str, str]) -> Iterator[str]:
     """The pools that its first run was given; any where it never ran."""
     if not runs:
         yield from pools.values()

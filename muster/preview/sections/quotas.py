@@ -158,7 +158,7 @@ def _team(changes: Changes, change: QuotaChange) -> tuple[Text, ...]:
     return row(
         UntrustedText(change.name),
         _above(changes, change),
-        _of(change),
+        _pool_and_unit(change),
         figures.format_resources(change.pool, before, after),
         figures.format_signed(change.pool, change.difference),
         figures.format_limits(change, "borrow"),
@@ -175,12 +175,12 @@ def _above(changes: Changes, change: QuotaChange) -> Text:
     return (UntrustedText(" / ".join(change.path[:-1])),)
 
 
-def _of(change: QuotaChange) -> Text:
+def _pool_and_unit(change: QuotaChange) -> Text:
     return (UntrustedText(change.pool.name), f" {figures.format_unit(change.pool)}")
 
 
 def _reached(change: QuotaChange) -> tuple[Text, ...]:
-    return row(UntrustedText(change.name), _of(change), figures.format_reach(change))
+    return row(UntrustedText(change.name), _pool_and_unit(change), figures.format_reach(change))
 
 
 def _department(change: QuotaChange) -> tuple[Text, ...]:
@@ -188,7 +188,7 @@ def _department(change: QuotaChange) -> tuple[Text, ...]:
     sums = [None if side is None else side.sums for side in (change.before, change.after)]
     return row(
         UntrustedText(" / ".join(change.path)),
-        _of(change),
+        _pool_and_unit(change),
         figures.format_resources(change.pool, *own),
         figures.format_resources(change.pool, *sums),
         figures.format_reach(change),
@@ -208,7 +208,7 @@ def _borrowing(change: QuotaChange, before: int, after: int) -> tuple[Text, ...]
     sides = (
         f"up to {figures.format_amount(change.pool, most)}" if most else "nothing" for most in (before, after)
     )
-    return row(UntrustedText(change.name), _of(change), *sides)
+    return row(UntrustedText(change.name), _pool_and_unit(change), *sides)
 
 
 def _value(text: str | None) -> Text:

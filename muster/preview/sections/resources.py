@@ -34,10 +34,12 @@ _RESOURCE: Final = ("Change", "Type", "Name", "What")
 
 
 def _resource(resource: Resource) -> tuple[Text, ...]:
-    return row(resource.verb, UntrustedText(resource.type), UntrustedText(resource.name), _what(resource))
+    return row(
+        resource.verb, UntrustedText(resource.type), UntrustedText(resource.name), _changed_fields(resource)
+    )
 
 
-def _what(resource: Resource) -> Text:
+def _changed_fields(resource: Resource) -> Text:
     """Objects and the paths of fields, never values."""
     spans: list[Span] = []
     if resource.replaced_for:

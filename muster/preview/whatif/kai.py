@@ -399,7 +399,7 @@ def to_report(comparison: Comparison, snapshot: Snapshot) -> Report:
     """The comparison, what the queues hold, and what the simulation assumes."""
     (found,) = comparison_report.to_report(comparison).stacks
     assumed = Section("What this simulation assumes", 1, (Items(tuple((each,) for each in ASSUMPTIONS)),))
-    known = _known(comparison.base_stack, comparison.head_stack, snapshot)
+    known = _overuse_sections(comparison.base_stack, comparison.head_stack, snapshot)
     return Report((replace(found, sections=(*found.sections, *known, assumed)),))
 
 
@@ -410,7 +410,7 @@ def to_json(comparison: Comparison, snapshot: Snapshot) -> dict[str, Any]:
         "scheduler": "kai",
         "decided": True,
         "untold": list(ASSUMPTIONS),
-        **_known_json(comparison.base_stack, comparison.head_stack, snapshot),
+        **_overuse_json(comparison.base_stack, comparison.head_stack, snapshot),
     }
 
 
@@ -420,7 +420,7 @@ def undecided_report(name: str, base: Stack, head: Stack, snapshot: Snapshot, *,
     """
     sections = [Section("What only KAI could decide", 1, (Items(tuple((each,) for each in _UNDECIDED)),))]
     if snapshot.scheduler is Scheduler.KAI:
-        sections = [*_known(base, head, snapshot), *sections]
+        sections = [*_overuse_sections(base, head, snapshot), *sections]
     verdict: tuple[Text, ...] = ((_VERDICT,), (UntrustedText(why),))
     return Report((StackReport(UntrustedText(name), verdict, tuple(sections)),))
 
@@ -428,10 +428,10 @@ def undecided_report(name: str, base: Stack, head: Stack, snapshot: Snapshot, *,
 def undecided_json(name: str, base: Stack, head: Stack, snapshot: Snapshot, *, why: str) -> dict[str, Any]:
     """The same for programs. `decided` is False, and `untold` lists the open questions."""
     found = {"stack": name, "scheduler": "kai", "decided": False, "why": why, "untold": list(_UNDECIDED)}
-    return {**found, **_known_json(base, head, snapshot)} if snapshot.scheduler is Scheduler.KAI else found
+    return {**found, **_overuse_json(base, head, snapshot)} if snapshot.scheduler is Scheduler.KAI else found
 
 
-def _known_json(base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:
+def _overuse_json(base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "beyondQuota": [asdict(each) for each in queues_over_quota(head, snapshot)],
         "beyondQuotaBefore": [asdict(each) for each in queues_over_quota(base, snapshot)],
@@ -439,7 +439,7 @@ def _known_json(base: Stack, head: Stack, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _known(base: Stack, head: Stack, snapshot: Snapshot) -> Iterator[Section]:
+def _overuse_sections(base: Stack, head: Stack, snapshot: Snapshot) -> Iterator[Section]:
     before = {each.queue for each in queues_over_quota(base, snapshot)}
     over = tuple(_over(each, is_new=each.queue not in before) for each in queues_over_quota(head, snapshot))
     yield Section("Queues that hold more than their new quota", 3, (Items(over or (("None.",),)),))

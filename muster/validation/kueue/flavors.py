@@ -160,7 +160,7 @@ def flavor_rules(stack: Stack) -> list[Violation]:
     for pool in stack.pools:
         path, said = pool_path(pool), pool.kueue
         if said.exact:
-            found += [*_exact(stack, pool, path), *_written(stack, path, said)]
+            found += [*_exact(stack, pool, path), *_exact_flavor(stack, path, said)]
             continue
         labels, own = pool.machine.labels, {names.POOL_LABEL: pool.name, **pool.machine.labels}
         found += _labels(at("muster:pools", pool.name, "node", "labels"), labels, taken=[names.POOL_LABEL])
@@ -173,11 +173,11 @@ def flavor_rules(stack: Stack) -> list[Violation]:
         if said.topology is not None and pool.capacity is Capacity.QUEUED:
             found += _topology_with_provisioning(stack, path)
     for flavor in stack.kueue.flavors:
-        found += _written(stack, at("muster:kueue", "flavors", flavor.name), flavor)
+        found += _exact_flavor(stack, at("muster:kueue", "flavors", flavor.name), flavor)
     return found
 
 
-def _written(stack: Stack, path: str, flavor: Flavor | PoolOptions) -> Iterator[Violation]:
+def _exact_flavor(stack: Stack, path: str, flavor: Flavor | PoolOptions) -> Iterator[Violation]:
     """A flavor that has what is written and nothing of a pool's own."""
     yield from _labels(at(path, "nodeLabels"), flavor.node_labels, taken=())
     yield from _taints(path, flavor.node_taints)

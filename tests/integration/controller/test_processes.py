@@ -29,8 +29,7 @@ from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
-from muster.local.envtest.process import free_port
-from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.envtest.process import PROVISIONING_CRD, free_port
 from muster.model import queuetree
 from muster.model.gangpolicy import crd
 from muster.model.names import (

@@ -15,7 +15,7 @@ from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.envtest.process import PROVISIONING_CRD
 from muster.model import names
 from muster.model.gangpolicy import crd
 from muster.model.stack import Scheduler

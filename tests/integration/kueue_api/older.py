@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from muster.local.envtest import ControlPlane, Programs
 from muster.local.envtest.kueue import CONVERTED
-from muster.local.envtest.programs import CRDS
+from muster.local.envtest.process import CRDS
 from muster.model import names
 
 _PROGRAM: Final = os.environ.get("MUSTER_KUEUE_BEFORE")

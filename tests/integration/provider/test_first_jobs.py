@@ -17,8 +17,7 @@ from muster.kubernetes.kubeconfig import load_access
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
 from muster.local.envtest.kueue import define
-from muster.local.envtest.process import Process
-from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.local.envtest.process import CRDS, PROVISIONING_CRD, Process
 from muster.model.stack import Stack
 from muster.provider.api import Cluster, Deadline
 from muster.provider.resource import Written, write

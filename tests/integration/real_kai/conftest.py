@@ -13,7 +13,7 @@ import pytest
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.envtest.process import PROVISIONING_CRD
 from muster.local.simulated_cloud import names as cloud
 from muster.model.gangpolicy import crd
 from muster.model.stack import Stack

@@ -11,8 +11,7 @@ from typing import Final
 
 from muster.local import envtest, kai
 from muster.local.envtest import ControlPlane, Programs
-from muster.local.envtest.process import Process, free_port
-from muster.local.envtest.programs import PROVISIONING_CRD
+from muster.local.envtest.process import PROVISIONING_CRD, Process, free_port
 from muster.local.kwok import ALL_STAGES
 from muster.local.kwok import flags as kwok_flags
 from muster.model import names

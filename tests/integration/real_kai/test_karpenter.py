@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from muster.local import envtest
-from muster.local.envtest.karpenter import define, karpenter, stock
-from muster.local.envtest.programs import Programs
+from muster.local.envtest.controllers import define, karpenter, stock
+from muster.local.envtest.process import Programs
 from muster.local.karpenter import CRDS, NODE_CLAIMS, NODE_POOLS, InstanceType, node_pool, stock_key
 from muster.model.gangpolicy import RetryPolicy
 from muster.model.stack import Stack

@@ -13,7 +13,7 @@ from muster.components import gang_authority
 from muster.config import load
 from muster.local import envtest
 from muster.local.envtest import ControlPlane
-from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.local.envtest.process import CRDS, PROVISIONING_CRD
 from muster.model import names
 from muster.model.gangpolicy import OnStaggered, OnStockOut
 from muster.model.ray import Ray

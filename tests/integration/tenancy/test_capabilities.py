@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from muster.local import envtest
-from muster.local.envtest.programs import CRDS, PROVISIONING_CRD
+from muster.local.envtest.process import CRDS, PROVISIONING_CRD
 from muster.model.tenancy import Capability, PodSecurity
 from tests import built
 from tests.integration.tenancy import crds, works

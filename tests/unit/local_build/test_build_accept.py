@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local.build.accept import accepted, cli_fits, kubectl_fits, plugin_fits
+from muster.local.build.everything import accepted, cli_fits, kubectl_fits, plugin_fits
 from muster.local.build.versions import Program, load
 
 PROGRAMS = load().programs

@@ -17,7 +17,14 @@ import pytest
 from packaging.requirements import Requirement
 
 from muster.local.build import base_image
-from muster.local.build.base_image import base_entry, ensure_base, ensure_foreign_base, unrecorded
+from muster.local.build.base_image import (
+    base_entry,
+    ensure_base,
+    ensure_foreign_base,
+    for_image,
+    unrecorded,
+    with_interpreter,
+)
 from muster.local.build.cache import Cache
 from muster.local.build.children import Children
 from muster.local.build.images import (
@@ -28,7 +35,6 @@ from muster.local.build.images import (
     manifest_digest,
     package_list,
 )
-from muster.local.build.python_packages import for_image, with_interpreter
 from muster.local.build.versions import load
 from muster.local.errors import LocalClusterError
 from muster.paths import PACKAGE, REQUIREMENTS

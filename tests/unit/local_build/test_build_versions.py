@@ -8,7 +8,7 @@ import pytest
 
 from muster.local.build.go import go_floor, release_of
 from muster.local.build.versions import Program, _stamps, load
-from muster.local.cluster import coredns
+from muster.local.cluster import network
 from muster.local.errors import LocalClusterError
 from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
@@ -112,7 +112,7 @@ def test_coredns_is_built_with_every_plugin_of_the_corefile() -> None:
     assert patch is not None
     assert patch.source is not None
     built = set(re.findall(r"coredns/plugin/(\w+)\"", patch.source.read_text()))
-    manifests = coredns.objects("image")
+    manifests = network.objects("image")
     corefile = next(text for each in manifests if (text := each.get("data", {}).get("Corefile")))
     named = set(re.findall(r"^ {4}(\w+)", corefile, re.MULTILINE))
     assert named

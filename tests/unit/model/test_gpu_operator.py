@@ -10,6 +10,7 @@ import yaml
 from muster.artifacts import upstream
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.resolved import ArtifactError
+from muster.components import gpu_operator
 from muster.config import load, parse
 from muster.config.document import parse_text
 from muster.config.edit import template
@@ -28,7 +29,6 @@ from muster.model.minimum_versions import minimum_version_rules
 from muster.model.nodes import MIG_PROFILES, Sharing
 from muster.model.stack import Stack
 from muster.model.violations import Violation
-from muster.render import gpu
 from muster.render.karpenter import user_data
 
 TOOLKIT = "nvidia-container-toolkit"
@@ -78,14 +78,16 @@ def test_gke_alone_installs_the_driver_and_advertises() -> None:
         == found["toolkit"]["installDir"]
         == "/home/kubernetes/bin/nvidia"
     )
-    assert [each["kind"] for each in gpu.objects(wanted(Provider.GKE), pause_image="p")] == ["ResourceQuota"]
+    assert [each["kind"] for each in gpu_operator.objects(wanted(Provider.GKE), pause_image="p")] == [
+        "ResourceQuota"
+    ]
 
 
 def test_with_the_installer_the_operator_advertises_and_the_installer_is_there() -> None:
     found = render(Provider.GKE, cluster=INSTALLER)
     assert found["driver"]["enabled"] is False
     assert found["devicePlugin"] == {"enabled": True}
-    around = gpu.objects(wanted(Provider.GKE, cluster=INSTALLER), pause_image="p")
+    around = gpu_operator.objects(wanted(Provider.GKE, cluster=INSTALLER), pause_image="p")
     assert [each["kind"] for each in around] == ["ResourceQuota", "DaemonSet"]
 
 
@@ -95,7 +97,7 @@ def test_on_eks_driver_and_toolkit_are_the_images() -> None:
     assert found["toolkit"] == {"enabled": False}
     assert found["devicePlugin"]["enabled"] is True
     assert "hostPaths" not in found
-    assert gpu.objects(wanted(Provider.EKS), pause_image="p") == []
+    assert gpu_operator.objects(wanted(Provider.EKS), pause_image="p") == []
 
 
 def test_a_stack_of_bottlerocket_nodes_alone_has_no_operator() -> None:
@@ -137,7 +139,7 @@ def test_operands_run_on_queued_nodes_too() -> None:
 
 
 def test_the_quota_holds_every_operand_of_every_gpu_node() -> None:
-    small, big = (gpu.quota(wanted(Provider.GKE, maxNodes=nodes)) for nodes in (8, 1000))
+    small, big = (gpu_operator.quota(wanted(Provider.GKE, maxNodes=nodes)) for nodes in (8, 1000))
     assert int(small["spec"]["hard"]["pods"]) >= 80
     assert int(big["spec"]["hard"]["pods"]) >= 10_000
     (scope,) = big["spec"]["scopeSelector"]["matchExpressions"]
@@ -157,7 +159,7 @@ def test_elsewhere_the_operator_brings_the_driver_and_replaces_none_under_runnin
     assert found["driver"] == {"enabled": True, "upgradePolicy": {"autoUpgrade": False}}
     assert found["devicePlugin"] == {"enabled": True}
     assert "hostPaths" not in found
-    assert gpu.objects(wanted(Provider.EXISTING, cluster={"cloud": cloud}), pause_image="p") == []
+    assert gpu_operator.objects(wanted(Provider.EXISTING, cluster={"cloud": cloud}), pause_image="p") == []
 
 
 @pytest.mark.parametrize("cloud", ["gke", "aks", "other"])

@@ -9,10 +9,10 @@ import yaml
 from muster import config
 from muster.artifacts.catalogue import catalogue
 from muster.artifacts.upstream import installed
+from muster.components.karpenter import chart_values
 from muster.model import gpu_operator
 from muster.model.capacity import Capacity, Gangs, Reservation
 from muster.model.clusters import EksCluster, EksStorage, NodeProvisioner, SystemPool
-from muster.model.karpenter import chart_values
 from muster.model.machines import MACHINES
 from muster.model.node_labels import node_labels
 from muster.model.nodes import GpuSharing, Image, ImagePull, LocalDisks, Placement, Sharing

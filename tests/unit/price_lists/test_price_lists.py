@@ -16,7 +16,7 @@ from muster import config
 from muster.cloud import clients as aws
 from muster.cloud.doctor.findings import State
 from muster.cloud.doctor.support import check_prices
-from muster.cloud.price_lists import refreshed
+from muster.cloud.price_lists import read_price_file, refreshed, write_price_file
 from muster.config.edit import template
 from muster.model.capacity import Capacity
 from muster.model.machines import MACHINES
@@ -24,7 +24,6 @@ from muster.model.pools import Pool
 from muster.model.prices import PriceTable
 from muster.model.regions import Provider
 from muster.model.stack import Stack
-from muster.preview.pricing import read_price_file, write_price_file
 from tests.unit.cloud.google_world import Routes, cloud
 
 DAY = date(2026, 11, 23)

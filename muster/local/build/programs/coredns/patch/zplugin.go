@@ -1,7 +1,7 @@
 // Replaces core/plugin/zplugin.go of github.com/coredns/coredns while it is built.
 //
 // The original links every plugin, among them the clients of three clouds. These are the plugins that the Corefile
-// of the local cluster names (muster/local/cluster/coredns.py), and `log` and `metrics` for debugging.
+// of the local cluster names (muster/local/cluster/network.py), and `log` and `metrics` for debugging.
 package plugin
 
 import (
