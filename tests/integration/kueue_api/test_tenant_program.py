@@ -116,16 +116,15 @@ _DELETIONS: Final[tuple[Object, ...]] = (
     {"propagationPolicy": "Foreground"},
     {"propagationPolicy": "Background", "gracePeriodSeconds": 100},
 )
-# What work may be created with so that no queue starts it.
-_STARTS: Final[tuple[Object, ...]] = tuple(
-    _both(field, {"spec": {"suspend": False}})
-    for field in (
-        {"metadata": {"labels": {names.QUEUE_LABEL: None, names.PRIORITY_LABEL: None}}},
-        {"metadata": {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "none"}}},
-        {"metadata": {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "none"}}},
-        {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}},
-        {},
-    )
+_STARTED: Final = {"spec": {"suspend": False}}
+# What work may be created with so that no queue starts it, or stops it.
+_STARTS: Final[tuple[Object, ...]] = (
+    {"spec": {"submissionMode": "InteractiveMode"}},
+    _both(_STARTED, {"metadata": {"labels": {names.QUEUE_LABEL: None}}}),
+    _both(_STARTED, {"metadata": {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "none"}}}),
+    _both(_STARTED, {"metadata": {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "none"}}}),
+    _both(_STARTED, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}),
+    _STARTED,
 )
 _ENDED: Final = [
     {
@@ -206,7 +205,7 @@ class Tenant(RuleBasedStateMachine):
         """What is near to the rules whose turn it is."""
         turn = self.ground.turn(number)
         near = (
-            self._starts_unqueued,
+            self._starts_by_itself,
             self._loses_its_owner,
             self._grows_without_gates,
             self._is_given_an_owner,
@@ -236,9 +235,10 @@ class Tenant(RuleBasedStateMachine):
         elastic = drawn.which % 2 == 0
         self._runs(drawn.kind, drawn.count, fault_tolerant=drawn.fault_tolerant, elastic=elastic)
 
-    def _starts_unqueued(self, drawn: Drawn) -> None:
+    def _starts_by_itself(self, drawn: Drawn) -> None:
         otherwise = _STARTS[drawn.which % len(_STARTS)]
-        self._create(drawn.tenant, drawn.kind, drawn.count, drawn.fault_tolerant, otherwise=otherwise)
+        kind = "RayJob" if otherwise is _STARTS[0] else drawn.kind
+        self._create(drawn.tenant, kind, drawn.count, drawn.fault_tolerant, otherwise=otherwise)
 
     def _loses_its_owner(self, drawn: Drawn) -> None:
         if item := self._runs(drawn.kind, drawn.count):
