@@ -9,8 +9,8 @@ import os
 import threading
 import time
 import urllib.error
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 from muster.config import load
 from muster.kubernetes.client import api_root
 from muster.local import envtest
-from muster.local.envtest import path_of
+from muster.local.envtest import Programs, path_of
 from muster.local.envtest.process import Process
 from muster.model import names
 from muster.model.stack import Stack
@@ -29,7 +29,7 @@ from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import every_right, world_of
 from tests.integration.kueue_api.objects import apply
-from tests.integration.kueue_api.works import with_gpu, work
+from tests.integration.kueue_api.works import plain, with_gpu, work
 from tests.integration.kueue_api.world import KUEUE, MERGE, World
 from tests.integration.pod_autoscaler import make_node, scheduler
 from tests.integration.tenancy.cluster import Answer, Caller, account
@@ -100,12 +100,15 @@ AT: Final = {
     "Workload": (names.KUEUE_API_VERSION, "workloads"),
 }
 WORK: Final = tuple(AT)[:5]
+HOLD: Final = {"redisAddress": "redis:6379"}
+"""Makes the head of a cluster fault-tolerant: KubeRay holds its deletion until Redis is cleaned up."""
 
 
 @dataclass(slots=True)
 class Ground:
-    """The cluster of all sequences, and the tenants by name. `steps`: of this sequence; `asked`: of all.
-    `is_noticed`: a hole is open, and nothing but the oracle notices.
+    """The cluster of all sequences, and the tenants by name. `steps`: requests of this sequence; `asked`: of
+    all; `taken`: steps of the program, each any number of requests. `is_noticed`: a hole is open, and nothing
+    but the oracle notices.
     """
 
     world: World
@@ -115,7 +118,10 @@ class Ground:
     is_noticed: bool = False
     steps: list[Object] = field(default_factory=list)
     asked: int = 0
+    taken: int = 0
     _began: float = field(default_factory=time.monotonic)
+    _turns: dict[int, int] = field(default_factory=dict)
+    _turn: int = -1
 
     def plant(self, hole: str) -> None:
         """All policies are in force but for this hole; none is with `policies`."""
@@ -130,6 +136,18 @@ class Ground:
             "the API server has read the policies",
             lambda: self.tenants[_TRUSTED].create(quota).is_allowed == (not kept),
         )
+
+    def turn(self, drawn: int) -> int:
+        """The next one for a number that was not drawn before, and the same for one that was: the search
+        draws a sequence again.
+        """
+        if drawn not in self._turns:
+            self._turns[drawn] = self._turn = self._turn + 1
+        return self._turns[drawn]
+
+    def begin_round(self) -> None:
+        """A new search: what it draws has not been drawn before."""
+        self._turns.clear()
 
     def path(self, kind: str, name: str = "", team: str = TEAM) -> str:
         version, plural = AT[kind]
@@ -255,39 +273,95 @@ class Ground:
         return sum(event["reason"] == "PodWithoutQuota" for event in events)
 
 
+def work_of(kind: str, count: int, *, fault_tolerant: bool = False) -> Object:
+    """`count` pods with a device; those of a Ray cluster beside a head, which alone is `fault_tolerant`."""
+    template = {"spec": {"restartPolicy": "Never", **with_gpu("l4")}}
+    job = work("Job", with_gpu("l4"), count=count)
+    # So that a larger number of pods at once is another number.
+    job["spec"]["completions"] = NODES
+    if kind == "Job":
+        return job
+    version = {"apiVersion": AT[kind][0], "kind": kind, "metadata": job["metadata"]}
+    if kind == "Pod":
+        return {**version, **template}
+    if kind == "JobSet":
+        one = {"parallelism": count, "completions": count, "completionMode": "Indexed", "backoffLimit": 0}
+        jobs = [{"name": "w", "replicas": 1, "template": {"spec": {**one, "template": template}}}]
+        # What its webhooks would fill in, which do not run here.
+        filled: Object = {
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "successPolicy": {"operator": "All"},
+        }
+        return {**version, "spec": {"suspend": True, "replicatedJobs": jobs, **filled}}
+    if kind == "LeaderWorkerSet":
+        workers = {"size": count, "workerTemplate": {"spec": with_gpu("l4")}}
+        return {**version, "spec": {"replicas": 1, "leaderWorkerTemplate": workers}}
+    body = work(kind, with_gpu("l4"), count=count)
+    spec = body["spec"].get("rayClusterSpec", body["spec"])
+    spec |= {"rayVersion": "2.54.0", "authOptions": {"mode": "token"}}
+    head = spec["headGroupSpec"]["template"]["spec"] = plain(memory="1Gi", cpu="500m")
+    # None for Serve: KubeRay makes no Service of it.
+    head["containers"][0]["ports"] = [{"name": "dashboard", "containerPort": 8265}]
+    if fault_tolerant:
+        spec["gcsFaultToleranceOptions"] = HOLD
+    return body
+
+
+def sized(kind: str, body: Object, count: int) -> Object:
+    """With its other fields as they are: a list is replaced whole."""
+    spec = body.get("spec") or {}
+    if kind == "RayJob":
+        return {"rayClusterSpec": sized("RayCluster", {"spec": spec.get("rayClusterSpec")}, count)}
+    if kind == "RayCluster":
+        numbers = {"replicas": count, "minReplicas": count, "maxReplicas": count}
+        return {"workerGroupSpecs": [group | numbers for group in spec.get("workerGroupSpecs") or ()]}
+    if kind == "JobSet":
+        return {"replicatedJobs": [job | {"replicas": count} for job in spec["replicatedJobs"]]}
+    return {"replicas" if kind == "LeaderWorkerSet" else "parallelism": count}
+
+
 def named(body: Object, name: str, team: str = TEAM) -> Object:
     body["metadata"] |= {"name": name, "namespace": team}
     return body
 
 
 @contextmanager
-def ground_of(folder: Path) -> Iterator[Ground]:
+def ground_of(
+    folder: Path, *, has_backstop: bool = _HAS_BACKSTOP, brings: Sequence[str] = ("jobset", "lws")
+) -> Iterator[Ground]:
+    """`brings`: the controllers that a cluster brings along."""
     stack = load(Path(__file__).with_name("tenant.yaml"))
-    programs = built.programs(("jobset", "lws"), ("jobset-config", "lws-config"))
+    programs = built.programs(brings, [f"{name}-config" for name in brings])
     with ExitStack() as held:
         world = held.enter_context(world_of(stack, folder, rights=stack, user=_KUEUE))
         world.audits_rights = False
-        for assets in ("jobset-config", "lws-config"):
-            world.plane.define(programs.kinds(assets, below="crd/bases"))
+        for name in brings:
+            world.plane.define(programs.kinds(f"{name}-config", below="crd/bases"))
         _begin(world, stack)
         held.enter_context(scheduler(world.plane, world.programs))
         made = ("job-controller", "statefulset-controller")
-        webhooks = programs.assets["lws-config"] / "webhook/manifests.yaml"
         processes = [
             world.kueue,
             held.enter_context(envtest.controllers(world.plane, world.programs, made)),
-            held.enter_context(controller(world.plane, "jobset", programs, user=_JOBSET)),
-            held.enter_context(controller(world.plane, "lws", programs, webhooks=webhooks)),
+            *(held.enter_context(_brought(world, name, programs)) for name in brings),
             held.enter_context(world.kuberay(user=_KUBERAY)),
             # Its pools are always there: no check of ours is, that the start could wait for.
             held.enter_context(
-                world.manager(*(["--delete-without-quota=120"] if _HAS_BACKSTOP else []), wait=False)
+                world.manager(*(["--delete-without-quota=120"] if has_backstop else []), wait=False)
             ),
         ]
         held.enter_context(_kubelet(world))
         accounts = (names.MEMBER_ACCOUNT, _TRUSTED)
         tenants = {name: account(world.plane, TEAM, name) for name in accounts}
         yield Ground(world, stack, tenants, processes)
+
+
+def _brought(world: World, name: str, programs: Programs) -> AbstractContextManager[Process]:
+    if name == "jobset":
+        return controller(world.plane, name, programs, user=_JOBSET)
+    webhooks = programs.assets[f"{name}-config"] / "webhook/manifests.yaml"
+    return controller(world.plane, name, programs, webhooks=webhooks)
 
 
 def _begin(world: World, stack: Stack) -> None:
