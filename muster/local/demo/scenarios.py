@@ -152,7 +152,7 @@ def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
 
 def kai_inference(follower: Follower, images: Images, _: str) -> None:
     """A served model takes its GPU from training, answers a request, and training returns when it goes."""
-    _show_request(follower)
+    _show_pull_request(follower)
     follower.stock(l4=2)
     _start(follower, images, "train", workers=2)
     follower.until("train is ready", lambda now: _is_ready(now, "train"))
@@ -170,7 +170,7 @@ def kai_inference(follower: Follower, images: Images, _: str) -> None:
     follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
 
 
-def _show_request(follower: Follower) -> None:
+def _show_pull_request(follower: Follower) -> None:
     """The report of the pull request that let team-a use these priorities."""
     words = ("diff", "local-kai", "--base", "stacks/local-kai-before.yaml")
     follower.say(f"$ muster {' '.join(words)}")

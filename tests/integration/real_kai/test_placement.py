@@ -26,7 +26,7 @@ _SHARED: Final = "runai/shared-gpu-configmap"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("kai-placement")) as found:
+    with running_cluster(tmp_path_factory.mktemp("kai-placement"), has_player=False) as found:
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _RESERVATIONS}}
         found.plane.call("POST", "/api/v1/namespaces", space)
         yield found
