@@ -54,12 +54,14 @@ _GENERATED: Final = "x" * 5
 
 _TRAINING: Final = "write a RayJob, which starts all of its pods at once, or a Job"
 _SERVING: Final = "write a RayService"
+_STEPS: Final = "write a Job of batch/v1 for each pod, or a RayJob for several that start at once"
 # What serves in place of a kind that no queue takes here, by its resource.
 _INSTEAD: Final = {
     **dict.fromkeys(("jobsets", "trainjobs", "pytorchjobs", "mpijobs", "tfjobs", "jaxjobs"), _TRAINING),
     **dict.fromkeys(("deployments", "statefulsets", "replicasets", "leaderworkersets"), _SERVING),
-    "pods": "write a Job",
-    "notebooks": "write a RayCluster, and connect to its head",
+    **dict.fromkeys(("inferenceservices", "llminferenceservices"), _SERVING),
+    **dict.fromkeys(("pods", "jobs", "workflows", "cronworkflows", "taskruns", "pipelineruns"), _STEPS),
+    "notebooks": "write a Job, or a StatefulSet where `muster:work` lists them, and forward its port",
 }
 
 
@@ -115,13 +117,14 @@ class Admission:
         group, version, resource = resource_of(body)
         now = without_nulls(body)
         findings = list(self._rights(now, group, resource))
-        malformed = [Finding(Level.REFUSED, DEFINITION, each) for each in field_faults(now)]
+        faults = list(field_faults(now))
+        malformed = any(is_unreadable for _, is_unreadable in faults)
         if now["metadata"].get("namespace") not in self.namespaces:
             now["metadata"]["namespace"] = self.namespaces[0]
         complete(now)
         if any(each.by == ROLE for each in findings):
             return Answer(object=now, filled=(), findings=tuple(findings))
-        findings += malformed
+        findings += [Finding(Level.REFUSED, DEFINITION, message) for message, _ in faults]
         filled: list[tuple[str, Any]] = []
         kind = now["kind"].lower()
         if self._is_ours:
@@ -140,7 +143,7 @@ class Admission:
             operation="CREATE",
             variables=self._variables(now, group, version, resource),
         )
-        findings += self._policies.judge(asked, is_malformed=bool(malformed))
+        findings += self._policies.judge(asked, is_malformed=malformed)
         findings += [Finding(Level.WARNED, KUBELET, each) for each in image_faults(now)]
         if not malformed:  # Neither reads what has another type.
             findings += claim_findings(self.stack, now, self._claimed)
@@ -205,9 +208,11 @@ class Admission:
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
             instead = _INSTEAD.get(resource)
-            family = next((kind.family for kind in FOR_MEMBERS if kind.resource == resource), None)
-            if family is not None:
-                served = ", ".join((*self.stack.work, family))
+            known = {kind.resource: kind for kind in FOR_MEMBERS}.get(resource)
+            if known is not None and known.group != group:
+                resource = f"{resource} of {group}"
+            elif known is not None:
+                served = ", ".join((*self.stack.work, known.family))
                 instead = f"ask the platform team for `muster:work: [{served}]`, or {instead or _TRAINING}"
             message = f"members of a team may not create {resource}; " + (f"{instead}; " if instead else "")
             yield Finding(Level.REFUSED, ROLE, f"{message}they may create: {kinds}")

@@ -17,6 +17,8 @@ from muster.model.work import WORK
 
 Json = dict[str, Any]
 _METADATA: Final = ("labels", "annotations")
+# Of a Job's pods: the API server writes its UID there.
+_UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _MOST_LISTED: Final = 12
 # A host with a port, which may have upper case, and a path, which may not; a tag; a digest.
 # Source: https://github.com/distribution/reference/blob/00a09fa3/regexp.go, read 2026-11-29
@@ -79,14 +81,44 @@ def _spelled(value: Any, schema: Json) -> Any:
     return found
 
 
-def field_faults(body: Json) -> Iterator[str]:
-    """Fields that the kind does not have, lacks, or has with another type, each with what to write."""
+def field_faults(body: Json) -> Iterator[tuple[str, bool]]:
+    """Fields that the kind does not have, lacks, or has with another type, each with what to write, and
+    whether its value cannot be read for it.
+    """
     schema = load()["kinds"].get(f"{body['apiVersion']} {body['kind']}")
     for field in _METADATA:
-        yield from _texts(body["metadata"].get(field), f"metadata.{field}")
+        yield from ((fault, True) for fault in _texts(body["metadata"].get(field), f"metadata.{field}"))
+    yield from (
+        (f"{path} is written by a server, and no new object may have it; remove it", False)
+        for path in _of_a_server(body)
+    )
     if schema:
-        fields = {key: value for key, value in body.items() if key != "metadata"}
-        yield from map(_written, faults(fields, schema))
+        # The API server ignores a status that its author sends, which printed objects have.
+        fields = {key: value for key, value in body.items() if key not in ("metadata", "status")}
+        yield from ((_written(fault), fault.is_malformed) for fault in faults(fields, schema))
+
+
+def _of_a_server(body: Json) -> Iterator[str]:
+    """What an object has that was read from a cluster and is sent as a new one, and the API server refuses.
+
+    Source: https://github.com/kubernetes/kubernetes at v1.34.4, pkg/apis/batch/validation/validation.go
+    (ValidateGeneratedSelector) and apiserver's pkg/storage/etcd3/store.go (Create), read 2026-11-29
+    """
+    if body["metadata"].get("resourceVersion"):
+        yield "metadata.resourceVersion"
+    for path, job in _jobs(body):
+        if job.get("selector"):
+            yield f"{path}.selector"
+        labels = mapping(job, "template", "metadata", "labels")
+        yield from (f"{path}.template.metadata.labels[{key}]" for key in _UIDS if key in labels)
+
+
+def _jobs(body: Json) -> Iterator[tuple[str, Json]]:
+    """The specs of batch Jobs in an object whose selectors the API server writes, with their paths."""
+    if body["apiVersion"].startswith("batch/"):
+        path = ("spec", "jobTemplate", "spec") if body["kind"] == "CronJob" else ("spec",)
+        if isinstance(job := mapping(body, *path), dict) and not job.get("manualSelector"):
+            yield ".".join(path), job
 
 
 def image_faults(body: Json) -> Iterator[str]:
@@ -170,6 +202,12 @@ def fix(body: Json, stack: Stack) -> None:
     spec = body.get("spec")
     if not isinstance(spec, dict):
         return
+    body["metadata"].pop("resourceVersion", None)
+    for _, job in _jobs(body):
+        job.pop("selector", None)
+        if isinstance(labels := mapping(job, "template", "metadata", "labels"), dict):
+            for key in _UIDS:
+                labels.pop(key, None)
     is_kai = stack.scheduler is Scheduler.KAI
     if is_kai and body["kind"] == "RayJob" and spec.get("submissionMode") in (None, "", "K8sJobMode"):
         # KAI leaves KubeRay's submitter out of the group of the job's pods.

@@ -54,8 +54,9 @@ def _pools(body: Json, templates: Sequence[Json]) -> Iterator[str]:
 
 def requested_gpus(template: Json) -> int:
     """What one pod requests; a part of a GPU counts as one."""
+    first = (_count(each, names.DEVICE_RESOURCES) for each in _containers(template, "initContainers"))
     whole = sum(_count(each, names.DEVICE_RESOURCES) for each in _containers(template))
-    return max(_part(template), whole)
+    return max(_part(template), whole, *first)
 
 
 def _part(template: Json) -> int:
@@ -63,8 +64,8 @@ def _part(template: Json) -> int:
     return 1 if any(mark in marks for mark in _PARTS) else 0
 
 
-def _containers(template: Json) -> list[Mapping[str, Any]]:
-    found = mapping(template, "spec").get("containers")
+def _containers(template: Json, key: str = "containers") -> list[Mapping[str, Any]]:
+    found = mapping(template, "spec").get(key)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
@@ -74,7 +75,8 @@ def requests_device(template: Json, resource: str, *, parts: bool) -> bool:
     """
     if parts and resource == names.GPU_RESOURCE and _part(template):
         return True
-    return any(_count(each, (resource,)) for each in _containers(template))
+    containers = (*_containers(template), *_containers(template, "initContainers"))
+    return any(_count(each, (resource,)) for each in containers)
 
 
 def _count(container: Mapping[str, Any], devices: Iterable[str]) -> int:

@@ -78,8 +78,10 @@ class Caller:
     token: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def create(self, body: Object, *, dry_run: bool = True) -> Answer:
-        return self.send("POST", collection(body) + ("?dryRun=All" if dry_run else ""), body)
+    def create(self, body: Object, *, dry_run: bool = True, is_strict: bool = False) -> Answer:
+        """`is_strict`: unknown fields are refused, as kubectl asks, and not dropped."""
+        asked = ["dryRun=All"] * dry_run + ["fieldValidation=Strict"] * is_strict
+        return self.send("POST", collection(body) + (f"?{'&'.join(asked)}" if asked else ""), body)
 
     def patch(self, of: Object, change: Object, *, subresource: str = "") -> Answer:
         path = place(of) + (f"/{subresource}" if subresource else "")

@@ -8,9 +8,11 @@ from typing import Final
 
 import pytest
 
-from muster.check.admission import DEFAULTS, FIGURES, ROLE, Admission
+from muster.check.admission import DEFAULTS, DEFINITION, FIGURES, ROLE, Admission
 from muster.check.policies import Level
+from muster.model.stack import Scheduler
 from muster.model.work import WORK as KINDS
+from muster.model.work import Work
 from tests.integration.tenancy.attack import Attack, Way
 from tests.integration.tenancy.attacks import ALL
 from tests.integration.tenancy.attacks.kai import ALL as KAI
@@ -20,6 +22,7 @@ from tests.integration.tenancy.samples import (
     PAGE,
     TEAM,
     WORK,
+    Sample,
     folders,
     in_queue,
     page,
@@ -28,6 +31,7 @@ from tests.integration.tenancy.samples import (
     samples,
 )
 from tests.integration.tenancy.test_work import ORDINARY
+from tests.unit.check.public_work import cases
 
 PUBLISHERS: Final = (
     "kuberay",
@@ -42,7 +46,14 @@ PUBLISHERS: Final = (
     "aws",
 )
 # Answers of the API server that no policy of ours gives: schemas, Pod Security, object quotas.
-_OTHERS: Final = ("is invalid", "violates PodSecurity", "exceeded quota", "strict decoding")
+_OTHERS: Final = (
+    "is invalid",
+    "violates PodSecurity",
+    "exceeded quota",
+    "strict decoding",
+    "resourceVersion should not be set",
+    "could not find the requested resource",
+)
 
 
 def _admission(world: World) -> Admission:
@@ -84,6 +95,16 @@ def test_the_api_server_answers_samples_of_kai_as_the_check_does(kai: World) -> 
     agree(kai, admission, _samples("kai", admission))
 
 
+def test_the_api_server_answers_published_work_as_the_check_does(served: World) -> None:
+    admission = Admission(replace(described(), work=tuple(Work)), TEAM)
+    agree(served, admission, _published(admission))
+
+
+def test_the_api_server_answers_published_work_for_kai_as_the_check_does(kai: World) -> None:
+    admission = _admission(kai)
+    agree(kai, admission, _published(admission))
+
+
 def test_the_api_server_answers_attacks_as_the_check_does(world: World) -> None:
     agree(world, _admission(world), _created(ALL))
 
@@ -115,6 +136,16 @@ def _served(admission: Admission) -> set[str]:
     return {each.kind for each in KINDS if each.family in admission.stack.work}
 
 
+def _published(admission: Admission) -> dict[str, Object]:
+    """Work of any kind that others published for a stack with this scheduler."""
+    is_kai = admission.stack.scheduler is Scheduler.KAI
+    listed = (each for each in cases() if (each.stack == "kai") == is_kai)
+    found = {each.name: in_queue(Sample("", each.name, each.body), admission) for each in listed}
+    for body in found.values():
+        body["metadata"]["namespace"] = TEAM
+    return found
+
+
 def _created(attacks: Iterable[Attack]) -> dict[str, Object]:
     """Those that a tenant creates in its own namespace."""
     return {
@@ -137,11 +168,15 @@ def _disagreement(world: World, admission: Admission, body: Object) -> str:
     offline = admission.review(body)
     findings = [each for each in offline.findings if each.by not in (FIGURES, DEFAULTS)]
     refusals = [each for each in findings if each.level is Level.REFUSED]
-    answer = world.member.create(offline.object)
+    # kubectl has unknown fields refused.
+    is_strict = any(each.by == DEFINITION for each in refusals)
+    # A dry run does not reach the store, which refuses this field.
+    dry_run = "resourceVersion" not in offline.object["metadata"]
+    answer = world.member.create(offline.object, dry_run=dry_run, is_strict=is_strict)
     if answer.is_allowed:
         return f"refused offline alone: {refusals}" if refusals else ""
     if any(word in answer.message for word in _OTHERS):
-        return ""
+        return "" if refusals else f"refused by the API server alone: {answer.message}"
     if any(each.by == ROLE for each in refusals):
         return "" if "cannot create" in answer.message else f"refused by a role offline: {answer.message}"
     if any(f"'{each.by}'" in answer.message and answer.message.endswith(each.message) for each in refusals):

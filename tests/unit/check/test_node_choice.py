@@ -82,7 +82,8 @@ def test_a_head_that_names_gpu_nodes_is_refused_for_their_taint() -> None:
     [
         ("gke", "nvidia.com/gpu.product", True),
         ("gke", "cloud.google.com/gke-flex-start", True),
-        ("gke", "example.com/rack", False),
+        ("gke", "example.com/rack", True),
+        ("gke", "kubernetes.io/arch", False),
         ("gke", GKE_GPU, False),
         ("eks", "eks.amazonaws.com/nodegroup", True),
     ],

@@ -209,29 +209,30 @@ def _pool(pool: Pool) -> str:
     )
 
 
-# What programs of a cloud or a vendor label nodes with, by how it begins.
-_PREFIXES: Final = (
-    "cloud.google.com/",
-    "karpenter.sh/",
-    "karpenter.k8s.aws/",
-    "eks.amazonaws.com/",
-    "k8s.amazonaws.com/",
-    "nvidia.com/",
-    "node.kubernetes.io/",
+# What every node has, with a value that no pool decides; the last one on GKE, where pools have
+# Workload Identity.
+_OF_EVERY_NODE: Final = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "topology.kubernetes.io/region",
+    "iam.gke.io/gke-metadata-server-enabled",
 )
 
 
 def node_labels(stack: Stack) -> Policy:
     listed = flavor_labels(stack).values()
     compared = compared_labels(stack)
-    foreign = [each for each in compared if each.endswith("/")]
-    watched = (f"key.startsWith('{each}')" for each in _PREFIXES if each not in foreign)
+    exempt = (f"key.startsWith('{each}')" for each in compared if each.endswith("/"))
     return policy(
         "muster-node-labels",
         kinds={"work": kinds_of(stack.judged_work, operations=("CREATE",))},
         values={
+            "ofEveryNode": list(_OF_EVERY_NODE),
             "compared": sorted({names.ZONE_LABEL, *(key for labels in listed for key in labels), *compared}),
-            "isWatched": " ||\n".join(watched),
+            "isExempt": " ||\n".join(exempt) or "false",
         },
     )
 
