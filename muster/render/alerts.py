@@ -175,6 +175,14 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             "first, or raise `brokenNodes.most`",
         ),
         Alert(
+            name="MusterBudgetSpent",
+            severity="info",
+            expr=f"max by (team) ({ours('muster_budget_used_ratio')}) >= 1",
+            lasting="10m",
+            summary="Team {{ $labels.team }} has used its GPU-hours of the month: nothing more of it starts.",
+            action="Wait for the next month (UTC), or raise its `muster:budgets`. What runs is not touched",
+        ),
+        Alert(
             name="MusterPoolIsOutOfStock",
             severity="info",
             expr=f"{unsold} unless {sold}",

@@ -106,6 +106,13 @@ PANELS: Final = (
         says="accept: until the autoscaler answers. provision: from its answer until the nodes are promised.",
     ),
     Panel(
+        "Budgets of the month, by team",
+        f"max by (team) ({ours('muster_budget_used_ratio')})",
+        ("team",),
+        "percentunit",
+        says="At 100 % nothing more of the team starts until the next month. Empty without `muster:budgets`.",
+    ),
+    Panel(
         "Leader",
         f"max by (pod) ({ours('leader_election_master_status')})",
         ("pod",),

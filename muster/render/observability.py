@@ -17,6 +17,9 @@ from muster.render.dashboard import dashboard
 from muster.render.manifest import Manifest, manifest
 
 PATH: Final = "/metrics"
+# Of the recorder's pod, which has metrics where a stack has budgets.
+LABELS_OF_RECORDER: Final = {"app.kubernetes.io/name": names.RECORDER}
+METRICS_PORT_NAME: Final = "metrics"
 _INTERVAL: Final = "30s"
 _NAME: Final = "muster"
 _GROUPS: Final = {
@@ -37,8 +40,11 @@ def annotations(wanted: Observability, port: int) -> Mapping[str, str]:
 def objects(stack: Stack, *, selector: Mapping[str, str], port: str) -> dict[str, list[Manifest]]:
     """The stack's further objects, each with a key. `selector` finds pods, `port` is a name."""
     wanted = stack.observability
+    scraped = [(_NAME, selector, port)]
+    if stack.budgets.teams:
+        scraped.append((names.RECORDER, LABELS_OF_RECORDER, METRICS_PORT_NAME))
     found = {
-        "monitors": [_monitor(wanted, selector, port)] if wanted.metrics.has_rules else [],
+        "monitors": [_monitor(wanted, *each) for each in scraped] if wanted.metrics.has_rules else [],
         "alerts": [_rules(stack)] if wanted.alerts else [],
         "dashboard": [_panels(wanted)] if wanted.dashboard else [],
     }
@@ -84,11 +90,12 @@ def _namespaces(labels: Mapping[str, str]) -> dict[str, Any]:
     return {"namespaceSelector": {"matchLabels": dict(labels)}}
 
 
-def _monitor(wanted: Observability, selector: Mapping[str, str], port: str) -> Manifest:
+def _monitor(wanted: Observability, name: str, selector: Mapping[str, str], port: str) -> Manifest:
     endpoint = {"port": port, "path": PATH, "interval": _INTERVAL}
     is_google = wanted.metrics is Scraping.GOOGLE
     kind, endpoints = ("PodMonitoring", "endpoints") if is_google else ("PodMonitor", "podMetricsEndpoints")
-    return _object(wanted, kind, spec={"selector": {"matchLabels": dict(selector)}, endpoints: [endpoint]})
+    spec = {"selector": {"matchLabels": dict(selector)}, endpoints: [endpoint]}
+    return _object(wanted, kind, name, spec=spec)
 
 
 def _rules(stack: Stack) -> Manifest:
@@ -98,12 +105,12 @@ def _rules(stack: Stack) -> Manifest:
     kind = "Rules" if wanted.metrics is Scraping.GOOGLE else "PrometheusRule"
     # Google's kind has no default for the interval.
     group = {"name": _NAME, "interval": _INTERVAL, "rules": rules}
-    return _object(wanted, kind, spec={"groups": [group]})
+    return _object(wanted, kind, _NAME, spec={"groups": [group]})
 
 
-def _object(wanted: Observability, kind: str, **body: object) -> Manifest:
+def _object(wanted: Observability, kind: str, name: str, **body: object) -> Manifest:
     return manifest(
-        _GROUPS[wanted.metrics], kind, _NAME, namespace=names.SYSTEM_NAMESPACE, labels=wanted.labels, **body
+        _GROUPS[wanted.metrics], kind, name, namespace=names.SYSTEM_NAMESPACE, labels=wanted.labels, **body
     )
 
 

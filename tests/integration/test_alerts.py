@@ -16,6 +16,7 @@ from muster.model.gangpolicy import GangPolicy
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.render.alerts import Alert, alerts
 from muster.render.dashboard import PANELS
+from muster.usage.budgets import BudgetMetrics
 from tests.promtool import promtool
 
 ALERTS: Final = {alert.name: alert for alert in alerts(GangPolicy())}
@@ -61,6 +62,14 @@ CASES: Final = (
         fires=42,
         summary="Nodes are broken, and have not been repaired for half an hour (beyond_bound).",
         labels={"state": "beyond_bound"},
+    ),
+    Case(
+        alert="MusterBudgetSpent",
+        series={'muster_budget_used_ratio{team="vision"}': "0.99x10 1.02x40"},
+        quiet=20,
+        fires=22,
+        summary="Team vision has used its GPU-hours of the month: nothing more of it starts.",
+        labels={"team": "vision"},
     ),
     Case(
         alert="MusterWebhooksFail",
@@ -231,4 +240,5 @@ def test_prometheus_reads_every_panel_of_the_dashboard(tmp_path: Path) -> None:
 def test_prometheus_finds_no_fault_in_the_names_of_our_metrics(tmp_path: Path) -> None:
     metrics = Metrics()
     GangMetrics(metrics.registry)
+    BudgetMetrics(metrics.registry)
     _checked(tmp_path, "check", "metrics", stdin=generate_latest(metrics.registry).decode())
