@@ -19,7 +19,7 @@ from muster.preview.compare.diff import Changes, QuotaOveruse, StackDiff, Used
 from muster.preview.compare.kai import KaiDiff
 from muster.preview.compare.pools import HourlyCost, TotalCost
 from muster.preview.compare.quota import Quota, QuotaChange
-from muster.preview.compare.replay import ReplayDiff
+from muster.preview.compare.replay import MonthlyBill, ReplayDiff
 from muster.preview.plan import PolicyViolation
 from muster.preview.report import facts, to_status
 from muster.replay.figures import NEVER, Figures, Waits
@@ -252,8 +252,16 @@ def _replay(diff: ReplayDiff) -> Record:
         "jobs": diff.played,
         "leftOut": list(diff.left_out),
         "assumptions": [*diff.assumptions, *diff.gaps],
-        "base": _replay_figures(diff.base),
-        "head": _replay_figures(diff.head),
+        "base": _replay_figures(diff.base) | {"bills": _bills(diff.bills[0])},
+        "head": _replay_figures(diff.head) | {"bills": _bills(diff.bills[1])},
+    }
+
+
+def _bills(found: Mapping[str, MonthlyBill]) -> Record:
+    """In 30 days."""
+    return {
+        team: {"gpuHours": each.hours, "cost": dict(each.costs), "budgetGpuHours": each.budget}
+        for team, each in found.items()
     }
 
 

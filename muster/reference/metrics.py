@@ -16,6 +16,7 @@ from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
 from muster.reference.markdown import WRITTEN, code, item
 from muster.render.observability import Alert, alerts
+from muster.usage.budgets import BudgetMetrics
 
 _HEAD: Final = f"""\
 # Metrics and alerts
@@ -39,6 +40,7 @@ _SECTIONS: Final = {
     "Webhooks": ("controller_runtime_webhook_", "muster_webhook_", "muster_certificate_"),
     "Work": ("controller_runtime_", "workqueue_", "muster_workqueue_"),
     "The API server and the caches": ("rest_client_", "muster_watch_", "muster_cache_", "muster_events"),
+    "Budgets": ("muster_budget_",),
     "The leader": ("leader_election_", "muster_lease_"),
 }
 _FOOT: Final = """\
@@ -76,10 +78,11 @@ def page() -> str:
 
 
 def registered() -> list[Metric]:
-    """Every metric of the controller."""
+    """Every metric of the controller, and of budgets."""
     registry = _Listing()
     Metrics(registry)
     GangMetrics(registry)
+    BudgetMetrics(registry)
     return [_metric(each) for each in registry.listed]
 
 

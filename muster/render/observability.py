@@ -120,6 +120,13 @@ PANELS: Final = (
         says="accept: until the autoscaler answers. provision: from its answer until the nodes are promised.",
     ),
     Panel(
+        "Budgets of the month, by team",
+        f"max by (team) ({ours('muster_budget_used_ratio')})",
+        ("team",),
+        "percentunit",
+        says="At 100 % nothing more of the team starts until the next month. Empty without `muster:budgets`.",
+    ),
+    Panel(
         "Leader",
         f"max by (pod) ({ours('leader_election_master_status')})",
         ("pod",),
@@ -378,6 +385,14 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             "first, or raise `brokenNodes.most`",
         ),
         Alert(
+            name="MusterBudgetSpent",
+            severity="info",
+            expr=f"max by (team) ({ours('muster_budget_used_ratio')}) >= 1",
+            lasting="10m",
+            summary="Team {{ $labels.team }} has used its GPU-hours of the month: nothing more of it starts.",
+            action="Wait for the next month (UTC), or raise its `muster:budgets`. What runs is not touched",
+        ),
+        Alert(
             name="MusterPoolIsOutOfStock",
             severity="info",
             expr=f"{unsold} unless {sold}",
@@ -398,6 +413,9 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
 
 
 PATH: Final = "/metrics"
+# Of the recorder's pod, which has metrics where a stack has budgets.
+LABELS_OF_RECORDER: Final = {"app.kubernetes.io/name": names.RECORDER}
+METRICS_PORT_NAME: Final = "metrics"
 _INTERVAL: Final = "30s"
 _NAME: Final = "muster"
 _GROUPS: Final = {
@@ -418,8 +436,11 @@ def annotations(wanted: Observability, port: int) -> Mapping[str, str]:
 def objects(stack: Stack, *, selector: Mapping[str, str], port: str) -> dict[str, list[Manifest]]:
     """The stack's further objects, each with a key. `selector` finds pods, `port` is a name."""
     wanted = stack.observability
+    scraped = [(_NAME, selector, port)]
+    if stack.budgets.teams:
+        scraped.append((names.RECORDER, LABELS_OF_RECORDER, METRICS_PORT_NAME))
     found = {
-        "monitors": [_monitor(wanted, selector, port)] if wanted.metrics.has_rules else [],
+        "monitors": [_monitor(wanted, *each) for each in scraped] if wanted.metrics.has_rules else [],
         "alerts": [_rules(stack)] if wanted.alerts else [],
         "dashboard": [_panels(wanted)] if wanted.dashboard else [],
     }
@@ -465,11 +486,12 @@ def _namespaces(labels: Mapping[str, str]) -> dict[str, Any]:
     return {"namespaceSelector": {"matchLabels": dict(labels)}}
 
 
-def _monitor(wanted: Observability, selector: Mapping[str, str], port: str) -> Manifest:
+def _monitor(wanted: Observability, name: str, selector: Mapping[str, str], port: str) -> Manifest:
     endpoint = {"port": port, "path": PATH, "interval": _INTERVAL}
     is_google = wanted.metrics is Scraping.GOOGLE
     kind, endpoints = ("PodMonitoring", "endpoints") if is_google else ("PodMonitor", "podMetricsEndpoints")
-    return _object(wanted, kind, spec={"selector": {"matchLabels": dict(selector)}, endpoints: [endpoint]})
+    spec = {"selector": {"matchLabels": dict(selector)}, endpoints: [endpoint]}
+    return _object(wanted, kind, name, spec=spec)
 
 
 def _rules(stack: Stack) -> Manifest:
@@ -479,12 +501,12 @@ def _rules(stack: Stack) -> Manifest:
     kind = "Rules" if wanted.metrics is Scraping.GOOGLE else "PrometheusRule"
     # Google's kind has no default for the interval.
     group = {"name": _NAME, "interval": _INTERVAL, "rules": rules}
-    return _object(wanted, kind, spec={"groups": [group]})
+    return _object(wanted, kind, _NAME, spec={"groups": [group]})
 
 
-def _object(wanted: Observability, kind: str, **body: object) -> Manifest:
+def _object(wanted: Observability, kind: str, name: str, **body: object) -> Manifest:
     return manifest(
-        _GROUPS[wanted.metrics], kind, _NAME, namespace=names.SYSTEM_NAMESPACE, labels=wanted.labels, **body
+        _GROUPS[wanted.metrics], kind, name, namespace=names.SYSTEM_NAMESPACE, labels=wanted.labels, **body
     )
 
 

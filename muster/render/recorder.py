@@ -17,6 +17,8 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest, manifest, restricted_container
+from muster.render.observability import LABELS_OF_RECORDER as LABELS
+from muster.render.observability import METRICS_PORT_NAME, annotations, reach
 
 NAME: Final = names.RECORDER
 FILE: Final = "/recordings/recording.jsonl.gz"
@@ -47,7 +49,7 @@ _FORECASTS: Final = (
     },
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]},
 )
-_LABELS: Final = {"app.kubernetes.io/name": NAME}
+_METRICS_PORT: Final = 8080
 
 
 def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> list[Manifest]:
@@ -59,7 +61,7 @@ def objects(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -> li
         manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=rules(stack)),
         manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, **_binding("ClusterRole")),
         *_placeholder_rights(stack),
-        _policy(),
+        _policy(stack),
         _deployment(stack, image=image, node_selector=node_selector),
     ]
 
@@ -88,8 +90,11 @@ def volume(settings: RecordingSettings) -> Manifest:
     return _recorder_object("v1", "PersistentVolumeClaim", spec=spec)
 
 
-def _policy() -> Manifest:
-    spec = {"podSelector": {"matchLabels": _LABELS}, "policyTypes": ["Ingress"], "ingress": []}
+def _policy(stack: Stack) -> Manifest:
+    if stack.budgets.teams:
+        space = names.SYSTEM_NAMESPACE
+        return reach(stack, NAME, namespace=space, selector=LABELS, metrics=METRICS_PORT_NAME)
+    spec = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Ingress"], "ingress": []}
     return _recorder_object("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
@@ -147,8 +152,8 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
             "strategy": {"type": "Recreate"},
             # A recorder that cannot read or write ends within seconds: it has no other sign of trouble.
             "minReadySeconds": 10,
-            "selector": {"matchLabels": _LABELS},
-            "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS, **_announced(stack)}, "spec": pod},
         },
     )
 
@@ -208,7 +213,12 @@ def _budgets(stack: Stack, image: Any) -> dict[str, Any]:
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "muster.usage.budgets"],
-        "args": [f"--out={FILE}", f"--order={json.dumps(order, separators=(',', ':'), sort_keys=True)}"],
+        "args": [
+            f"--out={FILE}",
+            f"--order={json.dumps(order, separators=(',', ':'), sort_keys=True)}",
+            f"--metrics={_METRICS_PORT}",
+        ],
+        "ports": [{"name": METRICS_PORT_NAME, "containerPort": _METRICS_PORT}],
         "resources": {
             "requests": {"cpu": "20m", "memory": "128Mi"},
             "limits": {"cpu": "1", "memory": "1Gi"},
@@ -217,6 +227,11 @@ def _budgets(stack: Stack, image: Any) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": restricted_container(),
     }
+
+
+def _announced(stack: Stack) -> dict[str, Any]:
+    found = annotations(stack.observability, _METRICS_PORT) if stack.budgets.teams else {}
+    return {"annotations": dict(found)} if found else {}
 
 
 def _queues_of(stack: Stack, name: str) -> list[str]:

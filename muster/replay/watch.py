@@ -340,6 +340,8 @@ class Bookings:
     def remove(self, kind: Kind, key: Key) -> None:
         if (place := self._places.pop((kind, key), None)) is not None:
             del self._at[place][kind, key]
+            if not self._at[place]:
+                del self._at[place]
 
     def job_at(self, places: Sequence[str]) -> tuple[float, str]:
         """When a node of these places was asked for, and the job that it is kept for, "" for none."""

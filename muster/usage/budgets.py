@@ -18,10 +18,12 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from muster.controller.kube.client import Client
 from muster.controller.kube.connection import ConnectionSettingsError, in_cluster, kubeconfig
@@ -105,12 +107,26 @@ def wanted(order: Order, used: Mapping[str, float], month: Month) -> dict[str, S
     }
 
 
+class BudgetMetrics:
+    """Teams are those of the stack."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.used = Gauge(
+            "muster_budget_used_ratio",
+            "The part of its GPU-hours of the month that a team has used (`muster:budgets`). From 1 on "
+            "nothing more of it starts",
+            ["team"],
+            registry=registry,
+        )
+
+
 @dataclass(slots=True)
 class Keeper:
     """Reads the recording and the LocalQueues, and writes what differs."""
 
     recording: Path
     order: Order
+    metrics: BudgetMetrics = field(default_factory=lambda: BudgetMetrics(CollectorRegistry()))
 
     async def run(self, client: Client, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -135,7 +151,10 @@ class Keeper:
         if now - recording.header.end > STALE_SECONDS:
             _say("budgets stay as they are: the recording is stale")
             return
-        states = wanted(self.order, hours_by_team(recording, self.order.terms, month), month)
+        used = hours_by_team(recording, self.order.terms, month)
+        for budget in self.order.budgets:
+            self.metrics.used.labels(budget.team).set(used.get(budget.team, 0.0) / budget.hours)
+        states = wanted(self.order, used, month)
         async with aclosing(client.pages(LOCAL_QUEUE)) as pages:
             found = [json.loads(bytes(raw)) async for page in pages for raw in page.items or ()]
         for each in found:
@@ -166,11 +185,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m muster.usage.budgets")
     parser.add_argument("--out", type=Path, required=True, help="the recording")
     parser.add_argument("--order", type=json.loads, required=True, metavar="JSON", help="the budgets")
+    parser.add_argument("--metrics", type=int, metavar="PORT", help="where to serve metrics")
     parser.add_argument("--kubeconfig", type=Path, help="a kubeconfig in JSON, for running outside a pod")
     settings = parser.parse_args(arguments)
     try:
-        order = from_json(Order, settings.order, "order")
-        asyncio.run(_run(Keeper(settings.out, order), settings.kubeconfig))
+        order, registry = from_json(Order, settings.order, "order"), CollectorRegistry()
+        keeper = Keeper(settings.out, order, BudgetMetrics(registry))
+        if settings.metrics is not None:
+            start_http_server(settings.metrics, registry=registry)
+        asyncio.run(_run(keeper, settings.kubeconfig))
     except (MusterError, ConnectionSettingsError) as error:
         _say(f"Error: {error}")
         return error.exit_code if isinstance(error, MusterError) else ExitCode.UNUSABLE

@@ -50,23 +50,27 @@ def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month:
     """RecordingError where the recording has nothing of the month."""
     window = read_window(recording, month)
     terms = to_terms(stack)
-    nodes = terms.nodes(recording)
-    sizes = terms.sizes(nodes)
-    rates = {
-        pool.name: Rate(float(price.hourly) / sizes[pool.name], price)
-        for pool in stack.pools
-        if pool.is_gpu and (price := prices.of(pool, stack.cluster)) is not None
-    }
     return Books(
         holds=terms.holds(recording, window.end),
         supplies=terms.supplies(recording, window.end),
-        quotas=_quotas(stack),
+        quotas=to_quotas(stack),
         window=window,
         departments={team.name: above[-1].name for above, team in stack.teams()},
-        rates=rates,
+        rates=rates_of(stack, prices, sizes=terms.sizes(terms.nodes(recording))),
         notes=tuple(_notes(window)),
         budgets=stack.budgets.teams,
     )
+
+
+def rates_of(
+    stack: Stack, prices: PriceTable, *, sizes: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, Rate]:
+    """By pool. `sizes`: GPUs of a node, where they are not those of the stack."""
+    return {
+        pool.name: Rate(float(price.hourly) / sizes.get(pool.name, pool.slots_per_node), price)
+        for pool in stack.pools
+        if pool.is_gpu and (price := prices.of(pool, stack.cluster)) is not None
+    }
 
 
 def parse_month(text: str) -> Month:
@@ -142,7 +146,7 @@ def _supply(pool: str, node: Node, size: int, until: float) -> Supply:
     )
 
 
-def _quotas(stack: Stack) -> Quotas:
+def to_quotas(stack: Stack) -> Quotas:
     """A quota without a bound counts as the pool."""
     tree = to_tree(stack)
     own: dict[tuple[str, str], int] = {}

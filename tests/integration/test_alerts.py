@@ -15,6 +15,7 @@ from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.render.observability import PANELS, Alert, alerts
+from muster.usage.budgets import BudgetMetrics
 from tests.promtool import promtool
 
 ALERTS: Final = {alert.name: alert for alert in alerts(GangPolicy())}
@@ -60,6 +61,14 @@ CASES: Final = (
         fires=42,
         summary="Nodes are broken, and have not been repaired for half an hour (beyond_bound).",
         labels={"state": "beyond_bound"},
+    ),
+    Case(
+        alert="MusterBudgetSpent",
+        series={'muster_budget_used_ratio{team="vision"}': "0.99x10 1.02x40"},
+        quiet=20,
+        fires=22,
+        summary="Team vision has used its GPU-hours of the month: nothing more of it starts.",
+        labels={"team": "vision"},
     ),
     Case(
         alert="MusterWebhooksFail",
@@ -230,4 +239,5 @@ def test_prometheus_reads_every_panel_of_the_dashboard(tmp_path: Path) -> None:
 def test_prometheus_finds_no_fault_in_the_names_of_our_metrics(tmp_path: Path) -> None:
     metrics = Metrics()
     GangMetrics(metrics.registry)
+    BudgetMetrics(metrics.registry)
     _checked(tmp_path, "check", "metrics", stdin=generate_latest(metrics.registry).decode())

@@ -20,10 +20,21 @@ Change = tuple[bool, Text]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonthlyBill:
+    """What a team uses in 30 days at the recording's pace: GPU-hours, and their cost by currency, without
+    pools that are not priced. `budget`: its GPU-hours of a month, None without one.
+    """
+
+    hours: float
+    costs: Mapping[str, float]
+    budget: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayDiff:
     """`start` and `end` bound the recording. `played` are the jobs that were played, `unplayed` phrases on
     those that were not, `removed` the teams that head does not have, `assumptions` what was taken for
-    granted, and `gaps` what the recording itself says that it lacks.
+    granted, and `gaps` what the recording itself says that it lacks. `bills`: of base and head, by team.
     """
 
     start: float
@@ -35,6 +46,7 @@ class ReplayDiff:
     unplayed: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    bills: tuple[Mapping[str, MonthlyBill], Mapping[str, MonthlyBill]] = ({}, {})
 
     @property
     def days(self) -> int:

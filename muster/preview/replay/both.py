@@ -4,7 +4,7 @@ A KAI stack and a recording become what KAI's player gets: queues, schedulers an
 PodGroups. Here is which recorded jobs a stack can run, and as what. For Kueue, muster/replay has the same.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,11 +19,12 @@ from muster.model.kai import DEFAULT_PRIORITY, Sharding, Unlimited
 from muster.model.kai.tree import nodes, sharding
 from muster.model.kueue.tree import to_tree
 from muster.model.pools import Pool
+from muster.model.prices import BUILT_IN
 from muster.model.priorities import Priority
 from muster.model.quantities import many
 from muster.model.queues import Team
 from muster.model.stack import Scheduler, Stack
-from muster.preview.compare.replay import Replay, ReplayDiff
+from muster.preview.compare.replay import MonthlyBill, Replay, ReplayDiff
 from muster.preview.whatif import both
 from muster.preview.whatif.kai import (
     all_nodes,
@@ -40,7 +41,7 @@ from muster.preview.whatif.kai import (
 from muster.render import kai, kueue
 from muster.render.manifest import manifest
 from muster.replay.assumptions import AS_RECORDED, AssumptionError, Assumptions, Times
-from muster.replay.figures import Figures, Played, to_figures
+from muster.replay.figures import Figures, Played, devices, to_figures
 from muster.replay.kai_player import VERSION, KaiCourse, KaiEntry, ensure_kai_player, play_course
 from muster.replay.moment import Moment, Running
 from muster.replay.player import Manifest, Playback, PlayerPool, ensure_player
@@ -48,6 +49,10 @@ from muster.replay.pods import has_pool, to_pods
 from muster.replay.queues import Queues
 from muster.replay.recording import Job, Recording
 from muster.replay.side import NO_POOL, NO_RUN, NO_TEAM, Decider, KueueDecider, Subject, quota_of_all
+from muster.usage.inputs import rates_of, to_quotas, to_terms
+from muster.usage.ledger import Hold, Window, book
+
+MONTH_SECONDS: Final = 30 * 86_400.0
 
 # What a job is to KAI's player when the play begins: it runs, it waits, or it arrives later.
 # A cluster shows on which nodes a job's pods run. A recording does not: there KAI places what runs, a second
@@ -412,7 +417,51 @@ def compare(
         unplayed=tuple(_unplayed(*sides)),
         assumptions=(*assumptions.sentences, *dict.fromkeys((*sides[0].notes, *sides[1].notes))),
         gaps=recording.header.left_out,
+        bills=(
+            bill_by_team(base, sides[0].jobs, before, start=start, until=until),
+            bill_by_team(head, sides[1].jobs, after, start=start, until=until),
+        ),
     )
+
+
+def bill_by_team(
+    stack: Stack, jobs: Sequence[Played], played: Playback, *, start: float, until: float
+) -> Mapping[str, MonthlyBill]:
+    """What `muster usage` would bill for what was played, scaled to 30 days. Nodes are not played, so only
+    hours in which jobs run are in it.
+    """
+    terms, pools = to_terms(stack), {pool.flavor: pool.name for pool in stack.pools}
+    holds = [
+        Hold(
+            job=job.label,
+            team=job.team,
+            queue=terms.queues.get(job.queue, ""),
+            pool=pools.get(flavor, flavor),
+            gpus=devices(amounts),
+            reserved=run.begin,
+            admitted=run.begin,
+            ended=until if run.end is None else run.end,
+            is_lost=run.is_evicted,
+        )
+        for job in jobs
+        for run in played.runs[job.label]
+        for flavor, amounts in run.usage.items()
+        if run.begin is not None and devices(amounts)
+    ]
+    rates, scale = rates_of(stack, BUILT_IN), MONTH_SECONDS / max(until - start, 1)
+    hours: defaultdict[str, float] = defaultdict(float)
+    costs: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for entry in book(holds, (), to_quotas(stack), Window(start=start, end=until)).entries:
+        if entry.hold is not None:
+            team = entry.hold.team
+            hours[team] += entry.hours * scale
+            if (rate := rates.get(entry.pool)) is not None:
+                costs[team][rate.price.currency] += entry.hours * scale * rate.hourly
+    budgets = stack.budgets.teams
+    return {
+        team: MonthlyBill(hours=hours[team], costs=dict(costs[team]), budget=budgets.get(team))
+        for team in sorted({job.team for job in jobs})
+    }
 
 
 def _figures(side: Subject, played: Playback, *, start: int, until: float) -> Figures:

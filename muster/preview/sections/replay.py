@@ -6,7 +6,7 @@ from typing import Final
 from muster.model.quantities import many
 from muster.preview import figures
 from muster.preview.compare.diff import StackDiff
-from muster.preview.compare.replay import ReplayDiff, format_seconds
+from muster.preview.compare.replay import MonthlyBill, ReplayDiff, format_seconds
 from muster.preview.document import Chart, Items, Line, Section, Table, Text, UntrustedText, row
 from muster.replay.figures import Figures, GpuHours, Waits, WorstJob
 
@@ -42,6 +42,8 @@ def sections(diff: StackDiff) -> Iterator[Section]:
         ),
     )
     yield Section("Replay: GPU-hours", 71, (_hours(replay), _chart(replay)))
+    if any(replay.bills):
+        yield Section("Replay: the month's bill by team", 71, (_bills(replay),))
     if replay.base.preemptions or replay.head.preemptions:
         yield Section("Replay: preemptions", 70, (_preemptions(replay),))
     yield Section("Replay: the jobs that fare worst", 60, (_worst(replay),))
@@ -83,6 +85,31 @@ def _hours(replay: ReplayDiff) -> Table:
         for team in dict.fromkeys((*base, *after))
     )
     return Table(head, rows, head[1:])
+
+
+def _bills(replay: ReplayDiff) -> Table:
+    head = ("Team", "GPU-hours", "Cost", "Budget")
+    base, after = replay.bills
+    rows: tuple[tuple[Text, ...], ...] = tuple(
+        (
+            (UntrustedText(team),),
+            *(
+                (figures.format_change(*pair),)
+                for pair in zip(_bill_cells(base.get(team)), _bill_cells(after.get(team)), strict=True)
+            ),
+        )
+        for team in dict.fromkeys((*base, *after))
+    )
+    return Table(head, rows, head[1:])
+
+
+def _bill_cells(bill: MonthlyBill | None) -> tuple[str, ...]:
+    """In 30 days. The share of the budget tells whether the team would be kept from starting more."""
+    if bill is None:
+        return (_ABSENT,) * 3
+    costs = " + ".join(f"{currency} {cost:,.0f}" for currency, cost in sorted(bill.costs.items()))
+    budget = f"{bill.hours / bill.budget:.0%} of {bill.budget:,}" if bill.budget else _ABSENT
+    return f"{bill.hours:,.0f}", costs or _ABSENT, budget
 
 
 def _hour_cells(hours: GpuHours | None) -> tuple[str, ...]:

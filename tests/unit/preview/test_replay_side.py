@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 
 from muster.model import names
+from muster.model.observability import Budgets
+from muster.model.pools import Capacity
+from muster.model.prices import BUILT_IN
 from muster.model.queues import Allowance, Amount
 from muster.model.stack import Scheduler, Stack
 from muster.preview.banner import plain
@@ -12,9 +15,10 @@ from muster.preview.compare.diff import LoadedSide, diff_stack
 from muster.preview.compare.replay import ReplayDiff
 from muster.preview.document import Items, Table
 from muster.preview.explain import explain
-from muster.preview.replay.both import queues_of
-from muster.preview.sections.replay import lead
-from muster.replay.figures import Curve, Figures, Waits
+from muster.preview.replay.both import bill_by_team, queues_of
+from muster.preview.sections.replay import lead, sections
+from muster.replay.figures import Curve, Figures, Played, Waits, to_figures
+from muster.replay.player import Playback, PlayedRun
 from muster.replay.recording import Header, Job, PodSet, Recording, Run
 from muster.replay.side import NO_POOL, NO_QUEUE, to_side
 from tests.unit.model.model_stacks import gpus, two_teams
@@ -101,6 +105,39 @@ def test_a_side_that_lacks_a_team_is_a_dash_and_no_wait_of_zero() -> None:
     table = section.blocks[1]
     assert isinstance(table, Table)
     assert [plain(cell) for cell in table.rows[0]] == ["team-b", "6 → –", "60 min → –", "60 min → –", "0 → –"]
+
+
+def test_the_months_bill_of_what_was_played_has_the_cost_and_the_share_of_the_budget() -> None:
+    queued = _stack(gpus(8))
+    # Queued nodes have no price.
+    stack = replace(queued, pools=tuple(replace(each, capacity=Capacity.ON_DEMAND) for each in queued.pools))
+    played = Played(key="j", label="a/j", team="team-a", queue="team-a", priority="", gpus=4, arrival=0)
+    ran = {"a/j": (PlayedRun(start=0, end=7200, usage={"l4": {names.GPU_RESOURCE: 4}}),)}
+    playback = Playback(runs=ran, digest="", end=7200, cycles=0, admissions=1, preemptions=0)
+    sides = []
+    for budget in (None, 288):
+        budgets = Budgets(teams={"team-a": budget} if budget else {})
+        side = replace(stack, budgets=budgets)
+        sides.append(bill_by_team(side, [played], playback, start=0, until=36_000))
+    (bill,) = sides[0].values()
+    # Eight GPU-hours in ten hours.
+    assert bill.hours == pytest.approx(8 * 72)
+    pool = stack.pool("l4")
+    assert pool is not None
+    price = BUILT_IN.of(pool, stack.cluster)
+    assert price is not None
+    assert bill.costs["USD"] == pytest.approx(8 * 72 * float(price.hourly) / pool.slots_per_node)
+
+    figures = to_figures([played], playback, {}, gpus=8, start=0, until=36_000)
+    replay = ReplayDiff(
+        start=0.0, end=36_000.0, played=1, base=figures, head=figures, bills=(sides[0], sides[1])
+    )
+    found = sections(replace(diff(stack, stack), replay=replay))
+    table = next(each for each in found if each.title == "Replay: the month's bill by team").blocks[0]
+    assert isinstance(table, Table)
+    team, hours, cost, share = (plain(cell) for cell in table.rows[0])
+    assert (team, hours, share) == ("team-a", "576", "– → 200% of 288")
+    assert cost.startswith("USD ")
 
 
 def test_a_recording_without_a_base_is_said_not_to_be_played() -> None:

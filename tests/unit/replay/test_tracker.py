@@ -179,3 +179,21 @@ def test_a_job_that_is_gone_after_a_new_list_was_deleted() -> None:
         _at(30),
         End.DELETED,
     )
+
+
+def test_each_pod_sets_flavor_is_kept_where_a_job_has_several() -> None:
+    found = _workload(QuotaReserved=("True", 1, ""))
+    (first,) = found["spec"]["podSets"]
+    (assigned,) = found["status"]["admission"]["podSetAssignments"]
+    found["spec"]["podSets"] = [{**first, "name": name} for name in ("a", "b", "c")]
+    found["status"]["admission"]["podSetAssignments"] = [
+        {**assigned, "name": name, "flavors": flavors}
+        for name, flavors in (
+            ("a", {"nvidia.com/gpu": "h200", "cpu": "h200"}),
+            ("b", {"cpu": "cpu"}),
+            ("c", {"nvidia.com/gpu": "h100"}),
+        )
+    ]
+    job = _tracker().observe(found)
+    assert job is not None
+    assert job.runs[0].device_flavors == ("h200", "", "h100")

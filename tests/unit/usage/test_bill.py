@@ -5,6 +5,7 @@ import io
 import json
 import re
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from muster.replay.recording_file import write_recording
 from muster.usage.bill import Bill, By, format_bill, to_bill
 from muster.usage.focus import format_focus
 from muster.usage.inputs import read_books
+from muster.usage.ledger import Cause
 
 RULES = tomllib.loads(Path(__file__).with_name("focus-1.2.toml").read_text())
 STACK = Path("stacks/Pulumi.gke-prod.yaml")
@@ -102,6 +104,21 @@ def test_a_bill_sums_to_what_its_nodes_cost_and_tells_who_used_them() -> None:
     assert price is not None
     assert bill.total.costs["USD"] == pytest.approx(float(price.hourly) * 2 * 40)
     assert bill.total.unpriced == 0
+
+
+def test_a_pod_set_without_a_pool_is_billed_where_its_flavor_was_and_nowhere_else() -> None:
+    pods = PodSet(name="p0", count=1, requests={names.GPU_RESOURCE: 8})
+    times = {"reserved": START + HOUR, "admitted": START + HOUR, "ended": START + 2 * HOUR}
+    flavors = ("h100", "h200")
+    run = Run(flavors=flavors, device_flavors=("h200", "h100"), **times)
+    job = replace(_job(1, "ranking"), pod_sets=(pods, replace(pods, name="p1")), runs=(run,))
+    known = {line.name: line.hours for line in _bill(_recording(job), By.POOL).lines}
+    assert known["h200"][Cause.GUARANTEED] == pytest.approx(8), "the other half is on nodes that are not here"
+    # An older recording does not say which is where: as many GPUs are unknown as may be the job's.
+    older = replace(job, runs=(replace(run, device_flavors=()),))
+    unknown = {line.name: line.hours for line in _bill(_recording(older), By.POOL).lines}
+    assert unknown["h200"][Cause.UNKNOWN] == pytest.approx(16 + 16)
+    assert Cause.GUARANTEED not in unknown["h200"]
 
 
 @pytest.mark.parametrize("by", list(By))

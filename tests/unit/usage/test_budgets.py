@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from muster.config import load, parse
 from muster.config.edit import template
@@ -22,10 +23,10 @@ from muster.model.clusters import Provider
 from muster.model.observability import Budgets, RecordingSettings
 from muster.model.prices import BUILT_IN
 from muster.model.stack import Stack
-from muster.render import recorder
+from muster.render import observability, recorder
 from muster.replay.recording_file import write_recording
 from muster.usage.bill import By, format_bill, to_bill
-from muster.usage.budgets import Budget, Keeper, Order, hours_by_team, judge
+from muster.usage.budgets import Budget, BudgetMetrics, Keeper, Order, hours_by_team, judge
 from muster.usage.inputs import month_of, read_books, to_terms
 from tests.unit.usage.test_bill import HOUR, RECORDING, STACK, START
 
@@ -211,3 +212,28 @@ def test_a_team_whose_queue_the_stack_stops_has_no_budget() -> None:
     departments["research"]["teams"]["team-a"]["kueue"] = {"localQueues": {"default": {"stopPolicy": "Hold"}}}
     with pytest.raises(ConfigError, match="stopPolicy"):
         _stack({"teams": {"team-a": 10}}, more={"muster:departments": departments})
+
+
+def test_what_scrapes_the_metrics_of_muster_finds_those_of_budgets() -> None:
+    stack = _stack({"teams": {"team-a": 10}})
+    *_, deployment = found = recorder.objects(stack, image="i", node_selector={})
+    pod = deployment["spec"]["template"]
+    (port,) = pod["spec"]["containers"][-1]["ports"]
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(port["containerPort"])
+    assert f"--metrics={port['containerPort']}" in pod["spec"]["containers"][-1]["args"]
+    (policy,) = (each for each in found if each["kind"] == "NetworkPolicy")
+    (way_in,) = policy["spec"]["ingress"]
+    assert way_in["ports"] == [{"protocol": "TCP", "port": port["name"]}]
+    operator = _stack(
+        {"teams": {"team-a": 10}}, more={"muster:observability": {"metrics": "prometheus-operator"}}
+    )
+    monitors = observability.objects(operator, selector={}, port="health")["monitors"]
+    assert monitors[-1]["spec"]["selector"] == {"matchLabels": pod["metadata"]["labels"]}
+    assert monitors[-1]["spec"]["podMetricsEndpoints"][0]["port"] == port["name"]
+
+
+def test_the_metric_has_the_share_that_a_team_has_used(recording: Path) -> None:
+    registry = CollectorRegistry()
+    keeper = Keeper(recording, _order(ranking=144), BudgetMetrics(registry))
+    asyncio.run(keeper.round(Server("ranking/default"), now=NOW))  # type: ignore[arg-type]
+    assert registry.get_sample_value("muster_budget_used_ratio", {"team": "ranking"}) == pytest.approx(0.5)
