@@ -30,7 +30,7 @@ from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import every_right, world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import plain, with_gpu, work
-from tests.integration.kueue_api.world import KUEUE, MERGE, World
+from tests.integration.kueue_api.world import KUEUE, MERGE, World, holds
 from tests.integration.pod_autoscaler import make_node, scheduler
 from tests.integration.tenancy.cluster import Answer, Caller, account
 from tests.waiting import eventually
@@ -228,10 +228,15 @@ class Ground:
         self.world.delete(self.path("Job", "promised", OTHER))
 
     def stop(self) -> None:
-        """What runs ends where an administrator stops it by its Workload, as the runbook says."""
-        for _, item in self.existing("Workload"):
-            path = self.path("Workload", item["metadata"]["name"])
-            self._as_administrator(path, {"spec": {"active": False}})
+        """What runs ends where an administrator stops it by its Workload, and then by what is left: Kueue
+        0.19.2 stops no elastic work whose waiting Workload is stopped before (docs/known-issues.md).
+        """
+        for has_quota in (True, False):
+            for _, item in self.existing("Workload"):
+                if holds(item, "QuotaReserved") or not has_quota:
+                    path = self.path("Workload", item["metadata"]["name"])
+                    self._as_administrator(path, {"spec": {"active": False}})
+            self.settle()
         self._within_grace(lambda: not self.running(), "devices run that an administrator stopped")
 
     def _within_grace(self, holds: Callable[[], bool], otherwise: str) -> None:

@@ -37,43 +37,43 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 @pytest.fixture(params=["Job", "RayCluster"])
-def growing(request: pytest.FixtureRequest, ground: Ground) -> Iterator[str]:
-    """The path of elastic work of a member, which borrows, and waits for more than there is."""
-    kind = request.param
+def kind(request: pytest.FixtureRequest, ground: Ground) -> Iterator[str]:
+    """The kind of a member's elastic work, which borrows, and waits for more than there is."""
+    kind = str(request.param)
     body = named(work_of(kind, 2 * GUARANTEE), "grows")
     body["metadata"]["labels"][names.PRIORITY_LABEL] = "dev"
     body["metadata"]["annotations"] = {names.ELASTIC_JOB: "true"}
     assert ground.ask(names.MEMBER_ACCOUNT, "POST", ground.path(kind), body).is_allowed
     eventually("it runs", lambda: ground.running() == 2 * GUARANTEE)
-    path = ground.path(kind, "grows")
-    _scale(ground, path, kind, _TOO_MANY)
+    _scale(ground, kind, _TOO_MANY)
     eventually("its growth waits", lambda: len(_slices(ground)) == 2)
-    yield path
+    yield kind
     ground.clear()
 
 
-def test_a_preemption_ends_its_pods_and_it_comes_back(ground: Ground, growing: str) -> None:
+def test_a_preemption_ends_its_pods_and_it_comes_back(ground: Ground, kind: str) -> None:
     body = named(work("Job", with_gpu("l4"), count=GUARANTEE), "promised", OTHER)
     apply(ground.world.plane, body)
     eventually("the guarantee is kept", lambda: ground.running(OTHER) == GUARANTEE)
     eventually("nothing runs without quota", lambda: not ground.running())
-    assert _is_suspended(ground, growing)
+    assert ground.world.plane.call("GET", ground.path(kind, "grows"))["spec"]["suspend"]
     ground.world.delete(ground.path("Job", "promised", OTHER))
-    kind = "Job" if "/jobs/" in growing else "RayCluster"
-    _scale(ground, growing, kind, GUARANTEE)
-    eventually("it runs with what it asks for now", lambda: ground.running() == GUARANTEE)
-    assert ground.reserved() == GUARANTEE
+    _scale(ground, kind, GUARANTEE)
+    eventually(
+        "it runs with what it asks for now, on quota",
+        lambda: ground.running() == ground.reserved() == GUARANTEE,
+    )
 
 
 @pytest.mark.parametrize("then", [_TOO_MANY - 1, 2 * GUARANTEE], ids=["changed", "shrunk"])
-def test_an_administrator_stops_it_by_its_workloads(ground: Ground, growing: str, then: int) -> None:
-    kind = "Job" if "/jobs/" in growing else "RayCluster"
-    _scale(ground, growing, kind, then)
+def test_an_administrator_stops_it_by_its_workloads(ground: Ground, kind: str, then: int) -> None:
+    _scale(ground, kind, then)
     ground.stop()
     eventually("nothing runs without quota", lambda: ground.running() <= ground.reserved())
 
 
-def _scale(ground: Ground, path: str, kind: str, count: int) -> None:
+def _scale(ground: Ground, kind: str, count: int) -> None:
+    path = ground.path(kind, "grows")
     body = ground.world.plane.call("GET", path)
     change = {"spec": sized(kind, body, count)}
     assert ground.ask(names.MEMBER_ACCOUNT, "PATCH", path, change, kind=MERGE).is_allowed
@@ -81,7 +81,3 @@ def _scale(ground: Ground, path: str, kind: str, count: int) -> None:
 
 def _slices(ground: Ground) -> list[Object]:
     return [each for _, each in ground.existing("Workload") if not holds(each, "Finished")]
-
-
-def _is_suspended(ground: Ground, path: str) -> bool:
-    return bool(ground.world.plane.call("GET", path)["spec"]["suspend"])

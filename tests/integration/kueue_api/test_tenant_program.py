@@ -115,6 +115,7 @@ _DELETIONS: Final[tuple[Object, ...]] = (
     {"propagationPolicy": "Background"},
     {"propagationPolicy": "Foreground"},
     {"propagationPolicy": "Background", "gracePeriodSeconds": 100},
+    {},
 )
 _STARTED: Final = {"spec": {"suspend": False}}
 # What work may be created with so that no queue starts it, or stops it.
@@ -177,7 +178,7 @@ class Drawn:
 
     @classmethod
     def at(cls, turn: int, *, which: int) -> "Drawn":
-        """Not by Hypothesis, which begins five sequences of six as it began the one before."""
+        """Not by Hypothesis, whose first sequences are mostly made of the smallest values."""
         random = Random(f"{SEED} {turn}")
         return cls(
             tenant=random.choice(_TENANTS),
@@ -207,7 +208,7 @@ class Tenant(RuleBasedStateMachine):
         near = (
             self._starts_by_itself,
             self._loses_its_owner,
-            self._grows_without_gates,
+            self._is_changed_while_it_waits,
             self._is_given_an_owner,
             self._is_made_for_another,
             self._is_spoiled,
@@ -241,14 +242,19 @@ class Tenant(RuleBasedStateMachine):
         self._create(drawn.tenant, kind, drawn.count, drawn.fault_tolerant, otherwise=otherwise)
 
     def _loses_its_owner(self, drawn: Drawn) -> None:
-        if item := self._runs(drawn.kind, drawn.count):
-            how = _DELETIONS[drawn.which % len(_DELETIONS)]
+        if item := self._runs(("Job", "RayCluster", drawn.kind)[drawn.which % 3], drawn.count):
+            how = _DELETIONS[drawn.which // 3 % len(_DELETIONS)]
             self.ground.ask(drawn.tenant, "DELETE", item[0], _DELETE | how)
 
-    def _grows_without_gates(self, drawn: Drawn) -> None:
-        self._runs("RayCluster", 1, elastic=True)
-        how = "larger pods" if drawn.which % 4 == 3 else "without gates"
-        self.grow(drawn.tenant, 0, NODES, how, drawn.fault_tolerant)
+    def _is_changed_while_it_waits(self, drawn: Drawn) -> None:
+        """Elastic work whose pods are others than those that Kueue read, once there is quota for it."""
+        first = self._runs("Job", 2 * GUARANTEE)
+        self._create(names.MEMBER_ACCOUNT, "RayCluster", GUARANTEE, False, elastic=True)
+        if item := self._one("RayCluster", 0):
+            change = {"spec": _with_other_pods(item[2]["spec"], gated=drawn.which % 2 == 0)}
+            self.ground.ask(drawn.tenant, "PATCH", item[0], change, kind=MERGE)
+        if first:
+            self.ground.ask(drawn.tenant, "DELETE", first[0], _DELETE | _DELETIONS[1])
 
     def _is_given_an_owner(self, drawn: Drawn) -> None:
         """Work that borrows, given to work that does not."""

@@ -88,7 +88,8 @@ class Caller:
         return self.send("PATCH", f"{path}?dryRun=All", change, "application/merge-patch+json")
 
     def delete(self, of: Object) -> Answer:
-        return self.send("DELETE", place(of) + "?dryRun=All")
+        """As kubectl does."""
+        return self.send("DELETE", place(of) + "?dryRun=All&propagationPolicy=Background")
 
     def get(self, path: str) -> Answer:
         return self.send("GET", path)

@@ -287,6 +287,11 @@ def test_no_work_leaves_its_pods_behind(world: World, kind: str) -> None:
             _refused(answer, "without --cascade=orphan")
         answer = caller.send("DELETE", f"{collection(body)}?dryRun=All&propagationPolicy=Orphan")
         _refused(answer, "without --cascade=orphan")
+        answer = caller.send("DELETE", place(body), DELETING)
+        if kind == "Job":
+            _refused(answer, "through the API with propagationPolicy: Background")
+        else:
+            assert answer.is_allowed, answer.message
         for policy in ("Background", "Foreground"):
             answer = caller.send("DELETE", place(body), DELETING | {"propagationPolicy": policy})
             assert answer.is_allowed, answer.message
