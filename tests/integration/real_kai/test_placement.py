@@ -66,6 +66,8 @@ def _world(name: str, placement: dict[str, str], nodes: list[Json], pods: list[J
     for pod in pods:
         notes = pod["metadata"].setdefault("annotations", {})
         notes[GROUP_ANNOTATION] = pod["metadata"]["name"]
+        # No controller takes the taint of new nodes away.
+        pod["spec"]["tolerations"] = [{"operator": "Exists"}]
     for each in (*nodes, *queues, *groups, *pods):
         each["metadata"].setdefault("labels", {})[WORLD_LABEL] = name
     return RandomWorld(name=name, placement=placement, nodes=nodes, queues=queues, groups=groups, pods=pods)
