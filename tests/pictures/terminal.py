@@ -1,5 +1,5 @@
-"""A recorded run as a terminal: the lines of docs/try-it.md, which says how they were measured. Wide, and
-for a phone with long lines wrapped.
+"""Recorded runs as terminals: the lines of docs/try-it.md and of runs/, which say how they were measured.
+Wide, and for a phone with long lines wrapped.
 """
 
 import re
@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "try-it.md"
+_RUNS: Final = Path(__file__).parent / "runs"
 _START: Final = "$ kubectl apply -f examples/gang/rayjob.yaml"
 _LINE: Final = re.compile(r"^ *(?P<time>[\d.]+ s)  (?P<who>\w+) +(?P<what>.*)$")
-_GOOD: Final = re.compile(r"Ready|Running|SUCCEEDED|may start")
+_GOOD: Final = re.compile(r"Ready|Running|SUCCEEDED|may start|HTTP 200")
 _STYLE: Final = """
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d8dee9; }
-.time { fill: #8b95a7; } .gang { fill: #9fb0ff; } .nodes { fill: #ffb77a; } .good { fill: #8fe0a8; }
+.time { fill: #8b95a7; } .gang, .train { fill: #9fb0ff; } .nodes { fill: #ffb77a; } .good { fill: #8fe0a8; }
+.model, .request { fill: #e5a8e0; }
 """
 _PHONE_COLUMNS: Final = 38
+_GANG: Final = "A gang waits, gets all its nodes, runs and finishes"
+_INFERENCE: Final = "A served model takes its GPU from a training gang, answers, and training comes back"
 
 
 class _Row(NamedTuple):
@@ -30,15 +34,21 @@ class _Row(NamedTuple):
 
 
 def wide() -> str:
-    return _picture(780, _rows(), who=105, what=165)
+    return _picture(780, _gang(), _GANG, who=105, what=165)
 
 
 def narrow() -> str:
     """Without the column of who acts: the colour of a line shows it."""
-    return _picture(390, [part for row in _rows() for part in _wrapped(row)], what=70)
+    return _picture(390, [part for row in _gang() for part in _wrapped(row)], _GANG, what=70)
 
 
-def _rows() -> list[_Row]:
+def inference() -> str:
+    lines = (_RUNS / "inference.txt").read_text(encoding="utf-8").splitlines()
+    rows = [_row(line) for line in lines if not line.startswith("#")]
+    return _picture(860, rows, _INFERENCE, who=105, what=175)
+
+
+def _gang() -> list[_Row]:
     """From the job's creation to its end."""
     text = _PAGE.read_text(encoding="utf-8")
     return [_row(line) for line in text[text.index(_START) :].partition("\n```")[0].splitlines()]
@@ -59,7 +69,7 @@ def _wrapped(row: _Row) -> list[_Row]:
     return [_Row(first, row.time, row.who, kind), *(_Row(each, " ", row.who, kind) for each in others)]
 
 
-def _picture(width: int, rows: Iterable[_Row], *, what: int, who: int | None = None) -> str:
+def _picture(width: int, rows: Iterable[_Row], title: str, *, what: int, who: int | None = None) -> str:
     """`who` and `what`: where these columns begin, in pixels. None: without the column."""
     drawn = [_drawn(row, 58 + 19 * number, who, what) for number, row in enumerate(rows)]
     height = 62 + 19 * len(drawn)
@@ -68,7 +78,7 @@ def _picture(width: int, rows: Iterable[_Row], *, what: int, who: int | None = N
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" aria-labelledby="t">\n'
-        '<title id="t">A gang waits, gets all its nodes, runs and finishes</title>\n'
+        f'<title id="t">{title}</title>\n'
         f'<style>{_STYLE}</style>\n<rect width="{width}" height="{height}" rx="10" fill="#1b1f2a"/>\n'
         f"{dots}\n{shapes}\n</svg>\n"
     )

@@ -164,6 +164,7 @@ def kai_inference(follower: Follower, images: Images, _: str) -> None:
     follower.until("RayService model answers", lambda now: _serves(now, "model"))
     follower.apply("kai/request.yaml", images=ray, programs={})
     follower.until("the request has its answer", lambda now: _complete(now, "request"))
+    follower.delete("Job", "request")
     follower.delete("RayService", "model")
     follower.until("train is ready again", lambda now: _is_ready(now, "train"))
     follower.delete("RayCluster", "train")

@@ -158,9 +158,14 @@ def test_a_service_is_told_with_the_cluster_that_kuberay_made_for_it() -> None:
         "spec": {"podSets": [{"count": 1, "podTemplateRef": {"name": "t"}}]},
     }
     template = {"metadata": {"name": "t"}, "template": {"spec": {"nodeSelector": {"muster.dev/pool": "l4"}}}}
-    lists: dict[str, list[dict[str, Any]]] = {"RayService": [service], "RayCluster": [cluster], "Pod": [pod]}
-    others = {"ProvisioningRequest": [request], "PodTemplate": [template]}
-    found = events_of(Snapshot({**lists, **others}), ["model"])
+    lists: dict[str, list[Object]] = {
+        "RayService": [service],
+        "RayCluster": [cluster],
+        "Pod": [pod],
+        "ProvisioningRequest": [request],
+        "PodTemplate": [template],
+    }
+    found = events_of(Snapshot(lists), ["model"])
     assert [event.text for event in found] == [
         "RayService created",
         "l4: asked for 1 node (r)",
