@@ -36,7 +36,7 @@ from muster.model.queuetree import QueueTree, Space
 from muster.model.stack import GangMode, Stack
 from muster.model.tenancy import Namespaces
 from muster.model.violations import suggestion
-from muster.model.work import BY_KIND, FOR_MEMBERS
+from muster.model.work import BY_KIND, FOR_MEMBERS, Work
 from muster.render import gang, queues, tenancy
 from muster.render.queuetree import queue_tree
 
@@ -208,12 +208,13 @@ class Admission:
                 each for rule in self._rules if "create" in rule["verbs"] for each in rule["resources"]
             )
             instead = _INSTEAD.get(resource)
-            known = {kind.resource: kind for kind in FOR_MEMBERS}.get(resource)
-            if known is not None and known.group != group:
+            kind = {each.resource: each for each in FOR_MEMBERS}.get(resource)
+            if kind is not None and kind.group != group:
                 resource = f"{resource} of {group}"
-            elif known is not None:
-                served = ", ".join((*self.stack.work, known.family))
-                instead = f"ask the platform team for `muster:work: [{served}]`, or {instead or _TRAINING}"
+            elif kind is not None:
+                served = ", ".join((*self.stack.work, kind.family))
+                other = "write a RayJob" if kind.family is Work.JOB else instead or _TRAINING
+                instead = f"ask the platform team for `muster:work: [{served}]`, or {other}"
             message = f"members of a team may not create {resource}; " + (f"{instead}; " if instead else "")
             yield Finding(Level.REFUSED, ROLE, f"{message}they may create: {kinds}")
 

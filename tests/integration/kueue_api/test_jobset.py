@@ -2,8 +2,6 @@
 whole or not at all; also by placeholders, with the real scheduler, and under a manager that is killed.
 """
 
-import json
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,22 +9,19 @@ from typing import Any, Final
 
 import pytest
 
-from muster.components import gang_authority
 from muster.config import load
 from muster.model import names
 from muster.model.work import SERVED, Work
 from tests import built
 from tests.faults.breaks import Calm
 from tests.faults.kills import Kill
-from tests.faults.managers import Manager
-from tests.faults.proxy import Proxy
 from tests.faults.seeds import seeds
-from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.brought import controller
 from tests.integration.kueue_api.cloud import Cloud, force
 from tests.integration.kueue_api.conftest import PLACEHOLDERS as PLACED
 from tests.integration.kueue_api.conftest import placed_world, world_of
 from tests.integration.kueue_api.objects import apply
+from tests.integration.kueue_api.test_killed import starts_once_under_kills
 from tests.integration.kueue_api.works import plain, with_gpu
 from tests.integration.kueue_api.world import (
     JOBS,
@@ -56,7 +51,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     programs = built.programs(("jobset",), ("jobset-config",))
     stack = replace(load(STACK), work=(*SERVED, Work.JOBSET))
     with world_of(stack, tmp_path_factory.mktemp("sets")) as world:
-        world.plane.define(programs.kinds("jobset-config", below="crd/bases"))
+        world.define(programs.kinds("jobset-config", below="crd/bases"), "JobSet")
         world.begin()
         # `_gang` sets what its webhooks would fill in.
         with controller(world.plane, "jobset", programs):
@@ -158,31 +153,31 @@ def test_by_placeholders_it_starts_whole_and_a_restart_keeps_its_quota_and_nodes
 
 @pytest.mark.parametrize("seed", seeds())
 def test_under_a_manager_that_is_killed_at_its_writes_it_starts_whole_once(placed: Cloud, seed: int) -> None:
-    """Before or after some of its writes: each death costs seconds, and there are some forty writes."""
-    world, kills = placed.world, random.Random(seed)
-    every = kills.choice((2, 3, 5))
+    """Before or after some of its writes: there are some forty."""
+    world = placed.world
 
     def is_whole() -> bool:
         _bury(world, PLACEHOLDERS)  # A deletion whose caller dies in it may leave the rest to the kubelet.
         return len(_running(world)) == 17
 
     placed.stock |= {"l4": 8, "h100": 8}
-    with Proxy(world.plane).serving() as proxy:
-        kubeconfig = account_kubeconfig(world.plane, gang_authority.MANAGER)
-        content = json.loads(kubeconfig.read_text())
-        content["clusters"][0]["cluster"] = {"server": proxy.url}
-        kubeconfig.write_text(json.dumps(content))
-        manager = Manager(kubeconfig, world.plane.folder / f"seed-{seed}.log")
-        proxy.plan = plan = Kill(manager, every, before=kills.random() < 0.5, again=True)
-        with manager.kept():
-            apply(world.plane, _gang("train"))
-            placed.eventually("it runs whole", is_whole)
-            proxy.plan = Calm()
-            eventually("no placeholder is left", lambda: not world.items(PLACEHOLDERS))
-            eventually("no node is held", lambda: not any(map(taint_of, placed.nodes())))
+    with world.killed_manager(seed) as proxy:
+        plan = proxy.plan
+        assert isinstance(plan, Kill)
+        apply(world.plane, _gang("train"))
+        placed.eventually("it runs whole", is_whole)
+        proxy.plan = Calm()
+        eventually("no placeholder is left", lambda: not world.items(PLACEHOLDERS))
+        eventually("no node is held", lambda: not any(map(taint_of, placed.nodes())))
     assert plan.kills >= 3, plan
     assert len(placed.nodes()) == 16, "nodes were bought twice"
     assert len(world.items(TEMPLATES)) == 2
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_by_requests_a_manager_that_is_killed_starts_it_whole_once(world: World, seed: int) -> None:
+    starts_once_under_kills(world, _gang("train"), [8, 8], seed)
+    eventually("its Jobs run", lambda: _at_work(world) == [1, 8, 8])
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +185,7 @@ def _placed_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     programs = built.programs(("jobset",), ("jobset-config",))
     stack = replace(load(PLACED), work=(*SERVED, Work.JOBSET))
     with placed_world(stack, tmp_path_factory.mktemp("placed-sets")) as world:
-        world.plane.define(programs.kinds("jobset-config", below="crd/bases"))
+        world.define(programs.kinds("jobset-config", below="crd/bases"), "JobSet")
         with controller(world.plane, "jobset", programs):
             yield world
 

@@ -31,7 +31,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     programs = built.programs(("lws",), ("lws-config",))
     stack = replace(load(STACK), work=(*SERVED, Work.LWS))
     with world_of(stack, tmp_path_factory.mktemp("sets")) as world:
-        world.plane.define(programs.kinds("lws-config", below="crd/bases"))
+        world.define(programs.kinds("lws-config", below="crd/bases"), "LeaderWorkerSet")
         world.begin()
         made = envtest.controllers(world.plane, world.programs, ("statefulset-controller",))
         webhooks = programs.assets["lws-config"] / "webhook/manifests.yaml"

@@ -6,11 +6,12 @@ promised, by making them: nobody here would notice one that is not really there.
 
 import json
 import os
+import random
 import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +24,9 @@ from muster.local.envtest.process import Process, free_port
 from muster.model import names
 from muster.model.stack import Stack
 from muster.render import gang, queuetree
+from tests.faults.kills import Kill
+from tests.faults.managers import Manager
+from tests.faults.proxy import Proxy
 from tests.integration.accounts import account_kubeconfig
 from tests.integration.kueue_api.objects import apply
 from tests.integration.pod_autoscaler import make_node
@@ -68,6 +72,18 @@ class World:
             apply(self.plane, item)
         make_node(self.plane, "cpu-0", "cpu")
 
+    def define(self, kinds: list[Object], served: str) -> None:
+        """Definitions of others, until Kueue serves this kind of them. It looks for those that it lacks once
+        a second, and until then the Jobs of a JobSet are work of their own.
+        """
+        self.plane.define(kinds)
+
+        def is_served() -> bool:
+            lines = self.kueue.log.read_text(encoding="utf-8").splitlines()
+            return any("API now available" in line and f"Kind={served}" in line for line in lines)
+
+        eventually(f"Kueue serves {served}", is_served)
+
     @contextmanager
     def policy(self, **fields: object) -> Iterator[None]:
         """Our policy with other values, until the block ends."""
@@ -105,6 +121,24 @@ class World:
                 assert forbidden(self.plane.folder) == [], "its account lacks a right"
         finally:
             process.kill()
+
+    @contextmanager
+    def killed_manager(self, seed: int, *, every: Sequence[int] = (2, 3, 5)) -> Iterator[Proxy]:
+        """Our manager, which dies before or after some of its writes, or after each, and comes back: `plan`
+        of the proxy is the Kill. Each death costs seconds.
+        """
+        kills = random.Random(seed)
+        number = kills.choice(every)
+        before = number > 1 and kills.random() < 0.5
+        with Proxy(self.plane).serving() as proxy:
+            kubeconfig = account_kubeconfig(self.plane, gang_authority.MANAGER)
+            content = json.loads(kubeconfig.read_text())
+            content["clusters"][0]["cluster"] = {"server": proxy.url}
+            kubeconfig.write_text(json.dumps(content))
+            manager = Manager(kubeconfig, self.plane.folder / f"seed-{seed}.log")
+            proxy.plan = Kill(manager, number, before=before, again=True)
+            with manager.kept():
+                yield proxy
 
     @contextmanager
     def webhooks(self) -> Iterator[None]:
