@@ -108,7 +108,7 @@ def test_a_bill_sums_to_what_its_nodes_cost_and_tells_who_used_them() -> None:
 
 def test_a_pod_set_without_a_pool_is_billed_where_its_flavor_was_and_nowhere_else() -> None:
     pods = PodSet(name="p0", count=1, requests={names.GPU_RESOURCE: 8})
-    times = {"reserved": START + HOUR, "admitted": START + HOUR, "ended": START + 2 * HOUR}
+    times: dict[str, Any] = {"reserved": START + HOUR, "admitted": START + HOUR, "ended": START + 2 * HOUR}
     flavors = ("h100", "h200")
     run = Run(flavors=flavors, device_flavors=("h200", "h100"), **times)
     job = replace(_job(1, "ranking"), pod_sets=(pods, replace(pods, name="p1")), runs=(run,))
