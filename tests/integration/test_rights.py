@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from muster.components.gang_authority import MANAGER, WEBHOOKS
+from muster.components.gang_authority import MANAGER
 from muster.model import names
 from muster.model.stack import Scheduler
 from tests import built
@@ -32,7 +32,7 @@ RARE: Final[dict[Right, str]] = {
         "jobsets",
     ): "pods of a JobSet that seem to have no quota for a minute",
     (MANAGER, "get", "apps", "deployments"): "whether an end is a removal: with KAI held by unit tests",
-    (WEBHOOKS, "patch", "", "secrets"): _CERTIFICATE,
+    (MANAGER, "patch", "", "secrets"): _CERTIFICATE,
     (MANAGER, "patch", "events.k8s.io", "events"): "news that is told again counts on in its Event",
 }
 

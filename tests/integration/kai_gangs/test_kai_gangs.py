@@ -28,7 +28,7 @@ from muster.model.names import (
     TEAM_LABEL,
 )
 from muster.model.stack import Scheduler
-from tests.integration.accounts import limits
+from tests.integration.accounts import RIGHTS, limits, registered
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster, worker_group
 from tests.integration.ours import Ours
 from tests.integration.rights import forbidden
@@ -176,20 +176,9 @@ def prepared(api_server: ApiServer) -> Iterator[ApiServer]:
 
 def _authorize_manager(server: ApiServer) -> None:
     """As the program does: the manager may do what its RBAC rules say and nothing else."""
-    name, space = gang_authority.MANAGER, SYSTEM_NAMESPACE
-    server.apply(_named("v1", "Namespace", space), f"/api/v1/namespaces/{space}")
-    account = f"/api/v1/namespaces/{space}/serviceaccounts/{name}"
-    server.apply(_named("v1", "ServiceAccount", name), account)
-    api = "rbac.authorization.k8s.io/v1"
-    rules = gang_authority.manager_cluster_rules(Scheduler.KAI)
-    role = {**_named(api, "ClusterRole", f"muster-{name}"), "rules": rules}
-    server.apply(role, f"{_RBAC}/clusterroles/muster-{name}")
-    binding = {
-        **_named(api, "ClusterRoleBinding", f"muster-{name}"),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"muster-{name}"},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space}],
-    }
-    server.apply(binding, f"{_RBAC}/clusterrolebindings/muster-{name}")
+    for item in registered(_STACK):
+        if item["kind"] in RIGHTS:
+            server.apply(item, path_of(item))
     for limit in limits(_STACK):
         server.apply(limit, path_of(limit))
 
