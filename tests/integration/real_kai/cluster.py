@@ -25,7 +25,7 @@ from tests.integration.real_kai.random_worlds import WORLD_LABEL, RandomWorld, p
 from tests.waiting import eventually
 
 KAI: Final = "/apis/scheduling.run.ai"
-_PROGRAMS: Final = ("etcd", "kube-apiserver", "kwok", "kai-scheduler", "kai-binder", PROGRAM)
+_PROGRAMS: Final = ("etcd", "kube-apiserver", "kwok", "kai-scheduler", "kai-binder")
 # Sessions without a change after which a scheduler has decided.
 _QUIET_SESSIONS: Final = 4
 _SECONDS: Final = 120.0
@@ -132,10 +132,11 @@ def scheduler_flags(world: str) -> list[str]:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
+def running_cluster(folder: Path, *, has_player: bool = True) -> Iterator[Cluster]:
     if not os.environ.get(SWITCH):
         pytest.skip(f"real KAI is run on demand: build kai and {PROGRAM}, then {SWITCH}=1")
-    programs = built.programs(_PROGRAMS, (KAI_CRDS, "kwok-stages"))
+    wanted = (*_PROGRAMS, PROGRAM) if has_player else _PROGRAMS
+    programs = built.programs(wanted, (KAI_CRDS, "kwok-stages"))
     with ExitStack() as stack:
         plane = stack.enter_context(envtest.control_plane(folder, programs))
         plane.define([*programs.kinds(KAI_CRDS)])

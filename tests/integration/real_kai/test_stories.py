@@ -1,6 +1,7 @@
 """The stories of `muster local demo --scheduler kai` on nodes without machines, with its stack's queues."""
 
 import io
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from muster.render.gang import gang_policy
 from tests.integration.real_kai.world import World
 
 _ROOT = Path(__file__).resolve().parents[3]
-_GANG = "kai/raycluster.yaml"
+_GANGS = ("raycluster.yaml", "rayservice.yaml")
 _STORY_SECONDS = 240
 
 
@@ -65,13 +66,15 @@ def play(
 
 
 def _with_gates(folder: Path) -> Path:
-    """The example as our webhook leaves it."""
-    cluster: dict[str, Any] = yaml.safe_load((EXAMPLES / _GANG).read_text())
-    for group in (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]):
-        group["template"]["spec"]["schedulingGates"] = [{"name": GANG_GATE}]
-    file = folder / _GANG
-    file.parent.mkdir(parents=True)
-    file.write_text(yaml.safe_dump(cluster))
+    """The examples as our webhook leaves them."""
+    shutil.copytree(EXAMPLES / "kai", folder / "kai")
+    for name in _GANGS:
+        file = folder / "kai" / name
+        gang: dict[str, Any] = yaml.safe_load(file.read_text())
+        cluster = gang["spec"].get("rayClusterConfig", gang["spec"])
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            group["template"]["spec"]["schedulingGates"] = [{"name": GANG_GATE}]
+        file.write_text(yaml.safe_dump(gang))
     return folder
 
 
@@ -110,6 +113,20 @@ def test_a_department_takes_back_its_gpus_from_a_whole_gang(play: Callable[[str]
     given = _line(lines, "delete raycluster owner")
     assert sum("pod extra-" in line and " starts on node " in line for line in lines[given:]) == 3
     assert not [line for line in lines[:ended] if "pod own-" in line and "is gone" in line]
+
+
+def test_a_served_model_evicts_training_whole_and_training_returns(
+    play: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No container runs on these nodes, so no model answers: tests/integration/local does that part.
+    monkeypatch.setattr(scenarios, "_serves", lambda *_: True)
+    monkeypatch.setattr(scenarios, "_complete", lambda *_: True)
+    lines = play("inference")
+    evicted, ended = _line(lines, "train was evicted as a whole"), _line(lines, "delete rayservice model")
+    assert sum("pod train-" in line and "is gone" in line for line in lines[:evicted]) == 3
+    assert sum("pod model-" in line and " starts on node " in line for line in lines[:evicted]) == 2
+    assert not [line for line in lines[evicted:ended] if "pod train-" in line and " starts on " in line]
+    assert sum("pod train-" in line and " starts on node " in line for line in lines[ended:]) == 3
 
 
 def _line(lines: list[str], text: str) -> int:
