@@ -122,8 +122,16 @@ class World:
         return " / ".join(each[STATUS] for each in notes if STATUS in each)
 
     def eventually(
-        self, what: str, reached: Callable[[], object], step: Callable[[], object] = lambda: None
+        self,
+        what: str | Callable[[], object],
+        reached: Callable[[], object] | str,
+        step: Callable[[], object] = lambda: None,
     ) -> None:
+        """In either order: cases that are kept elsewhere write the condition first, as `stays` does."""
+        if callable(what):
+            what, reached = reached, what
+        assert isinstance(what, str), "what has to come is said in words"
+        assert callable(reached), "a condition is something to ask"
         eventually(what, reached, told=self.explained, step=step)
 
     def stays(self, holds: Callable[[], object], what: str, *, rounds: int = 6) -> None:
