@@ -97,7 +97,7 @@ matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the s
 	$(PY) -m tests.matrix.page docs/reference/support.md && exit $$result
 
 .PHONY: test-fast
-test-fast: $(STAMP) ## Checks and unit tests: no local cluster, two minutes
+test-fast: $(STAMP) ## Checks and unit tests: no local cluster, five minutes
 	@$(PY) -m tests.budget check unit
 
 .PHONY: check

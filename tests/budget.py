@@ -86,7 +86,7 @@ SUITES: Final = {
         ),
         # The same examples at every run: what fails here is the change's own doing. Whoever calls pytest
         # plainly gets new ones each time, and so looks for what nobody has thought of.
-        Suite("unit", 300, 220, (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),)),
+        Suite("unit", 300, 240, (_pytest("unit", "tests/kai", "-n", "2", "--hypothesis-seed=0"),)),
         Suite("mocks", 70, 70, (_pytest("mocks", *_PLAIN),)),
         # Each preview waits for processes to start more than it computes.
         Suite("policies", 90, 90, (_pytest("policies", "-n", "4", *_PLAIN),)),
@@ -111,7 +111,7 @@ SUITES: Final = {
         Suite(
             "integration",
             1100,
-            300,
+            470,
             (
                 _pytest(
                     *("integration", "-n", "2", "--dist=loadscope", "--hypothesis-seed=0"),
@@ -121,9 +121,9 @@ SUITES: Final = {
         ),
         # It compares the machine before and after: no other local cluster may start or stop meanwhile.
         Suite("local", 130, 0, (_pytest("integration/local", *_PLAIN),)),
-        Suite("faults", 240, 120, (_pytest("faults", "-n", "2", *_PLAIN),)),
+        Suite("faults", 240, 150, (_pytest("faults", "-n", "2", *_PLAIN),)),
         # One at a time: the first few tests apply whole stacks, which both workers take turns at.
-        Suite("clouds", 660, 200, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
+        Suite("clouds", 660, 250, (_pytest("clouds", "-n", "2", "--maxschedchunk=1", *_PLAIN),)),
         # On demand (`make test-karpenter`): no other suite needs its program, which takes minutes to compile.
         Suite(
             "karpenter",
@@ -144,7 +144,7 @@ SUITES: Final = {
                 ("env", "MUSTER_KAI=1", *_pytest("integration/real_kai", f"{_LOCAL}/test_kai.py")),
             ),
         ),
-        Suite("e2e", 1450, 500, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
+        Suite("e2e", 1450, 320, (_pytest("e2e", "--maxfail=3", "--durations=0", *_PLAIN),)),
     )
 }
 
