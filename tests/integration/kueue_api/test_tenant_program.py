@@ -9,8 +9,7 @@ in the file that `MUSTER_TENANT_FILE` names.
 `MUSTER_TENANT_WITHOUT=backstop,planted` shows that the oracle notices: without the backstop, each hole of
 `PLANTED` has to be noticed. `MUSTER_TENANT_WITHOUT=planted` shows that the backstop ends what they let run. A
 policy or `policy:words of the message of a rule` may be named in place of `planted`, and `none` for no hole.
-Seen with seed 0 without JobSet and LeaderWorkerSet: `muster-work` is noticed after the first request, by a
-RayJob in InteractiveMode that nobody can stop.
+bench/results/tenant.md has after how many requests each is noticed.
 """
 
 import json
