@@ -257,8 +257,11 @@ class GangAdmission(Component):
             rules=authority.manager_rules(),
             # Ready means that its CA is in the configurations: reviews work once the webhooks are, too.
             after=[
-                *(self.policy, self.priority, *self.configurations),
-                *(*self._placeholders(), *self._broken_nodes()),
+                self.policy,
+                self.priority,
+                *self.configurations,
+                *self._placeholders(),
+                *self._broken_nodes(),
             ],
         )
         self._object(

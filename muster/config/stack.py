@@ -270,7 +270,7 @@ def examine(document: Document) -> tuple[Stack | None, list[Violation]]:
         name = paths.stack_name(Path(document.source))
         broken = list(as_written(check(stack, adjacent=adjacent, today=today(), name=name), root))
         if any(".quota" in each.path and each.level == "error" for each in (*found, *broken)):
-            # Where a quota is wrong, other teams only seem to borrow what nobody has.
+            # A wrong quota would make each team that borrows of its pool a second mistake.
             borrowed = tuple(f".borrow.{pool.name}" for pool in stack.pools)
             broken = [each for each in broken if not each.path.endswith(borrowed)]
         return stack, [*found, *broken]

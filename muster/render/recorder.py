@@ -17,8 +17,7 @@ from muster.model.stack import Scheduler, Stack
 from muster.render import kueue
 from muster.render.kueue.queues import local_queues
 from muster.render.manifest import Manifest, manifest, restricted_container
-from muster.render.observability import LABELS_OF_RECORDER as LABELS
-from muster.render.observability import METRICS_PORT_NAME, annotations, reach
+from muster.render.observability import LABELS_OF_RECORDER, METRICS_PORT_NAME, annotations, reach
 
 NAME: Final = names.RECORDER
 FILE: Final = "/recordings/recording.jsonl.gz"
@@ -93,8 +92,8 @@ def volume(settings: RecordingSettings) -> Manifest:
 def _policy(stack: Stack) -> Manifest:
     if stack.budgets.teams:
         space = names.SYSTEM_NAMESPACE
-        return reach(stack, NAME, namespace=space, selector=LABELS, metrics=METRICS_PORT_NAME)
-    spec = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Ingress"], "ingress": []}
+        return reach(stack, NAME, namespace=space, selector=LABELS_OF_RECORDER, metrics=METRICS_PORT_NAME)
+    spec = {"podSelector": {"matchLabels": LABELS_OF_RECORDER}, "policyTypes": ["Ingress"], "ingress": []}
     return _recorder_object("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
@@ -152,8 +151,8 @@ def _deployment(stack: Stack, *, image: Any, node_selector: Mapping[str, str]) -
             "strategy": {"type": "Recreate"},
             # A recorder that cannot read or write ends within seconds: it has no other sign of trouble.
             "minReadySeconds": 10,
-            "selector": {"matchLabels": LABELS},
-            "template": {"metadata": {"labels": LABELS, **_announced(stack)}, "spec": pod},
+            "selector": {"matchLabels": LABELS_OF_RECORDER},
+            "template": {"metadata": {"labels": LABELS_OF_RECORDER, **_announced(stack)}, "spec": pod},
         },
     )
 

@@ -112,7 +112,9 @@ class CertificateKeeper:
         self._log = structlog.get_logger("certificates").bind(secret=str(secret))
 
     def ready(self) -> str | None:
-        """Why reviews cannot work yet; None once the configurations have had our bundle."""
+        """Why reviews cannot work yet; None after the first look that got through: a configuration that is
+        missing is reported, and does not keep the manager from its work.
+        """
         return None if self._has_published else "its certificate authority is not published yet"
 
     async def run(self) -> None:

@@ -142,7 +142,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     kubectl.apply(autoscaler_manifests.manifests(cloud.pools, autoscaler=cloud.autoscaler))
     if cloud.has_karpenter:
         karpenter.offer(cluster, cloud.pools)
-    kubectl.apply(network.objects(artifacts.images["coredns"].reference))
+    kubectl.apply(network.coredns_objects(artifacts.images["coredns"].reference))
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
     _issue_token(autoscaler_kubeconfig, kubectl, pki.cluster, account=account)
     if has_kai:

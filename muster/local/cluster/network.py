@@ -149,7 +149,7 @@ _LABELS: Final = {"k8s-app": "kube-dns"}
 _META: Final = {"name": "coredns", "namespace": "kube-system"}
 
 
-def objects(image: str) -> list[dict[str, Any]]:
+def coredns_objects(image: str) -> list[dict[str, Any]]:
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _META},
         {

@@ -136,10 +136,10 @@ def test_status_notes_that_policies_are_not_enforced_and_why() -> None:
 
 def test_lookups_go_to_the_port_that_policies_of_teams_open() -> None:
     """A NetworkPolicy is about the pods' own port: what the Service makes of it comes before."""
-    (service,) = [each for each in network.objects("image") if each["kind"] == "Service"]
+    (service,) = [each for each in network.coredns_objects("image") if each["kind"] == "Service"]
     opened = {port.get("targetPort", port["port"]) for port in service["spec"]["ports"]}
     assert opened == {tenancy_networks.DNS_PORT}
-    (config,) = [each for each in network.objects("image") if each["kind"] == "ConfigMap"]
+    (config,) = [each for each in network.coredns_objects("image") if each["kind"] == "ConfigMap"]
     assert config["data"]["Corefile"].startswith(f".:{tenancy_networks.DNS_PORT} ")
 
 

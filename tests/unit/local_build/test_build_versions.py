@@ -112,7 +112,7 @@ def test_coredns_is_built_with_every_plugin_of_the_corefile() -> None:
     assert patch is not None
     assert patch.source is not None
     built = set(re.findall(r"coredns/plugin/(\w+)\"", patch.source.read_text()))
-    manifests = network.objects("image")
+    manifests = network.coredns_objects("image")
     corefile = next(text for each in manifests if (text := each.get("data", {}).get("Corefile")))
     named = set(re.findall(r"^ {4}(\w+)", corefile, re.MULTILINE))
     assert named
