@@ -10,11 +10,17 @@ import pytest
 
 from tests.integration.kueue_api.works import PATHS, Object, plain, with_gpu, work
 from tests.integration.kueue_api.world import MERGE, World
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
 def reviewed(_shared_world: World) -> Iterator[World]:
+    def is_reviewed() -> bool:
+        return all(_refusal(_shared_world, work(kind, plain(cpu="3"))) for kind in PATHS)
+
     with _shared_world.webhooks():
+        # Until then the API server lets everything pass: it reads configurations when it gets to them.
+        eventually("the API server asks our webhooks", is_reviewed)
         yield _shared_world
 
 
