@@ -168,7 +168,7 @@ docs: $(STAMP) ## Build the documentation's site into build/site, without a warn
 
 .PHONY: reference
 reference: $(STAMP) ## Write docs/reference, stacks/schema.json and the keys in Pulumi.yaml from their declarations
-	@$(VENV)/bin/python -m muster.reference docs/reference
+	@$(VENV)/bin/python -m release.reference docs/reference
 	@$(VENV)/bin/python -m muster.scaffold.checkout
 
 .PHONY: pictures

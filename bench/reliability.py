@@ -18,8 +18,8 @@ from bench.gangs import results
 from bench.recorded_runs import FOLDER, Run, load
 from bench.virtual_days.report import Summary
 from bench.virtual_days.service_levels import Quantiles
-from muster.reference.markdown import table
 from muster.whole_file import write_whole
+from release.reference.markdown import table
 
 _KINDS: Final = ("virtual-days", "search", "planted")
 _BENCH: Final = FOLDER.with_name("results.json")

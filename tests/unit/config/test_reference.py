@@ -15,7 +15,7 @@ from muster.config.schema.keys import ITEM, Key, find_keys, stack_keys
 from muster.config.stack import examine
 from muster.errors import ExitCode
 from muster.model.regions import Provider
-from muster.reference.stack_file import PAGES
+from release.reference.stack_file import PAGES
 
 SCHEMA: Final = stack_schema()
 VALIDATOR: Final = Draft202012Validator(SCHEMA)

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from muster.controller.kube.resource import Key
 from muster.controller.runtime.metrics import Metrics
 from muster.controller.runtime.queue import WorkQueue
-from muster.reference.metrics import registered
+from release.reference.metrics import registered
 from tests.unit.controller_kube.fake_apiserver import FakeApiServer
 from tests.unit.controller_kube.test_reflector import THING, thing
 from tests.unit.controller_kube.test_transport import _failing

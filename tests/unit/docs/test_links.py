@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from muster.reference.markdown import slug
+from release.reference.markdown import slug
 from tests.unit.docs.blocks import ROOT, pages
 
 _CODE: Final = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)

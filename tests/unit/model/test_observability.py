@@ -14,8 +14,8 @@ from muster.model.clusters import Provider
 from muster.model.gangpolicy import GangPolicy
 from muster.model.observability import Observability, Scraping
 from muster.model.stack import Stack
-from muster.reference.metrics import registered
 from muster.render.observability import PANELS, alerts, annotations, dashboard, objects, reach
+from release.reference.metrics import registered
 
 SELECTOR = {"app.kubernetes.io/name": "gang-admission"}
 ALERTS = alerts(GangPolicy())

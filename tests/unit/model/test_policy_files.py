@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.reference.admission import variants
 from muster.render.tenancy.policies import in_force
 from muster.render.tenancy.policies.policy import policy
+from release.reference.admission import variants
 
 _FOLDER = Path(str(files("muster.render.tenancy.policies")))
 _SHARED = yaml.safe_load((_FOLDER / "shared.yaml").read_text())

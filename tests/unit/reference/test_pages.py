@@ -10,10 +10,10 @@ import pytest
 from muster.model import gangpolicy, queuetree
 from muster.model.gangpolicy import GangPolicy
 from muster.policies.pack import RULES
-from muster.reference import components, stack_file
-from muster.reference.__main__ import PAGES
-from muster.reference.admission import CASES, Case, answer, sentences, stack
 from muster.render.observability import alerts
+from release.reference import components, stack_file
+from release.reference.__main__ import PAGES
+from release.reference.admission import CASES, Case, answer, sentences, stack
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 FOLDER: Final = ROOT / "docs" / "reference"

@@ -14,7 +14,7 @@ from muster.model.machines import MACHINES, Machine
 from muster.model.prices import BUILT_IN
 from muster.model.quantities import GIB
 from muster.model.regions import Provider
-from muster.reference.markdown import WRITTEN, code, item, table
+from release.reference.markdown import WRITTEN, code, item, table
 
 _HEAD: Final = f"""\
 # Accelerators, machines and prices

@@ -17,7 +17,7 @@ from muster.cli.command import Command, Context, load
 from muster.cli.run import PROGRAM
 from muster.cli.table import TABLE, walk
 from muster.errors import ExitCode
-from muster.reference.markdown import WRITTEN, item, table
+from release.reference.markdown import WRITTEN, item, table
 
 _PARSED: Final = "<!-- parsed: usage, options and examples -->"
 _HEAD: Final = f"""\

@@ -15,10 +15,10 @@ from muster.config import parse
 from muster.model.names import RECORDER
 from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
-from muster.reference.markdown import WRITTEN, code, escape, item, table
 from muster.render import ray
 from muster.render.tenancy.policies import in_force
 from muster.render.tenancy.policies.policy import Kinds
+from release.reference.markdown import WRITTEN, code, escape, item, table
 
 # Jobs that the webhooks refuse for a figure, and the stacks that the page of admission is about.
 

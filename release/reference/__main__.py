@@ -1,4 +1,4 @@
-"""Writes the generated pages: `python -m muster.reference docs/reference`."""
+"""Writes the generated pages: `python -m release.reference docs/reference`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from muster.reference import (
+from release.reference import (
     admission,
     command_line,
     components,

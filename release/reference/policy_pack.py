@@ -10,7 +10,7 @@ from pulumi_policy import EnforcementLevel
 
 from muster.policies.pack import RULES
 from muster.policies.rule import Rule, Threshold
-from muster.reference.markdown import WRITTEN, code, item
+from release.reference.markdown import WRITTEN, code, item
 
 _HEAD: Final = f"""\
 # Policies of the pack

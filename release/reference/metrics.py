@@ -14,9 +14,9 @@ from prometheus_client.registry import Collector
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.runtime.metrics import Metrics
 from muster.model.gangpolicy import GangPolicy
-from muster.reference.markdown import WRITTEN, code, item
 from muster.render.observability import Alert, alerts
 from muster.usage.budgets import BudgetMetrics
+from release.reference.markdown import WRITTEN, code, item
 
 _HEAD: Final = f"""\
 # Metrics and alerts

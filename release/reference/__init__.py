@@ -5,5 +5,5 @@
     components.py    arguments of a class, and what its docstring says of each
     admission.py     the policies, and the sentences of a CEL message
 
-Every other module has one page. The package is not in the wheel: only the site needs it.
+Every other module has one page.
 """

@@ -16,7 +16,7 @@ from typing import Final
 from muster.components import outputs
 from muster.components.outputs import Outputs
 from muster.paths import PACKAGE
-from muster.reference.markdown import WRITTEN, code, item, slug
+from release.reference.markdown import WRITTEN, code, item, slug
 
 # The arguments of a class, and what its docstring says of each. Read from source: nothing is imported.
 

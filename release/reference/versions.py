@@ -11,7 +11,7 @@ from muster.model.known_issues import KNOWN_ISSUES, KnownIssue
 from muster.model.minimum_versions import FIRST_UNKNOWN, MINIMUM_VERSIONS, READINGS, Action, Reading
 from muster.model.support_calendar import CALENDAR, Support
 from muster.model.transitions import TRANSITIONS, Step, Transition
-from muster.reference.markdown import WRITTEN, table
+from release.reference.markdown import WRITTEN, table
 
 _HEAD: Final = f"""\
 # Versions

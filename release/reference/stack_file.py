@@ -18,7 +18,7 @@ from muster.config.schema.keys import Key, stack_keys
 from muster.model import gangpolicy, queuetree
 from muster.model.clusters import Provider
 from muster.model.quantities import DURATION_PATTERN
-from muster.reference.markdown import WRITTEN, code, item, slug, table
+from release.reference.markdown import WRITTEN, code, item, slug, table
 
 _RUN_BY: Final = "<!-- run by: tests/unit/config/test_reference.py -->"
 _HEAD: Final = f"""\
