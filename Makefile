@@ -92,7 +92,7 @@ fuzz: $(STAMP) ## Change what Muster reads of strangers at random, ten minutes f
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS_EACH),600)
 
 .PHONY: matrix
-matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the support table: make matrix [KUBERNETES=1.37 SUITE=tenancy]
+matrix: $(STAMP) ## Run suites on each Kubernetes that can be built, write the support table: make matrix [KUBERNETES=1.36 SUITE=tenancy]
 	@$(PY) -m tests.matrix $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(SUITE),--suite $(SUITE)); result=$$?; \
 	$(PY) -m tests.matrix.page docs/reference/support.md && exit $$result
 

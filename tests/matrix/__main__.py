@@ -24,7 +24,7 @@ _BESIDE: Final = ("-n", "2", "--dist=loadscope")
 SUITES: Final = {
     "tenancy": (_TENANCY,),
     "gangs": (_GANGS,),
-    "integration": ("tests/integration", *_BESIDE, f"--ignore={_TENANCY}", f"--ignore={_GANGS}"),
+    "integration": ("tests/integration", f"--ignore={_TENANCY}", f"--ignore={_GANGS}"),
 }
 # Of Kubernetes itself, what these suites start.
 _PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -49,7 +49,7 @@ def _run(minor: str, suite: str) -> Result:
     versions = load().programs
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", *SUITES[suite], f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", *_BESIDE, *SUITES[suite], f"--junitxml={report}"]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "MUSTER_BUILT": "1"}, check=False)
         result = _read(
             report,

@@ -18,7 +18,7 @@ _HEAD: Final = """\
 <!-- Written by `python -m tests.matrix.page docs/reference/support.md` from `tests/matrix/results.json`,
 which `make matrix` writes; do not edit it. -->
 
-`make matrix` builds other minor versions of Kubernetes from their modules (`MUSTER_KUBERNETES=1.37 muster
+`make matrix` builds other minor versions of Kubernetes from their modules (`MUSTER_KUBERNETES=1.36 muster
 local build --only kube-apiserver`) and runs the suites against their API server. Rendered only means that
 nothing was run on this version. Refused means that `muster validate` does not accept it. No version was
 tested on GKE or EKS.

@@ -81,7 +81,7 @@ def _print(report: health.Report) -> None:
 
 
 def _origin(program: Mapping[str, str]) -> str:
-    """Such as `v1.34.4 downloaded (sha256 0f3a91b2c4d5, digest in versions.toml)`."""
+    """Such as `v1.37.2 downloaded (sha256 0f3a91b2c4d5, digest in versions.toml)`."""
     detail = ", ".join(filter(None, (f"sha256 {program.get('sha256', '')[:12]}", program.get("checked"))))
     return f"{program.get('version', '')} {program['how']} ({detail})".strip()
 

@@ -308,7 +308,7 @@ class Client:
         return not _is_ending(await self.transport.request(call, guard=self._guard))
 
     async def version(self) -> str:
-        """The server's version, such as v1.34.4: the cheapest question that proves that it is there."""
+        """The server's version, such as v1.37.2: the cheapest question that proves that it is there."""
         call = Call(verb="version", method="GET", path="/version", query={}, repeatable=True)
         answer = msgspec.json.decode(await self.transport.request(call), type=dict[str, str])
         return answer.get("gitVersion", "")

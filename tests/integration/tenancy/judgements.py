@@ -77,13 +77,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """`everyone`: by Kubernetes' own roles, not by ours."""
+    """`to`: members by our role, and by Kubernetes' own roles everyone or ServiceAccounts alone."""
 
     resource: str
     verb: str
     reason: str
     only: Scheduler | None
-    everyone: bool
+    to: str
 
     @property
     def since(self) -> str:
@@ -148,7 +148,7 @@ def _rights() -> Iterator[Right]:
         for resource in entry["of"]:
             for verbs, reason in entry["verbs"].items():
                 for verb in verbs.split():
-                    yield Right(resource, verb, reason, only, entry.get("everyone", False))
+                    yield Right(resource, verb, reason, only, entry.get("to", "members"))
 
 
 def judgements_of(path: str, among: Sequence[Judgement] = ()) -> list[Judgement]:

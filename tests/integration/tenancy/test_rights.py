@@ -187,18 +187,21 @@ def _granted(rules: list[Object]) -> Rights:
     }
 
 
-def _declared(scheduler: Scheduler, kubernetes: str, *, everyone: bool) -> Rights:
+_BY_KUBERNETES = ("everyone", "accounts")
+
+
+def _declared(scheduler: Scheduler, kubernetes: str, *to: str) -> Rights:
     return {
         (each.resource, each.verb)
         for each in rights()
-        if each.only in (None, scheduler) and (everyone or not each.everyone) and _has(kubernetes, each.since)
+        if each.only in (None, scheduler) and each.to in to and _has(kubernetes, each.since)
     }
 
 
 @pytest.mark.parametrize("scheduler", Scheduler)
 def test_the_role_of_a_member_grants_what_is_declared(scheduler: Scheduler, kubernetes: str) -> None:
     role = tenancy.member_role(replace(described(), scheduler=scheduler))
-    assert _granted(role["rules"]) == _declared(scheduler, kubernetes, everyone=False)
+    assert _granted(role["rules"]) == _declared(scheduler, kubernetes, "members")
 
 
 def test_the_api_server_grants_a_member_nothing_else(world: World, kubernetes: str) -> None:
@@ -207,10 +210,10 @@ def test_the_api_server_grants_a_member_nothing_else(world: World, kubernetes: s
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": "team-a"},
     }
-    for caller in (world.member, world.person):
+    for caller, by_kubernetes in ((world.member, _BY_KUBERNETES), (world.person, ("everyone",))):
         found = caller.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asked)
         granted = _granted(found.body["status"]["resourceRules"])
-        assert granted == _declared(world.scheduler, kubernetes, everyone=True)
+        assert granted == _declared(world.scheduler, kubernetes, "members", *by_kubernetes)
 
 
 _WRITES = {"post": "create", "put": "update", "patch": "patch", "delete": "delete"}
@@ -237,7 +240,7 @@ def _writes(world: World) -> Iterator[tuple[str, str, str]]:
 
 def test_every_other_write_is_refused_to_a_member(world: World, kubernetes: str) -> None:
     """Also of a subresource, and of what is not in a namespace."""
-    declared = _declared(world.scheduler, kubernetes, everyone=True)
+    declared = _declared(world.scheduler, kubernetes, "members", *_BY_KUBERNETES)
     collections = {(resource, "deletecollection") for resource, verb in declared if verb == "delete"}
     tried = 0
     for path, method, resource in _writes(world):
