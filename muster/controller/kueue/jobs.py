@@ -7,6 +7,7 @@ limits.py judge them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from dataclasses import replace as dataclass_replace
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -39,7 +40,7 @@ from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 from muster.model.work import BY_KIND, COUNTED, Place, Pods, value_at
 
-_NODE: Final = "kubernetes.io/hostname"
+NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
 DEVICE_TAINTS: Final = {
     resource: Taint(key=resource, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
@@ -151,6 +152,18 @@ KINDS: Final[tuple[type[Object], ...]] = (
 )
 
 
+_EXCLUSIVE: Final = {
+    "JobSet": "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/exclusive-topology",
+}
+"""The annotation that gives each Job of a set, or each group, a domain for itself alone: nodes with one value
+of the label that it names. Its controller makes no other pod of a Job before the first one is placed.
+
+Source: https://github.com/kubernetes-sigs/jobset at v0.12.0, pkg/webhooks/pod_mutating_webhook.go, and
+https://github.com/kubernetes-sigs/lws at v0.9.0, pkg/webhooks/pod_webhook.go, read 2026-11-29
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
@@ -202,6 +215,40 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
                     yield _job_pod_set(place.name.lower(), _count(place, pods), template)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusive:
+    """`count` times these pods, each time in a domain of their own: nodes with one value of the label
+    `key`. Nothing is exclusive where that is empty.
+    """
+
+    key: str
+    count: int
+    pods: tuple[JobPodSet, ...]
+
+
+def exclusive_of(obj: Object) -> Iterator[Exclusive]:
+    """What of a JobSet or LeaderWorkerSet is alone in its domain. Raises ValueError for a bad quantity."""
+    kind = type(obj).__name__
+    if not isinstance(obj, Counted) or kind not in _EXCLUSIVE:
+        return
+    of_all = obj.metadata.annotations.get(_EXCLUSIVE[kind], "")
+    listed = tuple(pod_sets_of(obj))
+    if kind == "LeaderWorkerSet":
+        yield Exclusive(key=of_all, count=_number(obj.spec, "replicas"), pods=listed)
+        return
+    (pods,) = BY_KIND[kind].pods
+    for place, pod_set in zip(pods.places({"spec": obj.spec}), listed, strict=True):
+        written = value_at(place.group, "template.metadata.annotations") or {}
+        count = _number(place.group, "replicas")
+        one = dataclass_replace(pod_set, count=pod_set.count // max(1, count))
+        yield Exclusive(key=written.get(_EXCLUSIVE[kind], of_all), count=count, pods=(one,))
+
+
+def _number(group: Mapping[str, Any], path: str) -> int:
+    found = value_at(group, path)
+    return 1 if found is None else msgspec.convert(found, int)
+
+
 def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:
     """The head and every worker group. `beside`: containers that KubeRay adds to the head's own."""
     if spec is None:
@@ -235,7 +282,7 @@ def _apart(template: PodTemplateSpec) -> str:
     spec, labels = template.spec, _metadata_of(template).labels
     rules = spec.affinity.pod_anti_affinity if spec.affinity else None
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
-    if any(term.topology_key == _NODE and _selects(term.label_selector, labels) for term in terms):
+    if any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms):
         return "podAntiAffinity"
     ports = [port for container in spec.containers for port in container.ports]
     if any(port.host_port for port in ports):
