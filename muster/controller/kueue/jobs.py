@@ -194,7 +194,7 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield from _ray(spec.ray_cluster_spec, beside)
             if spec.submission_mode in ("", "K8sJobMode"):
                 alone = JobTemplate(spec=PodSpec(containers=(_SUBMITTER,)))
-                yield _job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
+                yield job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
         case RayCluster(spec=cluster):
             yield from _ray(cluster)
         case RayService(spec=service):
@@ -207,12 +207,12 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             )
             # The least with which Kueue may start a Job.
             least = read_count(obj.metadata.annotations.get(LEAST_AT_ONCE, ""), most_digits=9)
-            yield _job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
+            yield job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
         case Counted(spec=grouped):
             for pods in BY_KIND[type(obj).__name__].pods:
                 for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
-                    yield _job_pod_set(place.name.lower(), _count(place, pods), template)
+                    yield job_pod_set(place.name.lower(), _count(place, pods), template)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,10 +257,10 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
     if spec.enable_in_tree_autoscaling:
         beside = (*beside, Container(resources=spec.autoscaler_options.resources or _AUTOSCALER))
     whole = replace(template.spec, containers=(*template.spec.containers, *beside))
-    yield _job_pod_set("head", 1, replace(template, spec=whole))
+    yield job_pod_set("head", 1, replace(template, spec=whole))
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
-        yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
+        yield job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
 def _count(place: Place, pods: Pods) -> int:
@@ -316,7 +316,8 @@ def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     )
 
 
-def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+    """Raises ValueError for a bad quantity."""
     return JobPodSet(
         name=name,
         count=count,
