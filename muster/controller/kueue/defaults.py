@@ -266,6 +266,8 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, pools: Pools | None, *, bef
     """What a template of the same name had. A group that is new is like one of a new object, and what an
     object from before lacked it goes on lacking.
     """
+    if _KINDS[kind].cluster:
+        _start_params(patch, kind, before)
     held = {each.name: each for each in _all_templates(before, kind)}
     for template in _own_templates(patch.body, kind):
         old = held.get(template.name)
@@ -313,10 +315,37 @@ def _ray(patch: _Patch, kind: str, tree: QueueTree) -> None:
         patch.put(release, *cluster, "rayVersion")
     if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
+    _start_params(patch, kind)
     if tree.gated:
         for template in _all_templates(patch.body, kind):
             if template.is_ray:
                 _gate(patch, template)
+
+
+def _start_params(patch: _Patch, kind: str, before: Json | None = None) -> None:
+    """What Kueue's webhook writes null for, and KubeRay's definition then refuses. Of a change, what the
+    groups had `before`.
+
+    Source: https://github.com/michelangelo-ai/michelangelo/pull/1932, read 2026-11-29
+    """
+    held = _groups(before, kind) if before is not None else {}
+    for name, (way, group) in _groups(patch.body, kind).items():
+        was_there = name not in held or held[name][1].get("rayStartParams") is not None
+        if was_there and group.get("rayStartParams") is None:
+            patch.put({}, *way, "rayStartParams")
+
+
+def _groups(body: Json, kind: str) -> dict[str, tuple[Path, Json]]:
+    """The head, without a name, and the worker groups of a Ray cluster, each with its path."""
+    cluster, spec = _KINDS[kind].cluster.split("."), _KINDS[kind].ray_cluster(body) or {}
+    workers = spec.get("workerGroupSpecs")
+    found: dict[str, tuple[Path, Json]] = {}
+    if isinstance(head := spec.get("headGroupSpec"), dict):
+        found[""] = ((*cluster, "headGroupSpec"), head)
+    for index, group in enumerate(workers if isinstance(workers, list) else ()):
+        if isinstance(group, dict):
+            found[str(group.get("groupName"))] = ((*cluster, "workerGroupSpecs", index), group)
+    return found
 
 
 def _own_templates(body: Json, kind: str) -> list[_Template]:

@@ -38,8 +38,10 @@ _EACH_KIND: Final = (
 )
 # Their operators are not built here, and a CronJob makes Jobs.
 _NOT_RUN: Final = ("PyTorchJob", "MPIJob", "CronJob")
-# What they need beside them: a claim, and nodes with a label that check warns of.
-_LACKING: Final = ("ray-cluster.persistent-redis.yaml: StatefulSet redis", "serving: Deployment spread")
+# A claim that no manifest beside it has.
+_LACKING: Final = ("ray-cluster.persistent-redis.yaml: StatefulSet redis",)
+# Warns of labels that no pool is known to have: such work may wait for other nodes.
+_LABELS: Final = "muster-node-labels"
 _RUNTIMES: Final = (
     "manifests/base/runtimes/torch_distributed.yaml",
     "examples/flux/flux-runtime.yaml",
@@ -81,11 +83,12 @@ def admission(name: str) -> Admission:
 
 
 def admitted(listed: Iterable[tuple[str, str, Object]]) -> Iterator[Published]:
-    """Of names, stacks and objects."""
+    """Of names, stacks and objects, with what `--fix` writes."""
     for name, stack, written in listed:
         if written["kind"] in BY_KIND and written["kind"] not in _NOT_RUN and name not in _LACKING:
             body = admission(stack).fixed(written)
-            if admission(stack).review(body).is_admitted:
+            answer = admission(stack).review(body)
+            if answer.is_admitted and _LABELS not in {each.by for each in answer.findings}:
                 yield Published(name, stack, body)
 
 

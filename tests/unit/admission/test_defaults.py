@@ -526,3 +526,11 @@ def test_what_is_applied_again_goes_on_keeping_off_them() -> None:
     before = patched(body, default(BOTH, "job", body, policy=SIZES))
     again = patched(body, default(BOTH, "job", body, before=before, policy=SIZES))
     assert terms_of(again) == terms_of(before) != []
+
+
+@pytest.mark.parametrize("kind", ["rayjob", "raycluster", "rayservice"])
+def test_no_group_of_ray_lacks_what_kueue_would_write_null_for(kind: str) -> None:
+    found = patched(body(kind), default(KUEUE, kind, body(kind)))["spec"]
+    found = found.get(BODY_PATHS[kind], found)
+    groups = (found["headGroupSpec"], *found["workerGroupSpecs"])
+    assert [each["rayStartParams"] for each in groups] == [{}, {}]
