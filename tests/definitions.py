@@ -65,11 +65,9 @@ class _Parts:
         if "$ref" in schema:
             return self.short(self.known[schema["$ref"].rpartition("/")[2]])
         found: Json = {word: schema[word] for word in self.words if word in schema}
-        if "required" in found:  # What has a default is never missing; OpenAPI also lists empty ones.
+        if "required" in found:
             fields = schema.get("properties", {})
-            found["required"] = [
-                each for each in found["required"] if fields.get(each, {}).get("default", "") in ("", {})
-            ]
+            found["required"] = [each for each in found["required"] if not _has_default(fields.get(each, {}))]
         if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
             kept = ("pattern", "description", "example")
             found = {key: found[key] for key in kept if key in found} | {"type": "int-or-string"}
@@ -88,6 +86,13 @@ class _Parts:
         name = sha256(text.encode()).hexdigest()[:8]
         self.written[name] = found
         return {"$ref": name}
+
+
+def _has_default(schema: Json) -> bool:
+    """What has one is never missing. OpenAPI also lists empty ones, and tells in words alone of those that
+    Kubernetes sets by code of its own.
+    """
+    return schema.get("default", "") not in ("", {}) or "Defaults to " in schema.get("description", "")
 
 
 def definitions() -> str:

@@ -102,7 +102,7 @@ class Admission:
         self.space: Space = self.tree.spaces[self.namespaces[0]]
         self.policy: GangPolicy = gang.gang_policy(stack)
         self._is_ours = stack.gang_admission.mode is GangMode.MUSTER
-        self._defaults = Defaults(lambda: self.tree)
+        self._defaults = Defaults(lambda: self.tree, lambda: self.policy)
         self._reviews = Reviews(lambda: self.policy, lambda: self.tree)
         self._rules = tenancy.member_role(stack)["rules"]
         self._namespace_objects = _namespace_objects(stack)

@@ -1,6 +1,6 @@
 """Nodes for pods that wait, one a pod, as Karpenter makes them; with a stock. And the real scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +14,6 @@ Object = dict[str, Any]
 
 PLACEHOLDERS: Final = f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods"
 NODES: Final = "/api/v1/nodes"
-_GPU_TAINT: Final = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -58,13 +57,27 @@ class Autoscaler:
         return list(self.plane.call("GET", path)["items"])
 
 
-def make_node(plane: ControlPlane, name: str, pool: str, *, lease: str = "", gpus: int = 1) -> None:
-    """A Ready node with GPUs; in pool `cpu` it lacks the taint of GPU nodes."""
-    labels = {names.POOL_LABEL: pool, **({names.GKE_LEASE_LABEL: lease} if lease else {})}
-    spec = {"taints": [_GPU_TAINT] if pool != "cpu" else []}
+def make_node(
+    plane: ControlPlane,
+    name: str,
+    pool: str,
+    *,
+    lease: str = "",
+    gpus: int = 1,
+    device: str = names.GPU_RESOURCE,
+    labels: Mapping[str, str] | None = None,
+    size: Mapping[str, str] | None = None,
+) -> None:
+    """A Ready node with GPUs, or another device; in pool `cpu` it lacks their taint. `size`: of what it has
+    more, or another amount.
+    """
+    lent = {names.GKE_LEASE_LABEL: lease} if lease else {}
+    labels = {**(labels or {}), names.POOL_LABEL: pool, **lent}
+    taint = {"key": device, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
+    spec = {"taints": [taint] if pool != "cpu" else []}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
     apply(plane, node)
-    size = {"cpu": "4", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
+    size = {"cpu": "4", "memory": "8Gi", "pods": "20", device: str(gpus), **(size or {})}
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "said by a test"}
     status = {"status": {"capacity": size, "allocatable": size, "conditions": [ready]}}
     path = f"{path_of(node)}/status"

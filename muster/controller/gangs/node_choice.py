@@ -81,6 +81,12 @@ def _is_compared(key: str, policy: GangPolicy) -> bool:
     )
 
 
+def domains(key: str, flavor: FlavorPolicy, policy: GangPolicy) -> int | None:
+    """How many values of this label nodes of the pool have; None where that is not known."""
+    values = _values(key, flavor) if _is_compared(key, policy) else None
+    return None if values is None else sum(value is not None for value in values)
+
+
 def _values(key: str, flavor: FlavorPolicy) -> Sequence[str | None] | None:
     """What nodes of the pool may have; None where that is not known."""
     if key == POOL_LABEL:

@@ -1,5 +1,5 @@
-"""Defaults of a new job: its queue, its priority, its gate, its tolerations, Ray's token, how it ends and is
-upgraded, and that autoscalers leave its pods alone.
+"""Defaults of a new job: its queue, its priority, its gate, its tolerations, the pools that are too small for
+it, Ray's token, how it ends and is upgraded, and that autoscalers leave its pods alone.
 
 On creation, from the queue tree in the cache, as a JSON patch of what is missing; a second pass finds nothing
 to patch. What a job sets is kept, except a KAI queue that is not its namespace's, which would leave its pods
@@ -20,9 +20,11 @@ from muster.controller.gangs.verify import is_tolerated
 from muster.controller.kube.decoding import decode
 from muster.controller.kube.resource import Object
 from muster.controller.kueue.default_queue import choose, mapping, requests_device
-from muster.controller.kueue.jobs import DEVICE_TAINTS
+from muster.controller.kueue.jobs import DEVICE_TAINTS, JobTemplate, job_pod_set
+from muster.controller.kueue.limits import Pools
 from muster.controller.runtime.review import Allow, Deny, Patch, Review, Verdict, Webhook
 from muster.model import names
+from muster.model.gangpolicy import GangPolicy
 from muster.model.queuetree import QueueTree, Space
 from muster.model.ray import FIRST_WITH_TOKEN, Upgrade, release_of
 from muster.model.work import QUEUED, value_at
@@ -33,15 +35,19 @@ QueueTreeCache = Callable[[], QueueTree]
 _KINDS: Final = {each.kind.lower(): each for each in QUEUED}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 # As the policy of Ray's age reads a version (muster/render/ray.py).
+_TERMS: Final = (
+    *("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
+    "nodeSelectorTerms",
+)
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)(\.|\Z)")
 Path = tuple[str | int, ...]
 
 
 class Defaults:
-    """The mutating reviews, bound to the tree that is in force when each is made."""
+    """The mutating reviews, bound to the tree and the policy that are in force when each is made."""
 
-    def __init__(self, tree: QueueTreeCache) -> None:
-        self._tree = tree
+    def __init__(self, tree: QueueTreeCache, policy: Callable[[], GangPolicy | None] = lambda: None) -> None:
+        self._tree, self._policy = tree, policy
 
     def listed(self) -> tuple[Webhook[Object], ...]:
         """One webhook a kind, at `/default-<kind>`. Where it fails, the object passes as it is: what then
@@ -62,7 +68,8 @@ class Defaults:
             return Allow()
         patch = _Patch(decode(_ANYTHING, review.raw))
         if review.operation == "UPDATE":
-            _keep(patch, kind, tree, before=decode(_ANYTHING, review.raw_old))
+            pools = self._pools(patch, tree, space)
+            _keep(patch, kind, tree, pools, before=decode(_ANYTHING, review.raw_old))
             return Patch(tuple(patch.operations)) if patch.operations else Allow()
         if review.operation != "CREATE":
             return Allow()
@@ -72,11 +79,19 @@ class Defaults:
         _priority(patch, tree, space)
         _upgrade(patch, kind, tree)
         _ending(patch, kind)
+        pools = self._pools(patch, tree, space)
         for template in _own_templates(patch.body, kind):
-            _pods(patch, template, tree)
+            _pods(patch, template, tree, pools)
         if _KINDS[kind].ray_cluster(patch.body) is not None:
             _ray(patch, kind, tree)
         return Patch(tuple(patch.operations)) if patch.operations else Allow()
+
+    def _pools(self, patch: "_Patch", tree: QueueTree, space: Space) -> Pools | None:
+        """Those of its queue. None with KAI, whose queues have one each."""
+        policy = self._policy()
+        if policy is None or tree.kai:
+            return None
+        return Pools(policy=policy, queue=space.queue(patch.label(names.QUEUE_LABEL)))
 
 
 def _is_made(review: Review[Object]) -> bool:
@@ -195,8 +210,10 @@ def _ending(patch: _Patch, kind: str) -> None:
         patch.put("Running", *cleaning.split("."))
 
 
-def _pods(patch: _Patch, template: _Template, tree: QueueTree) -> None:
+def _pods(patch: _Patch, template: _Template, tree: QueueTree, pools: Pools | None) -> None:
     _tolerations(patch, template, tree)
+    if pools is not None:
+        _large_nodes(patch, template, pools)
     _undisturbed(patch, template)
 
 
@@ -215,10 +232,42 @@ def _tolerations(patch: _Patch, template: _Template, tree: QueueTree) -> None:
                 patch.put([toleration], *template.path, "spec", "tolerations")
 
 
-def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
+def _large_nodes(patch: _Patch, template: _Template, pools: Pools) -> None:
+    """Away from the pools whose nodes are too small for one of its pods, where another one has larger nodes:
+    Kueue compares quotas alone, and would give it the first pool with enough.
+    """
+    try:
+        pod_set = job_pod_set(template.name, 1, msgspec.convert(template.body, JobTemplate))
+    except ValueError:
+        return  # Malformed, which the API server says.
+    large = pools.large_enough(pod_set)
+    small = [flavor.name for flavor in pools.suited(pod_set) if flavor not in large]
+    if not large or not small:
+        return
+    rule = {"key": names.POOL_LABEL, "operator": "NotIn", "values": small}
+    way = (*template.path, "spec", *_TERMS)
+    terms = value_at(template.pod, ".".join(_TERMS)) or ()
+    for index, term in enumerate(terms):
+        if term.get("matchExpressions"):
+            patch.put(rule, *way, index, "matchExpressions", "-")
+        else:
+            patch.put([rule], *way, index, "matchExpressions")
+    if not terms:
+        patch.put([{"matchExpressions": [rule]}], *way)
+
+
+def _avoids_pools(template: _Template) -> bool:
+    terms = value_at(template.pod, ".".join(_TERMS)) or ()
+    rules = [rule for term in terms for rule in term.get("matchExpressions") or ()]
+    return any((rule["key"], rule["operator"]) == (names.POOL_LABEL, "NotIn") for rule in rules)
+
+
+def _keep(patch: _Patch, kind: str, tree: QueueTree, pools: Pools | None, *, before: Json) -> None:
     """What a template of the same name had. A group that is new is like one of a new object, and what an
     object from before lacked it goes on lacking.
     """
+    if _KINDS[kind].cluster:
+        _start_params(patch, kind, before)
     held = {each.name: each for each in _all_templates(before, kind)}
     for template in _own_templates(patch.body, kind):
         old = held.get(template.name)
@@ -227,6 +276,8 @@ def _keep(patch: _Patch, kind: str, tree: QueueTree, *, before: Json) -> None:
             for resource, taint in DEVICE_TAINTS.items()
         ):
             _tolerations(patch, template, tree)
+        if pools is not None and (old is None or _avoids_pools(old)):
+            _large_nodes(patch, template, pools)
         if old is None or names.UNDISTURBED.keys() <= mapping(old.body, "metadata", "annotations").keys():
             _undisturbed(patch, template)
         if tree.gated and template.is_ray and (old is None or old.is_gated):
@@ -264,10 +315,37 @@ def _ray(patch: _Patch, kind: str, tree: QueueTree) -> None:
         patch.put(release, *cluster, "rayVersion")
     if tree.guarded and _knows_token(spec) and not mapping(spec, "authOptions").get("mode"):
         patch.put("token", *cluster, "authOptions", "mode")
+    _start_params(patch, kind)
     if tree.gated:
         for template in _all_templates(patch.body, kind):
             if template.is_ray:
                 _gate(patch, template)
+
+
+def _start_params(patch: _Patch, kind: str, before: Json | None = None) -> None:
+    """What Kueue's webhook writes null for, and KubeRay's definition then refuses. Of a change, what the
+    groups had `before`.
+
+    Source: https://github.com/michelangelo-ai/michelangelo/pull/1932, read 2026-11-29
+    """
+    held = _groups(before, kind) if before is not None else {}
+    for name, (way, group) in _groups(patch.body, kind).items():
+        was_there = name not in held or held[name][1].get("rayStartParams") is not None
+        if was_there and group.get("rayStartParams") is None:
+            patch.put({}, *way, "rayStartParams")
+
+
+def _groups(body: Json, kind: str) -> dict[str, tuple[Path, Json]]:
+    """The head, without a name, and the worker groups of a Ray cluster, each with its path."""
+    cluster, spec = _KINDS[kind].cluster.split("."), _KINDS[kind].ray_cluster(body) or {}
+    workers = spec.get("workerGroupSpecs")
+    found: dict[str, tuple[Path, Json]] = {}
+    if isinstance(head := spec.get("headGroupSpec"), dict):
+        found[""] = ((*cluster, "headGroupSpec"), head)
+    for index, group in enumerate(workers if isinstance(workers, list) else ()):
+        if isinstance(group, dict):
+            found[str(group.get("groupName"))] = ((*cluster, "workerGroupSpecs", index), group)
+    return found
 
 
 def _own_templates(body: Json, kind: str) -> list[_Template]:

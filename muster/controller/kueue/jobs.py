@@ -7,6 +7,7 @@ limits.py judge them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from dataclasses import replace as dataclass_replace
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -39,7 +40,7 @@ from muster.model.pods import Amounts
 from muster.model.quantities import read_count
 from muster.model.work import BY_KIND, COUNTED, Place, Pods, value_at
 
-_NODE: Final = "kubernetes.io/hostname"
+NODE: Final = "kubernetes.io/hostname"
 # Resource -> the taint of the nodes that have it.
 DEVICE_TAINTS: Final = {
     resource: Taint(key=resource, value=GPU_TAINT_VALUE, effect=GPU_TAINT_EFFECT)
@@ -151,6 +152,18 @@ KINDS: Final[tuple[type[Object], ...]] = (
 )
 
 
+_EXCLUSIVE: Final = {
+    "JobSet": "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/exclusive-topology",
+}
+"""The annotation that gives each Job of a set, or each group, a domain for itself alone: nodes with one value
+of the label that it names. Its controller makes no other pod of a Job before the first one is placed.
+
+Source: https://github.com/kubernetes-sigs/jobset at v0.12.0, pkg/webhooks/pod_mutating_webhook.go, and
+https://github.com/kubernetes-sigs/lws at v0.9.0, pkg/webhooks/pod_webhook.go, read 2026-11-29
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodSet:
     """One PodSet of a job that has no flavor yet. `pool` is the one that its own node selector names, if
@@ -181,7 +194,7 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             yield from _ray(spec.ray_cluster_spec, beside)
             if spec.submission_mode in ("", "K8sJobMode"):
                 alone = JobTemplate(spec=PodSpec(containers=(_SUBMITTER,)))
-                yield _job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
+                yield job_pod_set("submitter", 1, spec.submitter_pod_template or alone)
         case RayCluster(spec=cluster):
             yield from _ray(cluster)
         case RayService(spec=service):
@@ -194,12 +207,46 @@ def pod_sets_of(obj: Object) -> Iterator[JobPodSet]:
             )
             # The least with which Kueue may start a Job.
             least = read_count(obj.metadata.annotations.get(LEAST_AT_ONCE, ""), most_digits=9)
-            yield _job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
+            yield job_pod_set("main", at_once if least is None else min(at_once, least), spec.template)
         case Counted(spec=grouped):
             for pods in BY_KIND[type(obj).__name__].pods:
                 for place in pods.places({"spec": grouped}):
                     template = msgspec.convert(place.template, JobTemplate)
-                    yield _job_pod_set(place.name.lower(), _count(place, pods), template)
+                    yield job_pod_set(place.name.lower(), _count(place, pods), template)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusive:
+    """`count` times these pods, each time in a domain of their own: nodes with one value of the label
+    `key`. Nothing is exclusive where that is empty.
+    """
+
+    key: str
+    count: int
+    pods: tuple[JobPodSet, ...]
+
+
+def exclusive_of(obj: Object) -> Iterator[Exclusive]:
+    """What of a JobSet or LeaderWorkerSet is alone in its domain. Raises ValueError for a bad quantity."""
+    kind = type(obj).__name__
+    if not isinstance(obj, Counted) or kind not in _EXCLUSIVE:
+        return
+    of_all = obj.metadata.annotations.get(_EXCLUSIVE[kind], "")
+    listed = tuple(pod_sets_of(obj))
+    if kind == "LeaderWorkerSet":
+        yield Exclusive(key=of_all, count=_number(obj.spec, "replicas"), pods=listed)
+        return
+    (pods,) = BY_KIND[kind].pods
+    for place, pod_set in zip(pods.places({"spec": obj.spec}), listed, strict=True):
+        written = value_at(place.group, "template.metadata.annotations") or {}
+        count = _number(place.group, "replicas")
+        one = dataclass_replace(pod_set, count=pod_set.count // max(1, count))
+        yield Exclusive(key=written.get(_EXCLUSIVE[kind], of_all), count=count, pods=(one,))
+
+
+def _number(group: Mapping[str, Any], path: str) -> int:
+    found = value_at(group, path)
+    return 1 if found is None else msgspec.convert(found, int)
 
 
 def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Iterator[JobPodSet]:
@@ -210,10 +257,10 @@ def _ray(spec: RayClusterSpec | None, beside: tuple[Container, ...] = ()) -> Ite
     if spec.enable_in_tree_autoscaling:
         beside = (*beside, Container(resources=spec.autoscaler_options.resources or _AUTOSCALER))
     whole = replace(template.spec, containers=(*template.spec.containers, *beside))
-    yield _job_pod_set("head", 1, replace(template, spec=whole))
+    yield job_pod_set("head", 1, replace(template, spec=whole))
     for group in spec.worker_group_specs:
         replicas = 1 if group.replicas is None else group.replicas
-        yield _job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
+        yield job_pod_set(group.group_name.lower(), replicas * max(1, group.num_of_hosts), group.template)
 
 
 def _count(place: Place, pods: Pods) -> int:
@@ -235,7 +282,7 @@ def _apart(template: PodTemplateSpec) -> str:
     spec, labels = template.spec, _metadata_of(template).labels
     rules = spec.affinity.pod_anti_affinity if spec.affinity else None
     terms = rules.required_during_scheduling_ignored_during_execution if rules else ()
-    if any(term.topology_key == _NODE and _selects(term.label_selector, labels) for term in terms):
+    if any(term.topology_key == NODE and _selects(term.label_selector, labels) for term in terms):
         return "podAntiAffinity"
     ports = [port for container in spec.containers for port in container.ports]
     if any(port.host_port for port in ports):
@@ -269,7 +316,8 @@ def _is_within(pod_set: JobPodSet, before: JobPodSet) -> bool:
     )
 
 
-def _job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+def job_pod_set(name: str, count: int, template: PodTemplateSpec) -> JobPodSet:
+    """Raises ValueError for a bad quantity."""
     return JobPodSet(
         name=name,
         count=count,

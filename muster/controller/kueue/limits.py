@@ -6,6 +6,7 @@ muster.controller.gangs.limits checks again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from muster.controller.gangs.gpu_parts import read_share
 from muster.controller.gangs.limits import (
@@ -21,11 +22,11 @@ from muster.controller.gangs.limits import (
     too_many_nodes,
     too_many_pods,
 )
-from muster.controller.gangs.node_choice import ANY_NODE
-from muster.controller.kueue.jobs import JobPodSet
+from muster.controller.gangs.node_choice import ANY_NODE, domains
+from muster.controller.kueue.jobs import NODE, Exclusive, JobPodSet
 from muster.model import names
 from muster.model.gangpolicy import FlavorPolicy, GangPolicy
-from muster.model.pods import Amounts
+from muster.model.pods import Amounts, add
 from muster.model.queuetree import Queue
 
 
@@ -166,6 +167,34 @@ def nodes_for(pod_set: JobPodSet, flavor: FlavorPolicy) -> int:
     """The fewest nodes of a pool that hold its pods."""
     fewest = nodes_needed(pod_set.count, pod_set.amounts, flavor)
     return max(fewest, pod_set.count) if pod_set.apart else fewest
+
+
+def lacks_domains(exclusive: Iterable[Exclusive], pools: Pools) -> Iterator[str]:
+    """Jobs or groups that would be alone in a domain, where a pool that Kueue may choose has too few domains,
+    or smaller ones: the first pods would start, and the others never.
+    """
+    for each in exclusive:
+        last = each.pods[-1]
+        large = pools.large_enough(last) if each.key and last.count else ()
+        lacking = [flavor.name for flavor in large if not _has_domains(each, flavor, pools.policy)]
+        others = [flavor.name for flavor in large if flavor.name not in lacking]
+        if lacking:
+            fix = f"select {names.POOL_LABEL}: {others[0]}" if others else "ask for fewer or for less"
+            yield (
+                f"{last.name} takes {each.count} times all nodes with one value of {each.key}, by its "
+                f"annotation exclusive-topology, and pool {', '.join(lacking)} has fewer of them, or too "
+                f"small ones; {fix}, or remove the annotation"
+            )
+
+
+def _has_domains(exclusive: Exclusive, flavor: FlavorPolicy, policy: GangPolicy) -> bool:
+    if exclusive.key != NODE:
+        has = domains(exclusive.key, flavor, policy)
+        return has is None or has >= exclusive.count
+    amounts: dict[str, Fraction] = {}
+    for pod_set in exclusive.pods:
+        add(amounts, {name: amount * pod_set.count for name, amount in pod_set.amounts.items()})
+    return not too_large(amounts, flavor) and not too_many_nodes(exclusive.count, flavor)
 
 
 def lacks_copies(pod_set: JobPodSet, flavor: FlavorPolicy) -> Sequence[str]:

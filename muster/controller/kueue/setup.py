@@ -108,8 +108,9 @@ def webhooks(manager: Manager) -> Sequence[Webhook[Any]]:
     """The reviews of the webhook server, by the policy and the queue tree named `default`."""
     policies = Policies(manager.informer(GANG_POLICY))
     queue_trees = QueueTreeCache(manager.informer(QUEUE_TREE))
-    reviews = Reviews(lambda: policies.accepted(names.GANG_POLICY), queue_trees.current)
-    return (*reviews.listed(), *Defaults(queue_trees.current).listed())
+    policy = partial(policies.accepted, names.GANG_POLICY)
+    reviews, defaults = Reviews(policy, queue_trees.current), Defaults(queue_trees.current, policy)
+    return (*reviews.listed(), *defaults.listed())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,12 @@ from muster.controller.gangs.objects import Toleration
 from muster.controller.gangs.templates import Json, fill_requests
 from muster.controller.kueue.objects import Flavors, Workload
 
-_ADDED: Final = "added-by-its-controller"
-"""The image of what Kueue counts by its resources alone, such as Ray's autoscaler in the head."""
+_ADDED: Final = ("autoscaler", "ray-job-submitter")
+"""Containers that KubeRay adds to a head. Kueue counts them by their resources alone, without an image.
+
+Source: https://github.com/kubernetes-sigs/kueue at v0.19.2, pkg/controller/jobs/raycluster/common.go and
+rayjob/rayjob_controller.go (addSidecarSubmitterToHeadPodSet), read 2026-11-29
+"""
 
 
 def merged(template: Mapping[str, Any], demand: Demand, flavors: Flavors) -> Json:
@@ -55,7 +59,8 @@ def trial_pods(
             continue
         pod = _in_flavors(templates[each.name], dict.fromkeys(each.flavors.values()), flavors)
         for container in pod["spec"].get("containers", ()):
-            container["image"] = container.get("image") or _ADDED
+            if container.get("name") in _ADDED:
+                container.setdefault("image", "added-by-kuberay")
         named = {"namespace": meta.namespace, "name": trial_name(request, number)}
         yield each.name, {**pod, "metadata": {**pod.get("metadata", {}), **named, "ownerReferences": owners}}
 

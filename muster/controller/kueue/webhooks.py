@@ -20,10 +20,12 @@ from muster.controller.kueue.jobs import (
     JobPodSet,
     RayCluster,
     are_within,
+    exclusive_of,
     pod_sets_of,
 )
 from muster.controller.kueue.limits import (
     Pools,
+    lacks_domains,
     never_fits_anywhere,
     no_such_devices,
     no_such_nodes,
@@ -95,6 +97,7 @@ class Reviews:
                 yield f"{pod_set.name}: {error}; write one such as 0.5, or ask for whole GPUs"
         if policy is not None:
             yield from _by_pools(listed, Pools(policy=policy, queue=queue))
+            yield from lacks_domains(exclusive_of(obj), Pools(policy=policy, queue=queue))
         if queue is not None:
             pools = None if policy is None else Pools(policy=policy, queue=queue)
             yield from queue_limits.uncovered(listed, queue, tree, policy)

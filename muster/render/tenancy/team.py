@@ -292,7 +292,10 @@ _COUNTED: Final[Mapping[str, str]] = {
 # A Ray dashboard behind one of these would run the code of any client that finds it.
 _OPEN_DOORS: Final = ("services.loadbalancers", "services.nodeports")
 DEFAULT_REQUEST: Final = {"cpu": "100m", "memory": "128Mi"}
-LEAST_REQUEST: Final = {"cpu": "10m", "memory": "16Mi"}
+# No more than controllers give to what they add to pods: a PyTorchJob's init container has the least of them.
+# Source: https://github.com/kubeflow/training-operator at v1.9.3, pkg/controller.v1/pytorch/initcontainer.go,
+# read 2026-11-29
+LEAST_REQUEST: Final = {"cpu": "10m", "memory": "10Mi"}
 
 
 def most_objects(stack: Stack) -> Mapping[str, int]:

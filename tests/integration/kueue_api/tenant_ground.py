@@ -72,7 +72,7 @@ class Noticed(BaseException):
 IS_NOTICED: Final = bool(HOLES) and not _HAS_BACKSTOP
 _TRUSTED: Final = "trusted"
 # The policies know by these accounts whose Jobs are counted already, and who stops what runs.
-_JOBSET: Final = f"system:serviceaccount:{BY_KIND['JobSet'].controller}:jobset"
+_BROUGHT: Final = {"jobset": "JobSet", "lws": "LeaderWorkerSet", "trainer": "TrainJob"}
 _KUBERAY: Final = f"system:serviceaccount:{names.RAY_NAMESPACE}:kuberay"
 _KUEUE: Final = f"system:serviceaccount:{names.KUEUE_NAMESPACE}:kueue"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -333,19 +333,26 @@ def named(body: Object, name: str, team: str = TEAM) -> Object:
 
 @contextmanager
 def ground_of(
-    folder: Path, *, has_backstop: bool = _HAS_BACKSTOP, brings: Sequence[str] = ("jobset", "lws")
+    folder: Path,
+    *,
+    has_backstop: bool = _HAS_BACKSTOP,
+    brings: Sequence[str] = ("jobset", "lws"),
+    of: Stack | None = None,
 ) -> Iterator[Ground]:
-    """`brings`: the controllers that a cluster brings along."""
-    stack = load(Path(__file__).with_name("tenant.yaml"))
+    """`brings`: the controllers that a cluster brings along. `of`: another stack, of which no node is
+    there.
+    """
+    stack = of or load(Path(__file__).with_name("tenant.yaml"))
     programs = built.programs(brings, [f"{name}-config" for name in brings])
     with ExitStack() as held:
         world = held.enter_context(world_of(stack, folder, rights=stack, user=_KUEUE))
         world.audits_rights = False
         for name in brings:
-            world.plane.define(programs.kinds(f"{name}-config", below="crd/bases"))
-        _begin(world, stack)
+            below = "crds" if name == "trainer" else "crd/bases"
+            world.plane.define(programs.kinds(f"{name}-config", below=below))
+        _begin(world, stack, nodes=0 if of else NODES)
         held.enter_context(scheduler(world.plane, world.programs))
-        made = ("job-controller", "statefulset-controller")
+        made = ("job-controller", "statefulset-controller", "deployment-controller", "replicaset-controller")
         processes = [
             world.kueue,
             held.enter_context(envtest.controllers(world.plane, world.programs, made)),
@@ -363,21 +370,22 @@ def ground_of(
 
 
 def _brought(world: World, name: str, programs: Programs) -> AbstractContextManager[Process]:
-    if name == "jobset":
-        return controller(world.plane, name, programs, user=_JOBSET)
     webhooks = programs.assets[f"{name}-config"] / "webhook/manifests.yaml"
-    return controller(world.plane, name, programs, webhooks=webhooks)
+    namespace, _, account = BY_KIND[_BROUGHT[name]].controller.partition(":")
+    user = f"system:serviceaccount:{namespace}:{account or name}"
+    apply(world.plane, every_right(user))
+    return controller(world.plane, name, programs, webhooks=webhooks, user=user)
 
 
-def _begin(world: World, stack: Stack) -> None:
+def _begin(world: World, stack: Stack, *, nodes: int) -> None:
     world.begin()
-    for number in range(NODES):
+    for number in range(nodes):
         make_node(world.plane, f"l4-{number}", "l4", gpus=2)
     objects = [tenancy.member_role(stack)]
     for teams in queues.by_department(stack).values():
         for team in teams.values():
             objects += [item for item in team if "kueue" not in item["apiVersion"]]
-    objects += [*_with_every_right(), every_right(_JOBSET), every_right(_KUBERAY)]
+    objects += [*_with_every_right(), every_right(_KUBERAY)]
     for body in json.loads(json.dumps(objects)):
         apply(world.plane, body)
 

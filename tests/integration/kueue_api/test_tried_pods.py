@@ -131,3 +131,19 @@ def test_the_head_without_gpus_is_tried_beside_the_workers(world: World) -> None
         failure = eventually("its try has failed", partial(_failure, world))
         assert "pod of head Forbidden" in failure, failure
         assert not world.asked("job")
+
+
+def test_a_pod_without_an_image_is_found_though_no_policy_looks(world: World) -> None:
+    """Ray's definitions let it be left out. Only what KubeRay adds to a head has none that anybody wrote."""
+    cluster = work("RayCluster", with_gpu("l4"))
+    cluster["spec"]["suspend"] = True
+    del cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["image"]
+    with world.manager():
+        apply(world.plane, cluster)
+
+        def is_told() -> bool:
+            notes = (world.workload("job") or {"metadata": {}})["metadata"].get("annotations") or {}
+            return any("image: Required value" in text for text in notes.values())
+
+        eventually("its image is missed", is_told)
+        assert not world.asked("job")

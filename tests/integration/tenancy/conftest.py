@@ -48,6 +48,7 @@ CONTROLLERS = {
     "jobs": ("kube-system", "job-controller"),
     "cronjobs": ("kube-system", "cronjob-controller"),
     "replicasets": ("kube-system", "replicaset-controller"),
+    "lws": ("lws-system", "lws-controller-manager"),
     "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager"),
     "collector": ("kube-system", "generic-garbage-collector"),
     # In no namespace that the policies know: a cloud's autoscaler is whoever the cloud says.

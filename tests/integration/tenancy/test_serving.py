@@ -56,6 +56,15 @@ def test_a_member_creates_them_with_gpus(served: World) -> None:
         assert answer.is_allowed, "what Kueue's webhook writes: " + answer.message
 
 
+def test_the_workers_of_a_group_are_their_controllers_alone(served: World) -> None:
+    """LeaderWorkerSet's makes a StatefulSet of them for the pod of their leader, and counts nothing twice."""
+    body = labelled(stateful("serve-0"), works.QUEUE, None)
+    body["metadata"]["ownerReferences"] = [owner("Pod", "v1")]
+    answer = served.controllers["lws"].create(body)
+    assert answer.is_allowed, answer.message
+    assert "muster-work" in served.member.create(body).refusals
+
+
 @pytest.mark.parametrize(
     ("body", "policy", "words"),
     [

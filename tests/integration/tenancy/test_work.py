@@ -87,7 +87,7 @@ def test_the_controllers_make_pods_of_admitted_work(world: World) -> None:
 
 def test_no_pod_requests_less_than_its_queue_can_count(world: World) -> None:
     """Also where no template was judged, with the policies off."""
-    least = {"cpu": "10m", "memory": "16Mi", "nvidia.com/gpu": "0"}
+    least = {"cpu": "10m", "memory": "10Mi", "nvidia.com/gpu": "0"}
     for requests, is_allowed in (
         (least, True),
         (least | {"cpu": "9m"}, False),

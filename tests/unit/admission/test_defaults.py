@@ -15,6 +15,7 @@ from muster.controller.kueue.defaults import Defaults
 from muster.controller.kueue.webhooks import Reviews
 from muster.controller.runtime.review import Allow, Deny, Patch, Request, Verdict, _UserInfo, question
 from muster.model import names
+from muster.model.gangpolicy import FlavorPolicy, GangPolicy
 from muster.model.queues import Allowance
 from muster.model.queuetree import ANY_POOL, Queue, QueueTree, Space, crd, from_spec, to_manifest
 from muster.model.stack import Scheduler
@@ -75,8 +76,10 @@ def default(
     namespace: str = "one",
     group: str = "",
     before: Json | None = None,
+    policy: GangPolicy | None = None,
 ) -> Verdict:
-    webhook = next(each for each in Defaults(lambda: tree).listed() if each.path == f"/default-{kind}")
+    listed = Defaults(lambda: tree, lambda: policy).listed()
+    webhook = next(each for each in listed if each.path == f"/default-{kind}")
     request = Request(
         uid="u",
         operation="CREATE" if before is None else "UPDATE",
@@ -475,3 +478,59 @@ def test_a_tree_is_read_as_it_was_written() -> None:
     assert from_spec(to_manifest(KAI)["spec"]) == KAI
     assert from_spec(to_manifest(SHARDED)["spec"]) == SHARDED
     assert crd()["metadata"]["name"] == "queuetrees.muster.dev"
+
+
+SIZES = GangPolicy(
+    flavors=tuple(
+        FlavorPolicy(name=name, gpus_per_node=gpus) for name, gpus in (("l4", 2), ("a100", 8), ("h100", 8))
+    )
+)
+BOTH = replace(KUEUE, spaces={"one": replace(ONE, queues=(Queue(name="gpus"),))})
+NOT_L4 = {"key": names.POOL_LABEL, "operator": "NotIn", "values": ["l4"]}
+SPOT = {"key": "cloud.google.com/gke-spot", "operator": "DoesNotExist"}
+
+
+def demanding(gpus: int, *terms: Json) -> Json:
+    """A Job of such pods, with these terms of required node affinity."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [*terms]}}
+    more = {"affinity": {"nodeAffinity": required}} if terms else {}
+    return {"metadata": {"name": "j", "labels": {}}, "spec": {"template": pod(gpus, **more)}}
+
+
+def terms_of(obj: Json) -> list[Json]:
+    rules = obj["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
+    found: list[Json] = rules.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get(
+        "nodeSelectorTerms", []
+    )
+    return found
+
+
+@pytest.mark.parametrize(("gpus", "terms"), [(2, []), (8, [{"matchExpressions": [NOT_L4]}]), (9, [])])
+def test_a_pod_keeps_off_pools_whose_nodes_are_too_small(gpus: int, terms: list[Json]) -> None:
+    """Kueue gives the first pool with quota; its nodes may hold no such pod. What fits nowhere is refused."""
+    body = demanding(gpus)
+    found = patched(body, default(BOTH, "job", body, policy=SIZES))
+    assert terms_of(found) == terms
+    assert default(BOTH, "job", found, policy=SIZES) == Allow()
+
+
+def test_it_keeps_off_them_beside_what_its_author_demands_of_nodes() -> None:
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    body = demanding(8, {"matchExpressions": [SPOT]}, fields)
+    found = patched(body, default(BOTH, "job", body, policy=SIZES))
+    assert terms_of(found) == [{"matchExpressions": [SPOT, NOT_L4]}, {**fields, "matchExpressions": [NOT_L4]}]
+
+
+def test_what_is_applied_again_goes_on_keeping_off_them() -> None:
+    body = demanding(8)
+    before = patched(body, default(BOTH, "job", body, policy=SIZES))
+    again = patched(body, default(BOTH, "job", body, before=before, policy=SIZES))
+    assert terms_of(again) == terms_of(before) != []
+
+
+@pytest.mark.parametrize("kind", ["rayjob", "raycluster", "rayservice"])
+def test_no_group_of_ray_lacks_what_kueue_would_write_null_for(kind: str) -> None:
+    found = patched(body(kind), default(KUEUE, kind, body(kind)))["spec"]
+    found = found.get(BODY_PATHS[kind], found)
+    groups = (found["headGroupSpec"], *found["workerGroupSpecs"])
+    assert [each["rayStartParams"] for each in groups] == [{}, {}]

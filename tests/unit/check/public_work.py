@@ -84,14 +84,15 @@ def _read(file: Path) -> Iterator[Case]:
 
 
 @cache
-def _admission(stack: str) -> Admission:
+def admission(stack: str, *, team: str = _TEAM) -> Admission:
+    """That of the team that is alone in a stack."""
     cloud, scheduler, more = _STACKS[stack]
-    return Admission(parsed(stack_text(cloud, scheduler, **more)), _TEAM)
+    return Admission(parsed(stack_text(cloud, scheduler, **more).replace(_TEAM, team)), team)
 
 
 def differences(case: Case) -> list[str]:
     """What of the answer is not as it should be."""
-    found = result(_admission(case.stack), case.body)
+    found = result(admission(case.stack), case.body)
     verdict, *more = case.want
     answer = "admitted" if found.answer.is_admitted else "refused"
     right = verdict.replace("warned", "admitted")
@@ -112,8 +113,8 @@ def _difference(case: Case, found: Result, wanted: str) -> str:
     if key == "asks":
         return "" if gang(found.demands).get(names.GPU_RESOURCE) else "asks for no GPU"
     assert key == "fix", key
-    admission = _admission(case.stack)
-    fixed = admission.review(admission.fixed(case.body))
+    of = admission(case.stack)
+    fixed = of.review(of.fixed(case.body))
     return "" if fixed.is_admitted else "what --fix writes is refused"
 
 

@@ -38,7 +38,7 @@ from muster import bounded_yaml
 from muster.model import names
 from muster.model.stack import Stack
 from muster.model.tenancy import TenancyMode
-from muster.model.work import BROUGHT, GROUPED, RAY, SUSPEND, WORK, Path, WorkKind, by_group
+from muster.model.work import BROUGHT, BY_KIND, GROUPED, RAY, SUSPEND, WORK, Path, WorkKind, by_group
 from muster.render.manifest import Manifest, manifest
 
 # The cluster's own controllers, in CEL. Other users of a request are in shared.yaml.
@@ -77,11 +77,16 @@ SYSTEM: Final = f"({' || '.join(_ACCOUNTS)})"
 
 
 def _is_made_by(accounts: str, kinds: Iterable[WorkKind], *, group: str) -> str:
-    """Whether a controller makes it for an object of one of these kinds."""
+    """Whether a controller makes it for an object of one of these kinds. The workers of a LeaderWorkerSet are
+    a StatefulSet of their leader's pod.
+    """
+    kinds = tuple(kinds)
+    is_owner = f"owner.apiVersion.startsWith('{group}/') && owner.kind in {quoted([x.kind for x in kinds])}"
+    if BY_KIND["LeaderWorkerSet"] in kinds:
+        is_owner = f"(({is_owner}) || owner.kind == 'Pod')"
     return (
         f"({_is_controller(accounts)} && object.metadata.?ownerReferences.orValue([]).exists(owner, "
-        f"owner.?controller.orValue(false) && owner.apiVersion.startsWith('{group}/') && "
-        f"owner.kind in {quoted([each.kind for each in kinds])}))"
+        f"owner.?controller.orValue(false) && {is_owner}))"
     )
 
 
