@@ -64,7 +64,7 @@ def units(
         # Until 0.15 two at once may delete the pod that holds a shared GPU (KAI#1103).
         "--max-concurrent-reconciles=1",
     )
-    # The program looks for its certificate in a folder of this name below the one for temporary files.
+    # The webhook looks for its certificate in a folder of this name below the one for temporary files.
     folder = cluster.run / "kai"
     serving = folder / "k8s-webhook-server" / "serving-certs"
     serving.mkdir(parents=True)
@@ -80,11 +80,11 @@ def units(
     controllers = [
         Unit(
             program,
-            (programs[program], *flags[program]),
+            (programs[program], *options),
             after=gates[program],
             environment={"KUBECONFIG": str(kubeconfigs[program]), "TMPDIR": str(folder)},
         )
-        for program in flags
+        for program, options in flags.items()
     ]
     surroundings = {"PYTHONPATH": str(IMPORT_ROOT)}
     return [
