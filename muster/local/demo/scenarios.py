@@ -133,8 +133,6 @@ def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
     follower.stock(l4=4)
     _start(follower, images, "own", workers=2)
     _start(follower, images, "extra", workers=2)
-    # Among gangs that have just started KAI may take the older one.
-    follower.until("RayCluster extra is ready", lambda now: _is_ready(now, "extra"))
     follower.say(
         "department-1 has four GPUs, two of them beyond its quota: department-2 does not need its own"
     )
