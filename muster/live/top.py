@@ -154,8 +154,10 @@ def _jobs_of_kai(mirror: Mirror) -> Iterator[Job]:
 
 
 def _is_in_line(status: JobStatus) -> bool:
-    """Whether it waits for its queue, and has nothing yet."""
-    return not status.is_running if status.workload is None else not status.workload.is_holding
+    """Whether it waits for its queue, and has nothing yet; with KAI, whether its pods lack nodes."""
+    if status.workload is None:
+        return status.pods is None or not status.pods.is_placed
+    return not status.workload.is_holding
 
 
 def _created(body: Json) -> datetime:
@@ -274,7 +276,7 @@ def format_top(top: Top) -> str:
     )
     right = ("Quota", "Used", "Borrowed", "Waiting", "Oldest", "Devices", "Since")
     waiting = sum(each.waiting for each in top.queues)
-    counts = f"{many(len(top.gangs), 'job')}, {waiting} waiting for quota, {many(len(top.nodes), 'node')}"
+    counts = f"{many(len(top.gangs), 'job')}, {waiting} waiting in a queue, {many(len(top.nodes), 'node')}"
     lines = [f"{clock(top.taken)}: {counts}", *(f"{why}." for why in top.unreadable)]
     for head, rows in parts:
         listed = list(rows)

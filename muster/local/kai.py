@@ -2,7 +2,8 @@
 
 Pure. `muster local build --only kai` compiles them (release 0.12.0). A control plane of its own runs them for
 tests (tests/integration/real_kai), a local cluster for the demo (muster/local/cluster/kai.py). KAI's operator
-and its admission webhooks are left out: `scheduler_config` does what the operator does with a shard.
+is left out: `scheduler_config` does what the operator does with a shard. Of KAI's webhooks only that of pods
+is there, on local clusters.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ FOLDER: Final = "kai"
 CRDS: Final = "kai-crds"
 ROLES: Final = "kai-roles"
 SCHEDULER: Final = "kai-scheduler"
+BINDER: Final = "kai-binder"
+ADMISSION: Final = "kai-admission"
+RESERVATION: Final = "kai-gpu-reservation"
+"""A stand-in of ours for the program in KAI's reservation pods: a program and its image."""
+RESERVATIONS: Final = "kai-resource-reservation"
+"""The namespace of the pods that hold shared GPUs, and their account."""
+DEVICE_ANNOTATION: Final = "run.ai/reserve_for_gpu_index"
 SHARDS: Final = "/apis/kai.scheduler/v1/schedulingshards"
 SHARD_RUNNER: Final = "kai-shards"
 """The process of a local cluster that runs a scheduler for each SchedulingShard."""
@@ -35,21 +43,22 @@ class KaiProgram:
 PROGRAMS: Final[Mapping[str, KaiProgram]] = MappingProxyType(
     {
         SCHEDULER: KaiProgram("scheduler", "scheduler.yaml"),
-        "kai-binder": KaiProgram("binder", "binder.yaml"),
+        BINDER: KaiProgram("binder", "binder.yaml"),
         "kai-podgrouper": KaiProgram("pod-grouper", "podgrouper.yaml"),
         "kai-podgroup-controller": KaiProgram("podgroup-controller", "podgroupcontroller.yaml"),
         "kai-queue-controller": KaiProgram("queue-controller", "queuecontroller.yaml"),
+        ADMISSION: KaiProgram("admission", "admission.yaml"),
     }
 )
 
 
 def controller_flags(*, label_key: str = "") -> dict[str, tuple[str, ...]]:
-    """Program -> its flags, of all but the scheduler. They listen nowhere: their webhooks are off.
+    """Program -> its flags, of all but scheduler and admission. They listen nowhere: their webhooks are off.
 
     `label_key`: the label of pods by which a pod group gets its shard, empty where there is one shard.
     """
     return {
-        "kai-binder": ("--metrics-bind-address=0", "--health-probe-bind-address=0"),
+        BINDER: ("--metrics-bind-address=0", "--health-probe-bind-address=0"),
         "kai-podgrouper": (
             "--metrics-bind-address=0",
             "--health-probe-bind-address=0",
@@ -67,6 +76,17 @@ def controller_flags(*, label_key: str = "") -> dict[str, tuple[str, ...]]:
             f"--queue-label-key={names.KAI_QUEUE_LABEL}",
         ),
     }
+
+
+def admission_flags(port: int) -> tuple[str, ...]:
+    """Of the webhook of pods, as for a stack with `gpuSharing: true` on nodes without a runtime class."""
+    return (
+        f"--webhook-addr={port}",
+        "--gpu-sharing-enabled=true",
+        "--gpu-pod-runtime-class-name=",
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+    )
 
 
 def scheduler_flags(*, listen_port: int, plugin_port: int, period: str, verbosity: int) -> tuple[str, ...]:

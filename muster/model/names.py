@@ -64,6 +64,8 @@ GPU_FRACTION: Final = "gpu-fraction"
 GPU_MEMORY: Final = "gpu-memory"
 GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 GPU_PARTS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_FRACTION_DEVICES)
+# KAI's label of pods that share a GPU, and of the pod that holds it for them.
+GPU_GROUP_LABEL: Final = "runai-gpu-group"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 POOL_LABEL: Final = f"{GROUP}/pool"

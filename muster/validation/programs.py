@@ -227,8 +227,6 @@ def _kueue(stack: Stack) -> Iterator[Violation]:
 def _kai(settings: KaiSettings) -> Iterator[Violation]:
     key = PLACEMENTS[Program.KAI].key
     fix = f"remove it and set it where KAI is installed, or remove `{key}.install: false`."
-    if settings.gpu_sharing:
-        yield _without_effect(at(key, "gpuSharing"), Program.KAI, fix)
     if settings.cluster_autoscaling:
         yield _without_effect(at(key, "clusterAutoscaling"), Program.KAI, fix)
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -10,7 +11,7 @@ from tests.pictures import layers, life, loop, quota, terminal, waiting
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
-        "inference.svg": terminal.inference,
+        **{f"{name}.svg": partial(terminal.story, name) for name in terminal.STORIES},
         "layers.svg": layers.picture,
         "life.svg": life.picture,
         "loop.svg": loop.wide,

@@ -4,7 +4,7 @@ Wide, and for a phone with long lines wrapped.
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,16 +12,23 @@ from typing import Final, NamedTuple
 _PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "try-it.md"
 _RUNS: Final = Path(__file__).parent / "runs"
 _START: Final = "$ kubectl apply -f examples/gang/rayjob.yaml"
-_LINE: Final = re.compile(r"^ *(?P<time>[\d.]+ s)  (?P<who>\w+) +(?P<what>.*)$")
+_LINE: Final = re.compile(r"^ *(?P<time>[\d.]+ s)  (?P<who>[\w-]+) +(?P<what>.*)$")
 _GOOD: Final = re.compile(r"Ready|Running|SUCCEEDED|may start|HTTP 200")
 _STYLE: Final = """
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d8dee9; }
-.time { fill: #8b95a7; } .gang, .train { fill: #9fb0ff; } .nodes { fill: #ffb77a; } .good { fill: #8fe0a8; }
-.model, .request { fill: #e5a8e0; }
+.time { fill: #8b95a7; } .gang, .train, .own, .pair { fill: #9fb0ff; } .nodes { fill: #ffb77a; }
+.good { fill: #8fe0a8; } .model, .request, .inference, .owner, .third { fill: #e5a8e0; }
+.build, .build-preemptible, .extra { fill: #e8d08a; }
 """
 _PHONE_COLUMNS: Final = 38
 _GANG: Final = "A gang waits, gets all its nodes, runs and finishes"
-_INFERENCE: Final = "A served model takes its GPU from a training gang, answers, and training comes back"
+STORIES: Final[Mapping[str, str]] = {
+    "inference": "A served model takes its GPU from a training gang, answers, and training comes back",
+    "priorities": "Each priority takes the GPU of the one below, and none that of build",
+    "reclaim": "A department takes back two GPUs, which a whole gang of the other leaves",
+    "sharing": "Two workers share a GPU while a third waits for a half",
+}
+"""Run -> the title of its picture."""
 
 
 class _Row(NamedTuple):
@@ -42,10 +49,12 @@ def narrow() -> str:
     return _picture(390, [part for row in _gang() for part in _wrapped(row)], _GANG, what=70)
 
 
-def inference() -> str:
-    lines = (_RUNS / "inference.txt").read_text(encoding="utf-8").splitlines()
+def story(name: str) -> str:
+    """A run of STORIES, with as much room for who acts as the longest name needs."""
+    lines = (_RUNS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     rows = [_row(line) for line in lines if not line.startswith("#")]
-    return _picture(860, rows, _INFERENCE, who=105, what=175)
+    room = 10 * max(len(row.who) for row in rows)
+    return _picture(790 + room, rows, STORIES[name], who=105, what=105 + room)
 
 
 def _gang() -> list[_Row]:

@@ -81,7 +81,7 @@ def local_up(
     with building():
         artifacts = everything.ensure_all(
             programs=everything.chosen_programs(programs),
-            on_demand=[kai.FOLDER] * has_kai + [karpenter.PROGRAM] * by_karpenter,
+            on_demand=[kai.FOLDER, kai.RESERVATION] * has_kai + [karpenter.PROGRAM] * by_karpenter,
         )
     begun = time.monotonic()
 

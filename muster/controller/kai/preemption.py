@@ -10,6 +10,7 @@ shares beyond quotas, consolidation and room on nodes without victims are left o
 starts the gang; where it says no, the gang stays behind its gate. Pure.
 """
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -121,7 +122,7 @@ def _reclaimable(
     others = [gang for gang in gangs if gang.queue != claimant.queue and gang.is_preemptible]
     given: list[QueueDemand] = []
     youngest_first = sorted(
-        others, key=lambda gang: gang.started.timestamp() if gang.started else 0, reverse=True
+        others, key=lambda gang: gang.started.timestamp() if gang.started else math.inf, reverse=True
     )
     for gang in sorted(youngest_first, key=lambda gang: gang.priority):
         below, victim_queue = _below_common(claimant.queue, gang.queue, ledger)

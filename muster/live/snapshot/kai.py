@@ -22,7 +22,6 @@ GROUP_ANNOTATION: Final = "pod-group-name"
 SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 STARTED_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
-GPU_GROUP_LABEL: Final = "runai-gpu-group"
 _SHARING: Final = (*names.GPU_PARTS, "received-resource-type")
 _OVER: Final = ("Succeeded", "Failed")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,8 +71,8 @@ def to_pod(found: object) -> FoundPod | None:
 
 
 def _gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
-    more = sorted(value for key, value in labels.items() if key.startswith(f"{GPU_GROUP_LABEL}/"))
-    return (labels[GPU_GROUP_LABEL], *more) if GPU_GROUP_LABEL in labels else ()
+    more = sorted(value for key, value in labels.items() if key.startswith(f"{names.GPU_GROUP_LABEL}/"))
+    return (labels[names.GPU_GROUP_LABEL], *more) if names.GPU_GROUP_LABEL in labels else ()
 
 
 def to_binding(found: object) -> tuple[tuple[str, str], str] | None:

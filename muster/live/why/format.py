@@ -114,14 +114,15 @@ def _format_pod_counts(pods: PodStatus, *, is_admitted: bool) -> str:
     if pods.is_running:
         return f"runs: {many(pods.expected, 'pod')}"
     done = f", {pods.done} completed" if pods.done else ""
-    begun = "started" if is_admitted or pods.ready else "waits"
+    begun = "started" if is_admitted or pods.ready or pods.is_placed else "waits"
     return f"{begun}: {pods.ready} of {many(pods.expected, 'pod')} ready{done}"
 
 
 def format_reason(status: JobStatus) -> str:
     """Why the job waits, in one line; "" where nothing says it."""
-    if status.pods is not None and status.pods.reasons:
-        return "; ".join(_format_pod_reason(each) for each in status.pods.reasons)
+    reasons = status.pods.reasons if status.pods is not None else ()
+    if reasons and not (status.outside and {each.reason for each in reasons} == {"SchedulingGated"}):
+        return "; ".join(_format_pod_reason(each) for each in reasons)
     quota = status.condition("QuotaReserved")
     is_pending = quota is not None and quota.state == "False"
     messages = (

@@ -44,12 +44,19 @@ class PodReason:
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """`expected`: the pods that the Workload was admitted with. Those that ended well count as `done`."""
+    """`expected`: the pods that the Workload was admitted with. Those that ended well count as `done`, and as
+    `placed` like all that have a node.
+    """
 
     expected: int
     ready: int
     done: int = 0
     reasons: tuple[PodReason, ...] = ()
+    placed: int = 0
+
+    @property
+    def is_placed(self) -> bool:
+        return self.placed >= self.expected
 
     @property
     def is_running(self) -> bool:
@@ -110,11 +117,12 @@ def fetch_pods(api: Client, namespace: str) -> PodIndex:
 
 def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
     """What keeps these pods of one Workload from running. A pod that is being deleted counts as gone."""
-    ready = done = 0
+    ready = done = placed = 0
     reasons: dict[tuple[str, str], PodReason] = {}
     for pod in pods:
         if text(pod, "metadata", "deletionTimestamp"):
             continue
+        placed += bool(text(pod, "spec", "nodeName"))
         if text(pod, "status", "phase") == "Succeeded":
             done += 1
         elif is_true(pod, "Ready"):
@@ -127,7 +135,7 @@ def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
                 pods=(*same.pods, *found.pods),
                 roles=tuple(dict.fromkeys((*same.roles, *found.roles))),
             )
-    return PodStatus(expected, ready, done, tuple(reasons.values()))
+    return PodStatus(expected, ready, done, tuple(reasons.values()), placed)
 
 
 def with_logs(api: Client, namespace: str, status: PodStatus) -> PodStatus:

@@ -33,6 +33,7 @@ from muster.local.build.releases import DownloadError, Releases
 from muster.local.build.store import Artifacts, ensure_asset, ensure_store, link_programs
 from muster.local.build.versions import Asset, Program, Versions, load, origin_of
 from muster.local.errors import LocalClusterError
+from muster.local.kai import RESERVATION
 
 _SECONDS: Final = 20
 # The first CLI that reads `stackConfigDir` and every option that Pulumi.yaml uses; 4 may change them.
@@ -393,7 +394,8 @@ class Run:
 
     def binary_images(self, programs: dict[str, Path]) -> dict[str, Image]:
         with self.board.task("system images"):
-            return {name: self.images.binary(name, programs[name]) for name in BINARY_IMAGES}
+            wanted = (name for name in BINARY_IMAGES if name in programs)
+            return {name: self.images.binary(name, programs[name]) for name in wanted}
 
     def assets(self) -> dict[str, Path]:
         wanted = {name: asset for name, asset in self.versions.assets.items() if self._is_needed(asset)}
@@ -402,7 +404,8 @@ class Run:
     def stores(self, images: dict[str, Image]) -> dict[str, Path]:
         """Two kinds of node: where the platform runs, and where the work runs."""
         with self.board.task("node stores"):
-            system = [images[name] for name in BINARY_IMAGES]
+            work = [images[name] for name in ("pause", "python", "ray", RESERVATION) if name in images]
+            system = [images[name] for name in BINARY_IMAGES if name != RESERVATION]
             return {
                 SYSTEM_STORE: ensure_store(
                     self.cache,
@@ -411,12 +414,7 @@ class Run:
                     images=[images["gang-admission"], images[RECORDER]],
                     onto=[*system, images["python"]],
                 ),
-                RAY_STORE: ensure_store(
-                    self.cache,
-                    self.children,
-                    name=RAY_STORE,
-                    images=[images["pause"], images["python"], images["ray"]],
-                ),
+                RAY_STORE: ensure_store(self.cache, self.children, name=RAY_STORE, images=work),
             }
 
     def some(self, programs: Sequence[str], assets: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:

@@ -20,6 +20,7 @@ from muster.local.build.cache import Cache, Entry, file_sha256, key_of
 from muster.local.build.children import Children
 from muster.local.build.versions import Versions
 from muster.local.errors import LocalClusterError
+from muster.local.kai import RESERVATION
 from muster.paths import PACKAGE, REQUIREMENTS
 
 # Images out of a directory and a Containerfile, with buildah.
@@ -93,6 +94,7 @@ BINARY_IMAGES: Final[Mapping[str, str]] = {
     "coredns": "/coredns",
     "kueue": "/manager",
     "kuberay": "/manager",
+    RESERVATION: "/reservation",
 }
 # What of the package `muster` is in the controller's image: the controller, and the recorder of replays.
 CONTROLLER_PARTS: Final = (

@@ -125,7 +125,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     if has_kai:
         operator = cluster.run / "kai-operator.kubeconfig"
         _issue_kubeconfig(operator, cluster, pki.cluster, user="kai-operator", groups=("system:masters",))
-        supervised += kai.units(cluster, programs, kai_kubeconfigs, operator=operator)
+        supervised += kai.units(cluster, artifacts, kai_kubeconfigs, operator=operator, authority=pki.cluster)
     record = _start(cluster, supervised, artifacts)
     step("API server")
     readiness_gates.await_api(
@@ -146,7 +146,7 @@ def _boot(cluster: LocalCluster, artifacts: Artifacts, *, step: Step, cloud: Clo
     account = f"{autoscaler_names.NAMESPACE}/{autoscaler_names.SERVICE_ACCOUNT}"
     _issue_token(autoscaler_kubeconfig, kubectl, pki.cluster, account=account)
     if has_kai:
-        kai.define(kubectl, artifacts)
+        kai.define(kubectl, artifacts, pki.cluster)
         for program, path in kai_kubeconfigs.items():
             account = f"{names.KAI_NAMESPACE}/{KAI_PROGRAMS[program].account}"
             _issue_token(path, kubectl, pki.cluster, account=account)

@@ -6,6 +6,7 @@ The operator runs a scheduler for each SchedulingShard. Here `main` does, in a p
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import load_access
 from muster.local import kai
 from muster.local.build.store import Artifacts
+from muster.local.cluster.certificates import Authority
 from muster.local.cluster.local_cluster import LocalCluster
 from muster.local.cluster.network import Kubectl
 from muster.local.cluster.units import ReadinessGate, Unit
@@ -32,17 +34,41 @@ from muster.paths import IMPORT_ROOT
 
 Manifest = dict[str, Any]
 
+_WEBHOOK_HOST: Final = "127.0.0.1"
+_WEBHOOK_PORT: Final = 10280
 _FIRST_PORT: Final = 10290  # of the first scheduler's metrics; the next one is its plugins'
 _POLL: Final = 1.0
 _RBAC: Final = "rbac.authorization.k8s.io"
+_NAMESPACES: Final = (names.KAI_NAMESPACE, kai.RESERVATIONS)
 
 
 def units(
-    cluster: LocalCluster, programs: Mapping[str, str], kubeconfigs: Mapping[str, Path], *, operator: Path
+    cluster: LocalCluster,
+    artifacts: Artifacts,
+    kubeconfigs: Mapping[str, Path],
+    *,
+    operator: Path,
+    authority: Authority,
 ) -> list[Unit]:
     """Every program with the rights of its own account. `kubeconfigs`: program -> file; a program starts when
-    its file appears. `operator`: a kubeconfig that may read SchedulingShards.
+    its file appears. `operator`: a kubeconfig that may read SchedulingShards. `authority` signs for the
+    webhook.
     """
+    programs = {program: str(artifacts.programs[program]) for program in kai.PROGRAMS}
+    flags = {
+        **kai.controller_flags(label_key=names.POOL_LABEL),
+        kai.ADMISSION: kai.admission_flags(_WEBHOOK_PORT),
+    }
+    flags[kai.BINDER] += (
+        f"--resource-reservation-pod-image={artifacts.images[kai.RESERVATION].reference}",
+        # Until 0.15 two at once may delete the pod that holds a shared GPU (KAI#1103).
+        "--max-concurrent-reconciles=1",
+    )
+    # The webhook looks for its certificate in a folder of this name below the one for temporary files.
+    folder = cluster.run / "kai"
+    serving = folder / "k8s-webhook-server" / "serving-certs"
+    serving.mkdir(parents=True)
+    authority.issue(serving / "tls", kai.ADMISSION, hosts=(_WEBHOOK_HOST,))
     runner = (
         *(sys.executable, "-m", "muster.local.cluster.kai"),
         f"--operator={operator}",
@@ -54,11 +80,11 @@ def units(
     controllers = [
         Unit(
             program,
-            (programs[program], *flags),
+            (programs[program], *options),
             after=gates[program],
-            environment={"KUBECONFIG": str(kubeconfigs[program])},
+            environment={"KUBECONFIG": str(kubeconfigs[program]), "TMPDIR": str(folder)},
         )
-        for program, flags in kai.controller_flags(label_key=names.POOL_LABEL).items()
+        for program, options in flags.items()
     ]
     surroundings = {"PYTHONPATH": str(IMPORT_ROOT)}
     return [
@@ -67,29 +93,78 @@ def units(
     ]
 
 
-def define(kubectl: Kubectl, artifacts: Artifacts) -> None:
-    """The kinds, and the accounts with their rights."""
+def define(kubectl: Kubectl, artifacts: Artifacts, authority: Authority) -> None:
+    """The kinds, the accounts with their rights, and the webhook of pods, whose server `authority` vouches
+    for.
+    """
     kubectl.define(artifacts.assets[kai.CRDS])
     kubectl.apply(accounts(artifacts.assets[kai.ROLES]))
+    kubectl.apply(webhooks(authority.pair.certificate.read_bytes()))
 
 
 def accounts(roles: Path) -> list[Manifest]:
-    """KAI's namespace, and each program's ServiceAccount with the ClusterRole of KAI's chart."""
-    objects: list[Manifest] = [_object("v1", "Namespace", names.KAI_NAMESPACE)]
+    """KAI's namespaces, and each program's ServiceAccount with the ClusterRole of KAI's chart. That of
+    reservation pods has it in its namespace alone.
+    """
+    objects: list[Manifest] = [_object("v1", "Namespace", name) for name in _NAMESPACES]
     for program in kai.PROGRAMS.values():
-        role = yaml.safe_load((roles / program.role).read_text(encoding="utf-8"))
-        name = role["metadata"]["name"]
-        account = _object("v1", "ServiceAccount", program.account)
-        account["metadata"]["namespace"] = names.KAI_NAMESPACE
-        subject = {"kind": "ServiceAccount", "name": program.account, "namespace": names.KAI_NAMESPACE}
-        reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
-        binding = _object(f"{_RBAC}/v1", "ClusterRoleBinding", name)
-        objects += [account, role, {**binding, "subjects": [subject], "roleRef": reference}]
-    return objects
+        objects += _account(roles / program.role, program.account, names.KAI_NAMESPACE, "ClusterRoleBinding")
+    role = roles / "resourcereservation.yaml"
+    return [*objects, *_account(role, kai.RESERVATIONS, kai.RESERVATIONS, "RoleBinding")]
 
 
-def _object(version: str, kind: str, name: str) -> Manifest:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+def _account(file: Path, account: str, namespace: str, kind: str) -> list[Manifest]:
+    """With the role in `file`, by a binding of this kind."""
+    role = yaml.safe_load(file.read_text(encoding="utf-8"))
+    name = role["metadata"]["name"]
+    place = {} if kind == "ClusterRoleBinding" else {"namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+    return [
+        _object("v1", "ServiceAccount", account, namespace=namespace),
+        role,
+        {**_object(f"{_RBAC}/v1", kind, name, **place), "subjects": [subject], "roleRef": reference},
+    ]
+
+
+def webhooks(authority: bytes) -> list[Manifest]:
+    """Of pods, as KAI's operator registers them (KAI 0.12.0, pkg/operator/operands/admission). `authority`:
+    the certificate in PEM by which the API server knows the program.
+    """
+    hooks: tuple[tuple[str, str, list[str], Manifest], ...] = (
+        ("Mutating", "mutate", ["CREATE"], {"reinvocationPolicy": "IfNeeded"}),
+        ("Validating", "validate", ["CREATE", "UPDATE"], {}),
+    )
+    others = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", names.KAI_NAMESPACE],
+    }
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}
+    return [
+        {
+            **_object("admissionregistration.k8s.io/v1", f"{kind}WebhookConfiguration", kai.ADMISSION),
+            "webhooks": [
+                {
+                    "name": f"{kai.ADMISSION}.{names.KAI_NAMESPACE}.svc",
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "namespaceSelector": {"matchExpressions": [others]},
+                    "clientConfig": {
+                        "url": f"https://{_WEBHOOK_HOST}:{_WEBHOOK_PORT}/{verb}--v1-pod",
+                        "caBundle": base64.b64encode(authority).decode(),
+                    },
+                    "rules": [{**pods, "operations": operations}],
+                    **more,
+                }
+            ],
+        }
+        for kind, verb, operations, more in hooks
+    ]
+
+
+def _object(version: str, kind: str, name: str, **metadata: str) -> Manifest:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}}
 
 
 # The schedulers, as KAI's operator would run them.

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from muster.local import kai
 from muster.local.demo.cluster import Object
 from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, pods_of, requests_of
 from muster.local.demo.follower import Follower, StoryError
+from muster.model.names import GPU_GROUP_LABEL
 from muster.model.quantities import many
 from muster.paths import project
 
@@ -148,6 +150,41 @@ def kai_reclaim(follower: Follower, images: Images, _: str) -> None:
     for name in ("extra", "own"):
         follower.delete("RayCluster", name)
     follower.until("their nodes are released", lambda now: not follower.new_nodes(now))
+
+
+def kai_sharing(follower: Follower, images: Images, _: str) -> None:
+    """Two workers have half of one GPU each, and a third waits for a half."""
+    follower.stock(l4=1)
+    _submit_halves(follower, images, "pair", workers=2)
+    now = follower.until("RayCluster pair runs", lambda now: _starts(now, "pair"))
+    follower.say(f"both workers of pair share one GPU: {_shared_gpu(follower, now, 'pair')}")
+    _submit_halves(follower, images, "third", workers=1)
+    follower.until("the cloud has no node for third", lambda now: _is_accepted(now, "third"))
+    follower.until("RayCluster pair is ready", lambda now: _is_ready(now, "pair"))
+    follower.delete("RayCluster", "pair")
+    follower.until("third is ready", lambda now: _is_ready(now, "third"))
+    follower.delete("RayCluster", "third")
+    follower.until("its node is released", lambda now: not follower.new_nodes(now))
+
+
+def _submit_halves(follower: Follower, images: Images, name: str, *, workers: int) -> None:
+    follower.say(f"RayCluster {name}: {many(workers, 'worker')} with half of a GPU each, queue team-a")
+    replaced = {"name: pair": f"name: {name}", "eplicas: 2": f"eplicas: {workers}"}
+    follower.apply("kai/half-gpus.yaml", images={"RAY_IMAGE": images.ray, **replaced}, programs={})
+
+
+def _shared_gpu(follower: Follower, now: Snapshot, name: str) -> str:
+    """The device, by the pod that holds it for them. Raises StoryError where the workers have several."""
+    workers = [pod["metadata"]["labels"] for pod in _staying(now, name) if _is_worker(pod)]
+    groups = {labels.get(GPU_GROUP_LABEL) for labels in workers}
+    held = [
+        str(pod["metadata"]["annotations"][kai.DEVICE_ANNOTATION])
+        for pod in follower.cluster.all("Pod", namespace=kai.RESERVATIONS)
+        if pod["metadata"]["labels"].get(GPU_GROUP_LABEL) in groups
+    ]
+    if len(groups) != 1 or len(held) != 1:
+        raise StoryError(f"workers of {name} are in GPU groups {groups}, which hold {held}")
+    return held[0]
 
 
 def kai_inference(follower: Follower, images: Images, _: str) -> None:
@@ -361,6 +398,9 @@ STORIES: Final[Mapping[str, Story]] = {
         kai_reclaim,
         others=("team-b",),
         stack="local-kai",
+    ),
+    "sharing": Story(
+        f"{_WITH_KAI}: two workers share a GPU, and a third waits", "team-a", kai_sharing, stack="local-kai"
     ),
     "inference": Story(
         f"{_WITH_KAI}: a served model takes its GPU from training, and gives it back",

@@ -219,8 +219,8 @@ def pod_manifest(group: PodGroup, pod: GroupPod) -> dict[str, Any]:
     if pod.gpu_groups:
         first, *more = pod.gpu_groups
         labels |= {
-            podgroups.GPU_GROUP_LABEL: first,
-            **{f"{podgroups.GPU_GROUP_LABEL}/{each}": each for each in more},
+            names.GPU_GROUP_LABEL: first,
+            **{f"{names.GPU_GROUP_LABEL}/{each}": each for each in more},
         }
     metadata = _metadata(group, pod.name) | {
         "annotations": {podgroups.GROUP_ANNOTATION: group.name, **pod.sharing},
@@ -296,7 +296,7 @@ def to_world(stack: Stack, snapshot: Snapshot, *, nodes: Sequence[Node], seconds
         pod_groups=[group_manifest(each) for each in groups],
         pods=[pod_manifest(group, pod) for group in groups for pod in group.pods],
         returns=True,
-        patience=max(STALE_SECONDS, *protections(stack, queues)),
+        patience=max([STALE_SECONDS, *protections(stack, queues)]),
         seconds=seconds,
     )
 

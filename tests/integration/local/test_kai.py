@@ -46,7 +46,7 @@ def test_all_five_pods_of_a_gang_start_when_the_last_node_is_there(demo: list[st
 def test_the_commands_of_a_local_cluster_know_kai(demo: list[str]) -> None:
     found = status(NAME)
     assert found["state"] == "healthy", found["faults"]
-    assert found["units"].keys() >= {kai.SHARD_RUNNER, *kai.controller_flags()}
+    assert found["units"].keys() >= {kai.SHARD_RUNNER, kai.ADMISSION, *kai.controller_flags()}
     assert "shard default starts with" in muster_local(NAME, "logs", kai.SHARD_RUNNER).stdout
     assert muster_local(NAME, "logs", f"{kai.SCHEDULER}@default").stdout
     other = muster_local(NAME, "up")
@@ -80,6 +80,17 @@ def test_a_department_takes_back_its_gpus_from_a_whole_gang(demo: list[str]) -> 
     given = line_with(told, "delete raycluster owner")
     assert sum("pod extra-" in line and " starts on node " in line for line in told[given:]) == 3
     assert sum("pod extra-" in line and "is gone" in line for line in told[:evicted]) == 3
+
+
+def test_two_workers_share_a_gpu_and_a_third_waits_for_a_half(demo: list[str]) -> None:
+    told = lines_of("story", "sharing")
+    shared, deleted = line_with(told, "share one GPU: simulated-"), line_with(told, "delete raycluster pair")
+    workers = [line for line in told[:shared] if "pod pair-halves" in line and " starts on node l4-" in line]
+    assert len(workers) == 2
+    assert len({line.rpartition(" ")[2] for line in workers}) == 1
+    third = [number for number, line in enumerate(told) if "pod third-" in line and " starts on " in line]
+    assert len(third) == 2
+    assert min(third) > deleted, "the third half started beside two others"
 
 
 def test_a_served_model_takes_its_gpu_from_training_and_gives_it_back(demo: list[str]) -> None:

@@ -203,5 +203,6 @@ def test_what_runs_in_a_cluster_holds_its_nodes_until_it_has_ended(
     }
     assert main(["why", "vision/whole", *asked, "--runs", "10", "--days", "1"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("vision/whole: vision, train, 4 GPUs\n")
+    assert shown.startswith("vision/whole: waits: 0 of 4 pods ready\n")
+    assert "\n\nvision/whole: vision, train, 4 GPUs\n" in shown
     assert "What runs and waits is read from the cluster" in shown

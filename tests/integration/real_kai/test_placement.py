@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from muster.config import load
-from muster.live.snapshot.kai import GPU_GROUP_LABEL, GROUP_ANNOTATION
-from muster.model.names import GPU_FRACTION
+from muster.live.snapshot.kai import GROUP_ANNOTATION
+from muster.local.kai import DEVICE_ANNOTATION, RESERVATIONS
+from muster.model.names import GPU_FRACTION, GPU_GROUP_LABEL
 from muster.render import kai
 from tests.integration.real_kai.bodies import Json, fake_node, lone_pod
 from tests.integration.real_kai.cluster import Cluster, running_cluster
@@ -18,16 +19,14 @@ from tests.waiting import eventually
 
 _STACK: Final = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
 _UNBOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-# Names of KAI 0.12.0: pkg/common/constants, pkg/resourcereservation, pkg/binder/common.
-_RESERVATIONS: Final = "kai-resource-reservation"
-_DEVICE: Final = "run.ai/reserve_for_gpu_index"
+# Of KAI 0.12.0: pkg/binder/common.
 _SHARED: Final = "runai/shared-gpu-configmap"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("kai-placement"), has_player=False) as found:
-        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _RESERVATIONS}}
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESERVATIONS}}
         found.plane.call("POST", "/api/v1/namespaces", space)
         yield found
 
@@ -120,13 +119,13 @@ def test_two_halves_share_one_gpu_and_a_third_waits(cluster: Cluster, tmp_path: 
 
 
 def _reservations(cluster: Cluster) -> list[Json]:
-    return list(cluster.plane.call("GET", f"/api/v1/namespaces/{_RESERVATIONS}/pods")["items"])
+    return list(cluster.plane.call("GET", f"/api/v1/namespaces/{RESERVATIONS}/pods")["items"])
 
 
 def _report_device(cluster: Cluster) -> None:
     """What KAI's reservation pod does on a node with a GPU: it names the device that it holds."""
     for pod in _reservations(cluster):
-        if _DEVICE not in pod["metadata"].get("annotations", {}):
-            path = f"/api/v1/namespaces/{_RESERVATIONS}/pods/{pod['metadata']['name']}"
-            change = {"metadata": {"annotations": {_DEVICE: "GPU-0"}}}
+        if DEVICE_ANNOTATION not in pod["metadata"].get("annotations", {}):
+            path = f"/api/v1/namespaces/{RESERVATIONS}/pods/{pod['metadata']['name']}"
+            change = {"metadata": {"annotations": {DEVICE_ANNOTATION: "GPU-0"}}}
             cluster.plane.call("PATCH", path, change, content_type="application/merge-patch+json")

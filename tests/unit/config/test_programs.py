@@ -9,6 +9,7 @@ import yaml
 from muster.artifacts.upstream import installed
 from muster.config import ConfigError, load
 from muster.model.programs import Program
+from muster.render.tenancy.policies import in_force
 
 STACKS = Path(__file__).parents[3] / "stacks"
 
@@ -65,6 +66,17 @@ def test_settings_that_only_our_kueue_reads_are_refused_without_it(tmp_path: Pat
         assert f"{path}" in message
     assert "does not install the Kueue that reads it" in message
     assert "or remove `muster:kueue.install: false`" in message
+
+
+def test_a_kai_of_others_may_share_gpus_and_its_autoscaling_is_its_own(tmp_path: Path) -> None:
+    """Whether work may ask for parts of GPUs is said by a policy of the stack."""
+    kai = {"install": False, "gpuSharing": True}
+    for settings, is_refused in ((kai, False), ({"install": False}, True)):
+        stack = load(described(tmp_path, "local-kai", kai=settings))
+        enforced = {policy.name for policy, _ in in_force(stack)}
+        assert ("muster-kai-sharing" in enforced) is is_refused
+    with pytest.raises(ConfigError, match=r"muster:kai\.clusterAutoscaling: has no effect"):
+        load(described(tmp_path, "local-kai", kai={**kai, "clusterAutoscaling": True}))
 
 
 def test_a_word_beside_install_is_refused_with_the_nearest(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from muster.controller.kai.actions import Decision
 from muster.controller.kai.decide import decide
 from muster.controller.kai.gathering import preemption_position
 from muster.controller.kai.labels import is_gated, preempts_since
+from muster.controller.kai.objects import GatedStatus
 from muster.model.gangpolicy import OverQuota
 from tests.length import examples
-from tests.unit.kai.kai_world import queue, replace
+from tests.unit.kai.kai_world import hosts_of, queue, replace
 from tests.unit.kai.placed_kai_world import view_of
 from tests.unit.kai.preempting_kai_world import PreemptingWorld, submit, world
 
@@ -121,6 +122,21 @@ def test_work_within_its_quota_reclaims_what_another_queue_has_beyond_its_own(po
     run(here, 40)
     assert here.running("owner") == 4, "a gang that is beyond its quota takes nothing back"
     assert here.most_nodes <= 6
+
+
+def test_a_gang_whose_pods_have_just_got_nodes_is_the_youngest() -> None:
+    """The kubelet has not written when they start."""
+    here = world(stock=8, over_quota=OverQuota.ALLOW, quota=4)
+    for name in ("first", "second"):
+        submit(here, name, "h100", 4, "train", queue="team-b")
+        run(here, 4)
+    for pod in here.of("second"):
+        here.pods[pod.metadata.name] = replace(pod, status=GatedStatus(phase="Pending"))
+    here.evicts = False
+    submit(here, "owner", "h100", 3, "train", queue="team-a")
+    run(here, 3)
+    (hosts,) = {hosts for pod in here.of("owner") if (hosts := hosts_of(pod))}
+    assert set(hosts) <= {pod.spec.node_name for pod in here.of("second")}
 
 
 @POOLS

@@ -122,8 +122,26 @@ def test_with_kai_queues_and_pod_groups_are_shown() -> None:
     assert [(each.job, each.queue) for each in top.gangs] == [("team-a/pg-train", "q")]
     assert top.gangs[0].step == "waits: 0 of 4 pods ready, 1 completed"
     assert top.unreadable == ()
+    told = "0 of 1 l4 nodes for workers; releases at 10:42 UTC"
+    lists["/api/v1/pods"] = [_gated(told)]
+    assert [each.reason for each in _top(lists).gangs] == [told], "the gate says more than that there is one"
+    lists = {**kai_lists(), "/apis/scheduling.run.ai/v2/queues": [queue]}
+    group = [pod for pod in lists["/api/v1/pods"] if pod["metadata"]["annotations"].get("pod-group-name")]
+    for each in group:
+        each["spec"] |= {"nodeName": "n1", "schedulingGates": []}
+    placed = _top(lists)
+    assert placed.queues[0].waiting == 0, "pods that start up on their nodes wait for no queue"
+    assert placed.gangs[0].step == "started: 0 of 4 pods ready, 1 completed"
     queue["spec"]["resources"]["gpu"]["quota"] = -1
     assert "no limit" in format_top(_top(lists))
+
+
+def _gated(told: str) -> dict[str, Any]:
+    """A pod behind the gate, which says what its gang waits for."""
+    pod = next(each for each in kai_lists()["/api/v1/pods"] if each["spec"]["schedulingGates"])
+    pod["metadata"]["annotations"]["muster.dev/gang-status"] = told
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    return {**pod, "status": {"phase": "Pending", "conditions": [gated]}}
 
 
 def test_it_is_json() -> None:

@@ -68,13 +68,15 @@ def test_shards_of_pools_share_no_port_and_know_the_label_of_their_nodes(
 
 
 def test_every_program_acts_with_the_role_of_its_own_account(tmp_path: Path) -> None:
-    for name, program in programs.PROGRAMS.items():
+    roles = {each.role: name for name, each in programs.PROGRAMS.items()}
+    roles["resourcereservation.yaml"] = programs.RESERVATIONS
+    for file, name in roles.items():
         role = {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": {"name": name},
         }
-        (tmp_path / program.role).write_text(yaml.safe_dump(role))
+        (tmp_path / file).write_text(yaml.safe_dump(role))
     objects = kai.accounts(tmp_path)
     bound = {
         each["roleRef"]["name"]: each["subjects"][0]["name"]
@@ -82,5 +84,9 @@ def test_every_program_acts_with_the_role_of_its_own_account(tmp_path: Path) -> 
         if each["kind"] == "ClusterRoleBinding"
     }
     assert bound == {name: program.account for name, program in programs.PROGRAMS.items()}
+    (inside,) = (each for each in objects if each["kind"] == "RoleBinding")
+    assert inside["metadata"]["namespace"] == programs.RESERVATIONS
+    assert inside["roleRef"]["name"] == programs.RESERVATIONS
+    (subject,) = inside["subjects"]
     made = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
-    assert made == set(bound.values())
+    assert made == {*bound.values(), subject["name"]}

@@ -14,7 +14,7 @@ from muster.paths import REQUIREMENTS, VERSIONS_FILE
 
 VERSIONS = load()
 OTHERS = tomllib.loads(VERSIONS_FILE.read_text(encoding="utf-8"))["kubernetes"]
-FOREIGN = [program for program in VERSIONS.programs.values() if program.name != "pause"]
+FOREIGN = [program for program in VERSIONS.programs.values() if not program.module.startswith("muster.dev/")]
 
 
 @pytest.mark.parametrize("program", FOREIGN, ids=lambda program: program.name)

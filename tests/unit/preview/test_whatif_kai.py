@@ -31,7 +31,7 @@ from muster.preview.whatif import kai
 from muster.preview.whatif.kai import all_nodes, to_config, to_outcome, to_world
 from muster.preview.whatif.report import Comparison
 from muster.preview.whatif.scenario import WorkloadState
-from muster.replay.kai_player import KaiDecision, KaiGroup, KaiPlayback, KaiWorld
+from muster.replay.kai_player import STALE_SECONDS, KaiDecision, KaiGroup, KaiPlayback, KaiWorld
 from muster.replay.player import UnplayableError
 from tests.unit.preview.preview_world import LOCAL, ROOT
 
@@ -131,6 +131,11 @@ def test_with_over_quota_denied_the_quota_of_gpus_is_the_limit(base: Stack, tmp_
 def test_time_passes_until_no_minimum_runtime_protects_work(base: Stack) -> None:
     """kai-prod: preemptMinRuntime 5m, reclaimMinRuntime 10m."""
     assert _world(base, _snapshot()).patience == 601
+
+
+def test_a_stack_without_minimum_runtimes_is_played_until_a_gang_is_stale() -> None:
+    stack = config.load(ROOT / "stacks" / "Pulumi.local-kai.yaml")
+    assert _world(stack, _snapshot()).patience == STALE_SECONDS
 
 
 def test_a_scheduler_is_configured_as_kai_s_operator_does() -> None:

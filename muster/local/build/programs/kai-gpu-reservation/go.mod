@@ -1,0 +1,3 @@
+module muster.dev/programs/kai-gpu-reservation
+
+go 1.26.0
