@@ -128,6 +128,11 @@ def taint_rules() -> list[Rule]:
     return [_rule("", ["nodes"], ["get", "patch"])]
 
 
+def broken_node_rules() -> list[Rule]:
+    """To set broken nodes aside: beside our taint, the taints of their devices, which DRA's drivers write."""
+    return [*taint_rules(), _rule("resource.k8s.io", ["resourceslices"], _FOLLOW)]
+
+
 def placeholder_rules() -> list[Rule]:
     """In the namespace of placeholders. It may delete pods that a policy knows as its own."""
     return [_rule("", ["pods"], ["get", "create"]), *event_rules()]
