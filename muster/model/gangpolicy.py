@@ -244,8 +244,7 @@ class BrokenNodes:
         8,
     )
     running: WhileRunning = declared(
-        "What happens to gangs that run on a broken node: `requeue` queues them again after nodeLossGrace. "
-        "With KAI they are left alone.",
+        "What happens to gangs that run on a broken node: `requeue` queues them again after nodeLossGrace.",
         WhileRunning.LEAVE,
     )
 

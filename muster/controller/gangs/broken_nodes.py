@@ -179,11 +179,12 @@ class NodeSigns:
         )
         return replace(node, status=replace(node.status, conditions=conditions))
 
-    def evicts(self, nodes: Iterable[Node]) -> bool:
-        """Whether a gang that runs on these queues again."""
+    def evicts(self, nodes: Iterable[Node]) -> dict[str, Sign]:
+        """The nodes among these because of which a gang that runs there queues again."""
         policy = self.policy()
-        is_asked = policy is not None and policy.broken_nodes.running is WhileRunning.REQUEUE
-        return is_asked and any(self.of(node) for node in nodes)
+        if policy is None or policy.broken_nodes.running is WhileRunning.LEAVE:
+            return {}
+        return {node.metadata.name: sign for node in nodes if (sign := self.of(node))}
 
 
 def sign(node: Node, words: BrokenNodes, flavor: FlavorPolicy) -> Sign | None:

@@ -103,7 +103,7 @@ class GangView(ABC, Generic[T]):
             yield found
 
     def _sign_changed(self, nodes_of: Callable[[S], list[str]], before: S | None, after: S | None) -> None:
-        """Tell the listeners of a node about signs that another object has: it may be broken, or no longer."""
+        """Tell the listeners of a node about signs that another object has: it may be broken."""
         for name in {name for held in (before, after) if held for name in nodes_of(held)}:
             if node := self.nodes.get(Key("", name)):
                 self.nodes.store.tell(node, node)

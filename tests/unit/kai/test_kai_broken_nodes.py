@@ -1,11 +1,13 @@
 """Gangs of KAI and nodes that turn out to be broken, on paper."""
 
+import dataclasses
 import random
 from datetime import datetime, timedelta
 
 import pytest
 
 from muster.controller.gangs.taints import closed_for
+from muster.model.gangpolicy import BrokenNodes, WhileRunning
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group
@@ -64,6 +66,63 @@ def test_a_request_with_a_broken_node_is_released_whole_and_made_again(sign: str
     assert first - {request.metadata.uid for request in here.requests.values()}
     run(here, 5)
     assert here.running("a") == 2
+
+
+def running_gang(running: WhileRunning, *, l4: int = 4) -> tuple[PlacedWorld, str]:
+    """A gang on three nodes of four, and the one of a worker."""
+    here = world(stock={"l4": l4, "h100": 0})
+    here.policy = dataclasses.replace(here.policy, broken_nodes=BrokenNodes(running=running))
+    here.submit("a", PAIR)
+    run(here, 6)
+    assert here.running("a") == 3
+    return here, next(pod.spec.node_name for pod in here.of("a") if "workers" in pod.metadata.name)
+
+
+@pytest.mark.parametrize("running", WhileRunning)
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_a_gang_that_runs_is_left_alone_or_queued_again_as_a_whole(harm: Harm, running: WhileRunning) -> None:
+    (here, broken), seen = running_gang(running), dict[str, datetime]()
+    first = {pod.metadata.uid for pod in here.of("a")}
+    harm(here, broken)
+    here.tick()
+    assert {pod.metadata.uid for pod in here.of("a")} == first, "the sign may go"
+    for _ in range(8):
+        here.close_broken(seen)
+        here.tick()
+    after = {pod.metadata.uid for pod in here.of("a")}
+    is_queued_again = running is WhileRunning.REQUEUE
+    assert after == first if not is_queued_again else not after & first
+    assert here.running("a") == 3
+    assert (broken in {pod.spec.node_name for pod in here.of("a")}) is not is_queued_again
+    assert [each.reason for each in here.told if each.reason == "NodesLost"] == [
+        "NodesLost"
+    ] * is_queued_again
+    assert not here.clusters["a"].metadata.annotations
+
+
+def test_a_gang_whose_node_is_healthy_again_within_the_grace_goes_on() -> None:
+    here, broken = running_gang(WhileRunning.REQUEUE)
+    first = {pod.metadata.uid for pod in here.of("a")}
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    here.tick()
+    here.condition(broken, "AcceleratedHardwareReady", "True")
+    run(here, 5)
+    assert {pod.metadata.uid for pod in here.of("a")} == first
+    assert not here.clusters["a"].metadata.annotations, "the next sign has its own grace"
+
+
+def test_a_gang_queues_again_as_a_whole_wherever_the_controller_dies() -> None:
+    for writes in range(6):
+        here, broken = running_gang(WhileRunning.REQUEUE)
+        first, seen = {pod.metadata.uid for pod in here.of("a")}, dict[str, datetime]()
+        here.condition(broken, "AcceleratedHardwareReady", "False")
+        here.crash_after = here.writes + writes
+        for _ in range(10):
+            here.close_broken(seen)
+            here.tick()
+        assert not {pod.metadata.uid for pod in here.of("a")} & first
+        assert here.running("a") == 3
+        assert broken not in {pod.spec.node_name for pod in here.of("a")}
 
 
 @pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
