@@ -25,7 +25,16 @@ from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limit
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply
 from tests.integration.ours import Ours
-from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
+from tests.integration.pod_autoscaler import (
+    NODES,
+    PLACEHOLDERS,
+    Autoscaler,
+    is_closed,
+    make_node,
+    scheduler,
+    set_condition,
+    taint_of,
+)
 from tests.integration.rights import STRICT_OWNERS, audited, forbidden
 from tests.kai.definitions import ours
 from tests.kai.standin import StandIn
@@ -52,7 +61,7 @@ class Cloud(Autoscaler):
 
     def start_manager(self) -> None:
         config = account_kubeconfig(self.plane, gang_authority.MANAGER)
-        self.programs.start_manager(config, "--read-events")
+        self.programs.start_manager(config, "--read-events", "--set-aside-broken-nodes")
 
     def submit(self, name: str, *, workers: int) -> None:
         self.plane.call("POST", _CLUSTERS, ray_cluster(name, _TEAM, workers=workers))
@@ -214,6 +223,24 @@ def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(cl
     other = {"a": "b", "b": "a"}[first]
     cloud.eventually("the other runs whole", lambda: len(cloud.bound_of(other)) == 3)
     assert len(cloud.nodes()) == 3
+
+
+def test_a_gang_that_runs_on_a_broken_node_queues_again_as_a_whole(cloud: Cloud) -> None:
+    """With the rights and within the policies of a stack that says `running: requeue`."""
+    cloud.stock["l4"] = 4
+    cloud.submit("a", workers=2)
+    cloud.eventually("it runs whole", lambda: len(cloud.bound(_PODS)) == 3)
+    first = {each["metadata"]["uid"] for each in cloud.bound(_PODS)}
+    broken = cloud.bound(_PODS)[0]["spec"]["nodeName"]
+    set_condition(cloud.plane, broken, "SysLogsXIDError", "True")
+    cloud.eventually("it is set aside", lambda: [*map(is_closed, cloud.nodes())].count(True) == 1)
+
+    def again() -> bool:
+        pods = cloud.bound(_PODS)
+        return len(pods) == 3 and not first & {each["metadata"]["uid"] for each in pods}
+
+    cloud.eventually("all of it runs again", again)
+    assert broken not in {each["spec"]["nodeName"] for each in cloud.bound(_PODS)}
 
 
 def _has_placeholder(cloud: Cloud, node: Json) -> bool:
