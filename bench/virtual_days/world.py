@@ -1,5 +1,6 @@
 """Everything that the controller talks to, on virtual time, and what each GPU-minute was spent on."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -30,6 +31,12 @@ _KEPT: Final = 1800.0
 """Seconds for which a Workload that is over is kept."""
 
 
+SIGN: Final = "AcceleratedHardwareReady"
+BROKEN: Final = "its node is broken"
+_CLOSES: Final = 60.0
+"""`brokenNodes.after`."""
+_SEEN: Final = 10.0
+"""Seconds in which the controller has read a sign: from the decision on, a start takes a part of one."""
 _EVICTIONS: Final = {
     "AdmissionCheck": "its gang lost nodes",
     "PodsReadyTimeout": "pods of its gang had no node for too long",
@@ -45,6 +52,8 @@ class World:
         self.minutes = Minutes()
         self.levels = ServiceLevels()
         self.ended: Counter[str] = Counter()
+        self.broken: dict[str, float] = {}
+        """Nodes with a sign, and since when."""
         self.starts = 0
         self.server = Server(caches_of(read(policy, {})))
         self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished, given_up=self._given_up)
@@ -138,6 +147,9 @@ class World:
     def _start(self, gang: Gang) -> None:
         self.starts += 1
         self.jobs.start(gang)
+        for name in self.jobs.running[gang.key].pods.values():
+            since = self.broken.get(name, now())
+            assert now() - since < _SEEN, f"{gang.key.name} starts on {name}, which has been broken for long"
 
     def _stop(self, gang: Gang) -> None:
         leases = self._leases_of(gang.key)
@@ -186,6 +198,26 @@ class World:
         self.minutes.give_back(held.metadata.name, at=now())
         # A pod of it may have gone to a node that was left of the same lease.
         self.account_all()
+
+    async def break_node(self, held: Node) -> None:
+        """By its cloud's agent. It is closed after a minute, and repaired or replaced some time later."""
+        name = held.metadata.name
+        self.broken[name] = now()
+        self.server.set_condition(held, SIGN, "False")
+        self.account_all()
+        for seconds, is_closed in ((_CLOSES, True), (self.random.uniform(300, 2400), False)):
+            await asyncio.sleep(seconds)
+            if (held := self.cloud.node(name)) is None:
+                break
+            self.server.close(held, is_closed=is_closed)
+        del self.broken[name]
+        if held is None:
+            return
+        if self.random.random() < 0.5:
+            self.lose(held)
+        else:
+            self.server.set_condition(self.cloud.node(name) or held, SIGN, "True")
+            self.account_all()
 
     def lose(self, held: Node) -> None:
         """A node dies."""
@@ -247,7 +279,9 @@ class World:
             # Of a lease that was given back, the gang that takes it may use a part: another one, or the same.
             pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
             is_left = lease.after and not pods and self._is_used(lease)
-            self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
+            spent_on = idle if is_left else cause
+            is_broken = held.metadata.name in self.broken and spent_on != USED
+            self.minutes.turn(held.metadata.name, BROKEN if is_broken else spent_on, at=now())
 
     def account_all(self) -> None:
         for name in self.cloud.leases:
