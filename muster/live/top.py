@@ -155,7 +155,9 @@ def _jobs_of_kai(mirror: Mirror) -> Iterator[Job]:
 
 def _is_in_line(status: JobStatus) -> bool:
     """Whether it waits for its queue, and has nothing yet."""
-    return not status.is_running if status.workload is None else not status.workload.is_holding
+    if status.workload is None:  # KAI's
+        return not status.is_running and not (status.pods and status.pods.is_placed)
+    return not status.workload.is_holding
 
 
 def _created(body: Json) -> datetime:

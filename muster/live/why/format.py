@@ -114,7 +114,7 @@ def _format_pod_counts(pods: PodStatus, *, is_admitted: bool) -> str:
     if pods.is_running:
         return f"runs: {many(pods.expected, 'pod')}"
     done = f", {pods.done} completed" if pods.done else ""
-    begun = "started" if is_admitted or pods.ready else "waits"
+    begun = "started" if is_admitted or pods.ready or pods.is_placed else "waits"
     return f"{begun}: {pods.ready} of {many(pods.expected, 'pod')} ready{done}"
 
 

@@ -44,17 +44,25 @@ class PodReason:
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """`expected`: the pods that the Workload was admitted with. Those that ended well count as `done`."""
+    """`expected`: the pods that the Workload was admitted with. Those that ended well count as `done`.
+    `placed`: those that have a node and have not ended.
+    """
 
     expected: int
     ready: int
     done: int = 0
     reasons: tuple[PodReason, ...] = ()
+    placed: int = 0
 
     @property
     def is_running(self) -> bool:
         """Whether no pod is waited for any more. A Job keeps the pods that failed before."""
         return self.ready + self.done >= self.expected
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether no pod waits for a node."""
+        return self.placed + self.done >= self.expected
 
 
 class PodIndex:
@@ -110,14 +118,16 @@ def fetch_pods(api: Client, namespace: str) -> PodIndex:
 
 def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
     """What keeps these pods of one Workload from running. A pod that is being deleted counts as gone."""
-    ready = done = 0
+    ready = done = placed = 0
     reasons: dict[tuple[str, str], PodReason] = {}
     for pod in pods:
         if text(pod, "metadata", "deletionTimestamp"):
             continue
         if text(pod, "status", "phase") == "Succeeded":
             done += 1
-        elif is_true(pod, "Ready"):
+            continue
+        placed += bool(text(pod, "spec", "nodeName"))
+        if is_true(pod, "Ready"):
             ready += 1
         else:
             found = _reason(pod)
@@ -127,7 +137,7 @@ def pod_status(pods: Iterable[Json], expected: int) -> PodStatus:
                 pods=(*same.pods, *found.pods),
                 roles=tuple(dict.fromkeys((*same.roles, *found.roles))),
             )
-    return PodStatus(expected, ready, done, tuple(reasons.values()))
+    return PodStatus(expected, ready, done, tuple(reasons.values()), placed)
 
 
 def with_logs(api: Client, namespace: str, status: PodStatus) -> PodStatus:
