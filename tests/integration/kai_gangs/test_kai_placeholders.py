@@ -32,7 +32,6 @@ from tests.integration.pod_autoscaler import (
     is_closed,
     make_node,
     scheduler,
-    set_condition,
     taint_of,
 )
 from tests.integration.rights import STRICT_OWNERS, audited, forbidden
@@ -48,6 +47,8 @@ _PODS: Final = f"/api/v1/namespaces/{_TEAM}/pods"
 _CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{_TEAM}/rayclusters"
 _TEMPLATES: Final = f"/api/v1/namespaces/{_TEAM}/podtemplates"
 _POLICY: Final = f"/apis/muster.dev/v1alpha1/gangpolicies/{names.GANG_POLICY}"
+_SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+_DEVICE_TAINTS: Final = "--feature-gates=DRADeviceTaints=true"
 _RIVALS: Final = "rivals"
 _RIVAL_PODS: Final = f"/api/v1/namespaces/{_RIVALS}/pods"
 _MERGE: Final = "application/merge-patch+json"
@@ -96,7 +97,7 @@ class Cloud(Autoscaler):
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     programs = built.programs(("etcd", "kube-apiserver", "kube-scheduler"), (PROVISIONING_CRD,))
     folder = tmp_path_factory.mktemp("kai-placeholders")
-    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KAI))
+    flags = (STRICT_OWNERS, _DEVICE_TAINTS, *audited(folder, Scheduler.KAI))
     with envtest.control_plane(folder, programs, flags=flags) as made:
         made.define([*programs.kinds(PROVISIONING_CRD), *ours().values(), crd(), RAY_CLUSTERS])
         for item in registered(_STACK):
@@ -226,13 +227,13 @@ def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(cl
 
 
 def test_a_gang_that_runs_on_a_broken_node_queues_again_as_a_whole(cloud: Cloud) -> None:
-    """With the rights and within the policies of a stack that says `running: requeue`."""
+    """As a DRA driver says; with the rights and within the policies of a stack with `running: requeue`."""
     cloud.stock["l4"] = 4
     cloud.submit("a", workers=2)
     cloud.eventually("it runs whole", lambda: len(cloud.bound(_PODS)) == 3)
     first = {each["metadata"]["uid"] for each in cloud.bound(_PODS)}
     broken = cloud.bound(_PODS)[0]["spec"]["nodeName"]
-    set_condition(cloud.plane, broken, "SysLogsXIDError", "True")
+    cloud.plane.call("POST", _SLICES, _tainted_device(broken))
     cloud.eventually("it is set aside", lambda: [*map(is_closed, cloud.nodes())].count(True) == 1)
 
     def again() -> bool:
@@ -244,6 +245,20 @@ def test_a_gang_that_runs_on_a_broken_node_queues_again_as_a_whole(cloud: Cloud)
 
     cloud.eventually("all of it runs again", again)
     assert broken not in {each["spec"]["nodeName"] for each in cloud.bound(_PODS)}
+    cloud.plane.call("DELETE", _SLICES)
+    cloud.eventually("no node is set aside", lambda: not any(map(is_closed, cloud.nodes())))
+
+
+def _tainted_device(node: str) -> Json:
+    taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "taints": [taint]}],
+    }
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    return {**body, "metadata": {"name": f"{node}-gpu.nvidia.com"}, "spec": spec}
 
 
 def _has_placeholder(cloud: Cloud, node: Json) -> bool:

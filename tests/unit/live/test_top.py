@@ -128,8 +128,8 @@ def test_with_kai_queues_and_pod_groups_are_shown() -> None:
 
 def test_a_gang_of_kai_with_a_node_for_each_pod_waits_for_no_quota() -> None:
     lists = kai_lists()
-    for pod in lists["/api/v1/pods"]:
-        pod["spec"]["nodeName"] = "n1"
+    for each in lists["/api/v1/pods"]:
+        each["spec"]["nodeName"] = "n1"
     top = _top(lists)
     assert top.queues[0].waiting == 0
     assert top.gangs[0].step == "started: 0 of 4 pods ready, 1 completed"
