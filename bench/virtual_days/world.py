@@ -207,16 +207,15 @@ class World:
         self.account_all()
         for seconds, is_closed in ((_CLOSES, True), (self.random.uniform(300, 2400), False)):
             await asyncio.sleep(seconds)
-            if (held := self.cloud.node(name)) is None:
-                break
-            self.server.close(held, is_closed=is_closed)
+            if (there := self.cloud.node(name)) is not None:
+                self.server.close(there, is_closed=is_closed)
         del self.broken[name]
-        if held is None:
+        if (left := self.cloud.node(name)) is None:
             return
         if self.random.random() < 0.5:
-            self.lose(held)
+            self.lose(left)
         else:
-            self.server.set_condition(self.cloud.node(name) or held, SIGN, "True")
+            self.server.set_condition(left, SIGN, "True")
             self.account_all()
 
     def lose(self, held: Node) -> None:
