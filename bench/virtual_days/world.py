@@ -17,6 +17,7 @@ from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node, ProvisioningRequest
 from muster.controller.gangs.retry import parse_history
+from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WORKLOAD, Workload
@@ -32,7 +33,7 @@ _KEPT: Final = 1800.0
 
 
 SIGN: Final = "AcceleratedHardwareReady"
-BROKEN: Final = "its node is broken"
+SET_ASIDE: Final = "its node is broken and set aside"
 _CLOSES: Final = 60.0
 """`brokenNodes.after`."""
 _SEEN: Final = 10.0
@@ -204,11 +205,11 @@ class World:
         name = held.metadata.name
         self.broken[name] = now()
         self.server.set_condition(held, SIGN, "False")
-        self.account_all()
         for seconds, is_closed in ((_CLOSES, True), (self.random.uniform(300, 2400), False)):
             await asyncio.sleep(seconds)
             if (there := self.cloud.node(name)) is not None:
                 self.server.close(there, is_closed=is_closed)
+                self.account_all()
         del self.broken[name]
         if (left := self.cloud.node(name)) is None:
             return
@@ -216,7 +217,6 @@ class World:
             self.lose(left)
         else:
             self.server.set_condition(left, SIGN, "True")
-            self.account_all()
 
     def lose(self, held: Node) -> None:
         """A node dies."""
@@ -279,8 +279,8 @@ class World:
             pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
             is_left = lease.after and not pods and self._is_used(lease)
             spent_on = idle if is_left else cause
-            is_broken = held.metadata.name in self.broken and spent_on != USED
-            self.minutes.turn(held.metadata.name, BROKEN if is_broken else spent_on, at=now())
+            is_lost = closed_for(held) and spent_on != USED
+            self.minutes.turn(held.metadata.name, SET_ASIDE if is_lost else spent_on, at=now())
 
     def account_all(self) -> None:
         for name in self.cloud.leases:
