@@ -201,8 +201,8 @@ def test_the_bill_of_that_half_day_has_the_minutes_of_each_cause_that_its_own_bo
         kept["not Ready" if cause.endswith(NOT_READY) else what] += seconds / 60
     assert spent[Cause.GATED] == pytest.approx(kept["waits"], rel=1e-4)
     assert spent[Cause.BROKEN] + spent[Cause.BOOTING] == pytest.approx(kept["not Ready"], rel=1e-4)
-    # A gang may run on nodes that others gave back. The ledger does not see on which, nor that it loses one or
-    # that one is set aside.
+    # A gang may run on nodes that others gave back. The ledger does not see on which, nor that it loses one,
+    # or that one is set aside.
     running = sum(spent[each] for each in (Cause.GUARANTEED, Cause.BORROWED, Cause.LENT, Cause.LOST))
     assert running == pytest.approx(kept["runs"], rel=2e-3)
     assert spent[Cause.IDLE] == pytest.approx(kept["idle"], abs=2e-3 * kept["runs"])

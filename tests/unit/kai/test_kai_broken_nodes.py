@@ -1,6 +1,7 @@
 """Gangs of KAI and nodes that turn out to be broken, on paper."""
 
 import dataclasses
+import itertools
 import random
 from datetime import datetime, timedelta
 
@@ -127,11 +128,13 @@ def test_a_gang_queues_again_as_a_whole_wherever_the_controller_dies() -> None:
 
 @pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
 def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm) -> None:
-    """`check_standing` looks at each gate that goes first."""
+    """`check_standing` looks at each gate that goes first. In the end each gang runs whole or not at all."""
     started = 0
     for seed in range(examples(200)):
         chance, seen = random.Random(seed), dict[str, datetime]()
         here = world(stock={"l4": 5, "h100": 2})
+        running = chance.choice([*WhileRunning])
+        here.policy = dataclasses.replace(here.policy, broken_nodes=BrokenNodes(running=running))
         here.submit("a", PAIR)
         here.submit("b", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
         for _ in range(8):
@@ -145,4 +148,7 @@ def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm)
             here.tick()
             assert sum(bool(closed_for(each)) for each in here.nodes.values()) <= 2
         started += here.running("a") > 0
+        here.crash_after = None
+        run(here, 10)
+        assert (here.running("a"), here.running("b")) in itertools.product((0, 3), (0, 2))
     assert started, "or nothing was tried"
