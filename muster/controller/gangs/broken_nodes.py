@@ -179,6 +179,10 @@ class NodeSigns:
         )
         return replace(node, status=replace(node.status, conditions=conditions))
 
+    def is_open(self, node: Node) -> bool:
+        """Whether it is broken, and pods with its selector may still go there: it is not closed yet."""
+        return not closed_for(node) and self.of(node) is not None
+
     def evicts(self, nodes: Iterable[Node]) -> dict[str, Sign]:
         """The nodes among these because of which a gang that runs there queues again."""
         policy = self.policy()
