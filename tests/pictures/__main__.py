@@ -10,6 +10,7 @@ from tests.pictures import layers, life, loop, quota, terminal, waiting
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
+        "broken.svg": terminal.broken,
         "inference.svg": terminal.inference,
         "layers.svg": layers.picture,
         "life.svg": life.picture,

@@ -22,6 +22,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 _PHONE_COLUMNS: Final = 38
 _GANG: Final = "A gang waits, gets all its nodes, runs and finishes"
 _INFERENCE: Final = "A served model takes its GPU from a training gang, answers, and training comes back"
+_BROKEN: Final = "A gang with three healthy nodes and a broken one gets another, and the bill has its cost"
 
 
 class _Row(NamedTuple):
@@ -43,9 +44,17 @@ def narrow() -> str:
 
 
 def inference() -> str:
-    lines = (_RUNS / "inference.txt").read_text(encoding="utf-8").splitlines()
+    return _run("inference", _INFERENCE, width=860)
+
+
+def broken() -> str:
+    return _run("broken", _BROKEN, width=940)
+
+
+def _run(name: str, title: str, *, width: int) -> str:
+    lines = (_RUNS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     rows = [_row(line) for line in lines if not line.startswith("#")]
-    return _picture(860, rows, _INFERENCE, who=105, what=175)
+    return _picture(width, rows, title, who=105, what=175)
 
 
 def _gang() -> list[_Row]:
