@@ -54,7 +54,8 @@ class World:
         self.levels = ServiceLevels()
         self.ended: Counter[str] = Counter()
         self.broken: dict[str, float] = {}
-        """Nodes with a sign, and since when."""
+        """Nodes with a sign, and since when; `mended`: those that have lost it, and when."""
+        self.mended: dict[str, float] = {}
         self.starts = 0
         self.server = Server(caches_of(read(policy, {})))
         self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished, given_up=self._given_up)
@@ -193,7 +194,9 @@ class World:
 
     def _complete_since(self, gang: Gang) -> Iterator[float]:
         held = self.server.workload(gang.key)
-        nodes = map(self.cloud.node, self.jobs.running[gang.key].pods.values())
+        names = self.jobs.running[gang.key].pods.values()
+        yield from (self.mended[name] for name in names if name in self.mended)
+        nodes = map(self.cloud.node, names)
         moments = [held.status.since("QuotaReserved") if held else None]
         moments += [each.status.since("Ready") for each in nodes if each is not None]
         yield from (now() - (moment() - each).total_seconds() for each in moments if each is not None)
@@ -225,6 +228,7 @@ class World:
                 self.server.close(there, is_closed=is_closed)
                 self.account_all()
         del self.broken[name]
+        self.mended[name] = now()
         if (left := self.cloud.node(name)) is None:
             return
         if self.random.random() < 0.5:
