@@ -59,7 +59,7 @@ def test_the_bill_of_the_story_is_the_clouds_own_to_the_minute(muster: Muster, t
     bought = {pool: (seconds - before[pool]) / 60 for pool, seconds in _billed(muster).items()}
     assert {pool: minutes.get(pool, 0.0) for pool in bought} == pytest.approx(bought, abs=1)
     causes = bill["total"]["causes"]
-    assert min(causes[each] for each in ("guaranteed", "borrowed", "gated", "broken")) > 0
+    assert min(causes[each] for each in ("guaranteed", "lent", "gated", "broken")) > 0
     assert sum(causes.values()) == pytest.approx(bill["total"]["gpuHours"])
 
 
