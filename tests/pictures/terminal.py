@@ -48,7 +48,7 @@ def inference() -> str:
 
 
 def broken() -> str:
-    return _run("broken", _BROKEN, width=940)
+    return _run("broken", _BROKEN, width=1040)
 
 
 def _run(name: str, title: str, *, width: int) -> str:
