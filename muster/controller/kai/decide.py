@@ -14,8 +14,9 @@ same decision. Each batch of gated pods either passes whole or holds no capacity
     creates them again, gated.
 
 Invariants: nothing is requested without room in the queue; no gate is removed before every request is
-provisioned and every node verified; no write when nothing has changed. Losing running pods is not decided
-here: KAI evicts what falls below its minimum, and KubeRay creates the pods again, gated.
+provisioned and every node verified; no write when nothing has changed. Losing running pods is decided here
+for broken nodes alone, where the policy says so: KAI evicts what falls below its minimum, and KubeRay creates
+the pods again, gated.
 """
 
 from bisect import bisect_left
