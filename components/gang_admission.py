@@ -308,7 +308,7 @@ class GangAdmission(Component):
         """The right to set nodes aside, beside that of placeholders: an `up` takes each alone."""
         if not self._context.stack.closes_nodes:
             return []
-        return [self._grant("muster-broken-nodes", authority.taint_rules())]
+        return [self._grant("muster-broken-nodes", authority.broken_node_rules())]
 
     def _grant(
         self,

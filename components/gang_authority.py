@@ -100,7 +100,8 @@ def _backstop_rules() -> list[Rule]:
 def _kai_rules() -> list[Rule]:
     """A gate is lifted by a patch of the pod. A pod that has passed for capacity which is lost is deleted, so
     that KubeRay creates it again behind the gate, its history is kept on its cluster meanwhile; and
-    placeholders go. Admission policies keep it to these.
+    placeholders go. Admission policies keep it to these, and to gangs on broken nodes where the
+    policy says `running: requeue`.
     """
     return [
         _rule("ray.io", ["rayclusters"], ["get", *_FOLLOW, "patch"]),
@@ -126,6 +127,11 @@ def manager_rules() -> list[Rule]:
 def taint_rules() -> list[Rule]:
     """Where gangs ask by placeholders, or broken nodes are set aside: our taints, as a policy says."""
     return [_rule("", ["nodes"], ["get", "patch"])]
+
+
+def broken_node_rules() -> list[Rule]:
+    """To set broken nodes aside: beside our taint, the taints of their devices, which DRA's drivers write."""
+    return [*taint_rules(), _rule("resource.k8s.io", ["resourceslices"], _FOLLOW)]
 
 
 def placeholder_rules() -> list[Rule]:

@@ -11,6 +11,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from bench.virtual_days.server import Server
+from muster.controller.gangs.broken_nodes import NodeSigns
 from muster.controller.gangs.gang_state import GangObserver
 from muster.controller.gangs.metrics import GangMetrics
 from muster.controller.gangs.objects import NODE, PLACEHOLDER, POD, POD_TEMPLATE, PROVISIONING_REQUEST
@@ -42,7 +43,9 @@ def read(policy: GangPolicy, held: Mapping[Any, Informer[Any]]) -> View:
         name: held[kind].store if kind in held else () for name, kind in _CACHED.items()
     }
     flavors = [_flavor(each.name) for each in policy.flavors]
-    return view_of(policy, flavors=flavors, clock=moment, **objects)
+    view = view_of(policy, flavors=flavors, clock=moment, **objects)
+    view.signs = NodeSigns(policy=lambda: policy, clock=moment)
+    return view
 
 
 def caches_of(view: View) -> dict[Any, Informer[Any]]:

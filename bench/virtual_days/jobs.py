@@ -10,6 +10,7 @@ from bench.virtual_days.kueue import Gang
 from bench.virtual_days.server import Server, later
 from muster.controller.gangs.indexes import BY_LEASE, BY_NODE, BY_POOL
 from muster.controller.gangs.objects import NODE, POD, Node, Pod
+from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key, ObjectMeta
 from muster.controller.kueue.objects import PodSetUpdate
 from muster.model.names import GKE_LEASE_LABEL, POD_SET_LABEL
@@ -130,6 +131,8 @@ class Jobs:
         found = nodes.by_index(BY_LEASE, lease) if lease else nodes.by_index(BY_POOL, pool)
         most = 1 if lease else _HEADS_A_NODE
         for node in found:
+            if closed_for(node):
+                continue
             if node.status.holds("Ready") and len(pods.by_index(BY_NODE, node.metadata.name)) < most:
                 fitting: Node = node
                 return fitting

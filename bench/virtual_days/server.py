@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from muster.controller.gangs.objects import NODE, Condition, Node, ProvisioningRequest
+from muster.controller.gangs.objects import NODE, Condition, Node, ProvisioningRequest, Taint
 from muster.controller.kube.errors import AlreadyExists, Conflict, NotFound, Status, TransportError
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.objects import (
@@ -16,6 +16,7 @@ from muster.controller.kueue.objects import (
     WholeWorkload,
     Workload,
 )
+from muster.model.names import BROKEN_TAINT_KEY
 from tests.unit.admission.fleet import Api
 from tests.unit.gangs.paper import with_condition
 from tests.unit.gangs.slow_api import SlowApi, moment
@@ -87,8 +88,17 @@ class Server(Api):
         self.change(request, status=replace(request.status, conditions=conditions))
 
     def set_ready(self, node: Node, status: str) -> None:
-        conditions = with_condition(node.status.conditions, "Ready", status, moment())
+        self.set_condition(node, "Ready", status)
+
+    def set_condition(self, node: Node, kind: str, status: str) -> None:
+        conditions = with_condition(node.status.conditions, kind, status, moment())
         self.put(NODE, replace(node, status=replace(node.status, conditions=conditions)))
+
+    def close(self, node: Node, *, is_closed: bool) -> None:
+        """Set our taint for broken nodes, or take it away."""
+        others = tuple(each for each in node.spec.taints if each.key != BROKEN_TAINT_KEY)
+        own = (Taint(key=BROKEN_TAINT_KEY, effect="NoSchedule", value="broken"),) if is_closed else ()
+        self.put(NODE, replace(node, spec=replace(node.spec, taints=(*others, *own))))
 
     def _changed(self, held: Workload, **changes: Any) -> Workload:
         changed: Workload = self.change(held, **changes)

@@ -16,8 +16,10 @@ from bench.virtual_days.kueue import Gang
 from bench.virtual_days.minutes import Minutes
 from bench.virtual_days.service_levels import ServiceLevels
 from bench.virtual_days.world import World
-from muster.controller.gangs.objects import NODE, Node
+from muster.controller.gangs.indexes import BY_NODE
+from muster.controller.gangs.objects import NODE, POD, Node
 from muster.controller.gangs.retry import parse_history
+from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.model.gangpolicy import GangPolicy, RetryPolicy
 from muster.model.names import GKE_LEASE_LABEL
@@ -183,6 +185,7 @@ class Story:
             ("pool silent", 12 * HOUR, self._silence),
             ("lease revoked", 6 * HOUR, self._revoke),
             ("node lost", 2 * HOUR, self._lose_node),
+            ("node broken", 2 * HOUR, self._break_node),
             ("nodes that do not last", 24 * HOUR, self._flaky),
             ("partition", 12 * HOUR, self._partition),
             ("node silent", 6 * HOUR, self._silent_node),
@@ -267,6 +270,14 @@ class Story:
         if nodes := self._gpu_nodes():
             self._world.lose(self._random.choice(nodes))
 
+    async def _break_node(self) -> None:
+        """Rather one that waits for its gang than one on which a gang runs, which is left alone."""
+        pods = self._world.server.caches[POD].store
+        nodes = self._gpu_nodes()
+        waiting = [node for node in nodes if not pods.by_index(BY_NODE, node.metadata.name)]
+        if nodes := waiting or nodes:
+            await self._world.break_node(self._random.choice(nodes))
+
     async def _flaky(self) -> None:
         """For two hours the nodes of a gang die three minutes after it has begun."""
         ends = now() + 2 * HOUR
@@ -344,8 +355,8 @@ class Story:
             is_late = retry_at is None or (moment() - retry_at).total_seconds() > 0
             return "it is inactive, and its next try is not near" if is_late else ""
         if held.status.holds("Admitted"):
-            silent = any(not node.status.holds("Ready") for node in self._all_nodes())
-            return "" if world.jobs.is_whole(gang) or silent else "it is admitted and does not run"
+            is_short = any(not each.status.holds("Ready") or closed_for(each) for each in self._all_nodes())
+            return "" if world.jobs.is_whole(gang) or is_short else "it is admitted and does not run"
         if not held.status.holds("QuotaReserved"):
             return ""  # Its tenant's other gangs have the quota, and an end in sight.
         entry = held.check_state(CHECK)

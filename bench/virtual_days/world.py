@@ -1,5 +1,6 @@
 """Everything that the controller talks to, on virtual time, and what each GPU-minute was spent on."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -16,6 +17,7 @@ from muster.controller.gangs.indexes import BY_NODE, BY_OWNER
 from muster.controller.gangs.metrics import reason_of
 from muster.controller.gangs.objects import NODE, POD, PROVISIONING_REQUEST, Node, ProvisioningRequest
 from muster.controller.gangs.retry import parse_history
+from muster.controller.gangs.taints import closed_for
 from muster.controller.kube.resource import Key
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.objects import WORKLOAD, Workload
@@ -30,6 +32,12 @@ _KEPT: Final = 1800.0
 """Seconds for which a Workload that is over is kept."""
 
 
+SIGN: Final = "AcceleratedHardwareReady"
+SET_ASIDE: Final = "its node is broken and set aside"
+_CLOSES: Final = 60.0
+"""`brokenNodes.after`."""
+_SEEN: Final = 10.0
+"""Seconds in which the controller has read a sign: from the decision on, a start takes a part of one."""
 _EVICTIONS: Final = {
     "AdmissionCheck": "its gang lost nodes",
     "PodsReadyTimeout": "pods of its gang had no node for too long",
@@ -45,6 +53,9 @@ class World:
         self.minutes = Minutes()
         self.levels = ServiceLevels()
         self.ended: Counter[str] = Counter()
+        self.broken: dict[str, float] = {}
+        """Nodes with a sign, and since when; `mended`: those that have lost it, and when."""
+        self.mended: dict[str, float] = {}
         self.starts = 0
         self.server = Server(caches_of(read(policy, {})))
         self.jobs = Jobs(self.server, turned=self._turned, finished=self._finished, given_up=self._given_up)
@@ -138,6 +149,23 @@ class World:
     def _start(self, gang: Gang) -> None:
         self.starts += 1
         self.jobs.start(gang)
+        self._check_start(gang)
+
+    def _check_start(self, gang: Gang) -> None:
+        """On no node whose sign the controller has read. A lease that it takes from another gang may have
+        more nodes than it needs: one that breaks before it starts is open to its pods until it is closed.
+        """
+        on = self.jobs.running[gang.key].pods.values()
+        for name in self.broken.keys() & set(on):
+            held = self.cloud.node(name)
+            lease = (
+                self.cloud.nodes(held.metadata.labels[GKE_LEASE_LABEL].removeprefix("lease-")) if held else []
+            )
+            has_more = any(each.metadata.name not in on for each in lease)
+            age = now() - self.broken[name]
+            assert age < _SEEN + has_more * _CLOSES, (
+                f"{gang.key.name} starts on {name}, broken for {age:.0f} s"
+            )
 
     def _stop(self, gang: Gang) -> None:
         leases = self._leases_of(gang.key)
@@ -166,7 +194,9 @@ class World:
 
     def _complete_since(self, gang: Gang) -> Iterator[float]:
         held = self.server.workload(gang.key)
-        nodes = map(self.cloud.node, self.jobs.running[gang.key].pods.values())
+        names = self.jobs.running[gang.key].pods.values()
+        yield from (self.mended[name] for name in names if name in self.mended)
+        nodes = map(self.cloud.node, names)
         moments = [held.status.since("QuotaReserved") if held else None]
         moments += [each.status.since("Ready") for each in nodes if each is not None]
         yield from (now() - (moment() - each).total_seconds() for each in moments if each is not None)
@@ -186,6 +216,25 @@ class World:
         self.minutes.give_back(held.metadata.name, at=now())
         # A pod of it may have gone to a node that was left of the same lease.
         self.account_all()
+
+    async def break_node(self, held: Node) -> None:
+        """By its cloud's agent. It is closed after a minute, and repaired or replaced some time later."""
+        name = held.metadata.name
+        self.broken[name] = now()
+        self.server.set_condition(held, SIGN, "False")
+        for seconds, is_closed in ((_CLOSES, True), (self.random.uniform(300, 2400), False)):
+            await asyncio.sleep(seconds)
+            if (there := self.cloud.node(name)) is not None:
+                self.server.close(there, is_closed=is_closed)
+                self.account_all()
+        del self.broken[name]
+        self.mended[name] = now()
+        if (left := self.cloud.node(name)) is None:
+            return
+        if self.random.random() < 0.5:
+            self.lose(left)
+        else:
+            self.server.set_condition(left, SIGN, "True")
 
     def lose(self, held: Node) -> None:
         """A node dies."""
@@ -247,7 +296,9 @@ class World:
             # Of a lease that was given back, the gang that takes it may use a part: another one, or the same.
             pods = self.server.caches[POD].store.by_index(BY_NODE, held.metadata.name)
             is_left = lease.after and not pods and self._is_used(lease)
-            self.minutes.turn(held.metadata.name, idle if is_left else cause, at=now())
+            spent_on = idle if is_left else cause
+            is_lost = closed_for(held) and spent_on != USED
+            self.minutes.turn(held.metadata.name, SET_ASIDE if is_lost else spent_on, at=now())
 
     def account_all(self) -> None:
         for name in self.cloud.leases:

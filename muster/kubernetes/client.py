@@ -167,6 +167,7 @@ Kept = TypeVar("Kept")
 
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON: Final = "application/json"
 _SECONDS: Final = 30.0
 _MAX_BYTES: Final = 256 * 1024 * 1024

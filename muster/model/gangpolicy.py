@@ -205,6 +205,10 @@ _TAINTS: Final = (
     "nvsentinel.dgxc.nvidia.com/nvcre-cert-failed",
 )
 _LABELS: Final = ("nvsentinel.dgxc.nvidia.com/nvcre-cert-failure=true",)
+# Of NVIDIA's driver for DRA. Left out: gpu.nvidia.com/unmonitored, which says nothing of the GPU.
+# Source: https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
+# (cmd/gpu-kubelet-plugin/device_health.go), read 2026-11-29
+_DEVICE_TAINTS: Final = ("gpu.nvidia.com/gpu-lost", "gpu.nvidia.com/xid")
 _SIGNS: Final[Mapping[str, Any]] = {
     "items": {"type": "string", "minLength": 1, "maxLength": 381},
     "maxItems": 64,
@@ -219,6 +223,11 @@ class BrokenNodes:
     conditions: tuple[str, ...] = declared("Node conditions, as `type=status`.", _CONDITIONS, **_SIGNS)
     taints: tuple[str, ...] = declared("Keys of taints.", _TAINTS, **_SIGNS)
     labels: tuple[str, ...] = declared("Node labels, as `key=value`.", _LABELS, **_SIGNS)
+    device_taints: tuple[str, ...] = declared(
+        "Keys of taints with an effect that a DRA driver puts on devices of the node.",
+        _DEVICE_TAINTS,
+        **_SIGNS,
+    )
     lost_devices: bool = declared("Whether a node is broken that has lost some of its GPUs.", True)
     rejections: int = declared(
         "Of how many jobs, of two teams at least, a node may reject pods within five minutes because it "
@@ -235,8 +244,7 @@ class BrokenNodes:
         8,
     )
     running: WhileRunning = declared(
-        "What happens to gangs that run on a broken node: `requeue` queues them again after nodeLossGrace. "
-        "With KAI they are left alone.",
+        "What happens to gangs that run on a broken node: `requeue` queues them again after nodeLossGrace.",
         WhileRunning.LEAVE,
     )
 

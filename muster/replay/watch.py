@@ -32,7 +32,7 @@ from muster.controller.kube.client import Client, Selection
 from muster.controller.kube.connection import Connection
 from muster.controller.kube.errors import Unauthorized
 from muster.controller.kube.reflector import Reflector
-from muster.controller.kube.resource import Key, Object, Resource
+from muster.controller.kube.resource import Key, Object, Partial, Resource
 from muster.errors import MusterError
 from muster.live.snapshot.kueue import parse_amount
 from muster.model import names
@@ -295,8 +295,24 @@ class Status(Conditioned, frozen=True):
     allocatable: Quantities = msgspec.field(default_factory=dict)
 
 
+class NodeTaint(Partial, frozen=True):
+    key: str = ""
+
+
+class NodeSpec(Partial, frozen=True):
+    taints: tuple[NodeTaint, ...] = ()
+
+
 class KubernetesNode(Object, frozen=True):
+    spec: NodeSpec = NodeSpec()
     status: Status = Status()
+
+    @property
+    def usable(self) -> int:
+        """Its GPUs that a gang may start on: none on a node that is not Ready, or that is set aside."""
+        is_closed = any(each.key == names.BROKEN_TAINT_KEY for each in self.spec.taints)
+        is_usable = self.status.holds("Ready") and not is_closed
+        return _devices(self.status.allocatable) if is_usable else 0
 
 
 NODES: Final = Kind(Resource("", "v1", "nodes", "Node", False, KubernetesNode, annotation_prefixes=()))
@@ -461,7 +477,7 @@ def observe(obj: KubernetesNode, id: str, before: Node | None, *, at: float) -> 
     """
     labels, status = obj.metadata.labels, obj.status
     created = seconds(obj.metadata.creation_timestamp, at)
-    usable = _devices(status.allocatable) if status.holds("Ready") else 0
+    usable = obj.usable
     states = () if before is None else before.usable
     if usable != (states[-1].gpus if states else 0):
         since = seconds(status.since("Ready"), at) if before is None else at

@@ -8,6 +8,7 @@ Source: https://github.com/FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec at v1.2, r
 import csv
 import io
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,8 +20,9 @@ from muster.usage.inputs import next_month
 from muster.usage.ledger import DAY, Cause, Entry
 
 UNIT: Final = "GPU-Hours"
-# A spreadsheet takes a cell that begins so for a formula (CWE-1236).
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+# A spreadsheet takes a cell that begins so for a formula (CWE-1236). Where its separator is not a comma, it
+# divides this one, quoted or not.
+_FORMULA: Final = re.compile(r"""(^|[;,|"']\s*)(?=[=+\-@＝＋－＠])""")
 _DIGITS: Final = 10
 _Key = tuple[float, str, Cause, str, str, str, str]
 
@@ -84,7 +86,7 @@ def _rows(bill: Bill, account: str, provider: str) -> Iterator[dict[str, str | N
             "ServiceName": "GPU nodes",
             "SubAccountId": _text(team),
             "SubAccountName": _text(team),
-            "Tags": json.dumps({key: sanitize_line(value) for key, value in tags.items()}),
+            "Tags": json.dumps({key: _text(value) for key, value in tags.items()}),
             **{name: _text(value) for name, value in own.items()},
         }
 
@@ -97,8 +99,7 @@ def _key(entry: Entry, bill: Bill) -> _Key:
 
 def _text(value: str) -> str | None:
     """Nothing is null. No cell is a formula, ends its line or moves a cursor."""
-    line = sanitize_line(value)
-    return f"'{line}" if line.startswith(_FORMULA) else line or None
+    return _FORMULA.sub(r"\1'", sanitize_line(value)) or None
 
 
 def _decimal(value: float) -> str:

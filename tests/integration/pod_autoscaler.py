@@ -122,3 +122,9 @@ def scheduler(plane: ControlPlane, programs: Programs) -> Iterator[None]:
         yield
     finally:
         process.kill()
+
+
+def set_condition(plane: ControlPlane, node: str, kind: str, status: str) -> None:
+    patch = {"status": {"conditions": [{"type": kind, "status": status}]}}
+    path, merge = f"{NODES}/{node}/status", "application/strategic-merge-patch+json"
+    plane.call("PATCH", path, patch, content_type=merge)

@@ -23,6 +23,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 _PHONE_COLUMNS: Final = 38
 _GANG: Final = "A gang waits, gets all its nodes, runs and finishes"
 STORIES: Final[Mapping[str, str]] = {
+    "broken": "A gang with three healthy nodes and a broken one gets another, and the bill has its cost",
     "inference": "A served model takes its GPU from a training gang, answers, and training comes back",
     "priorities": "Each priority takes the GPU of the one below, and none that of build",
     "reclaim": "A department takes back two GPUs, which a whole gang of the other leaves",
@@ -50,11 +51,12 @@ def narrow() -> str:
 
 
 def story(name: str) -> str:
-    """A run of STORIES, with as much room for who acts as the longest name needs."""
+    """A run of STORIES, with as much room as its longest line needs, and the longest name of who acts."""
     lines = (_RUNS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     rows = [_row(line) for line in lines if not line.startswith("#")]
     room = 10 * max(len(row.who) for row in rows)
-    return _picture(790 + room, rows, STORIES[name], who=105, what=105 + room)
+    width = max(790 + room, 40 + 8 * max(map(len, lines)))
+    return _picture(width, rows, STORIES[name], who=105, what=105 + room)
 
 
 def _gang() -> list[_Row]:

@@ -49,9 +49,9 @@ def cli(
     Every GPU-hour that was bought has one cause. `guaranteed`, `borrowed` and `lent` are hours in which jobs
     ran: within the quota of their queue, above it, and above it on quota that another queue left unused.
     `lost`: the run was preempted or evicted; what a checkpoint saved is not known. `gated`: bought, and
-    waiting for the rest of a job's nodes. `idle`: held by no job. `broken`: the node was not Ready, or had
-    lost GPUs. `booting`: it was not Ready yet. `unknown`: nothing was recorded, or the stack has no such
-    queue.
+    waiting for the rest of a job's nodes. `idle`: held by no job. `broken`: the node was not Ready, was
+    set aside, or had lost GPUs. `booting`: it was not Ready yet. `unknown`: nothing was recorded, or the
+    stack has no such queue.
 
     STACK gives teams, quotas and prices as they are now. A node counts from its creation in the cluster to
     its deletion. A GPU that a job holds and does not use counts as used: a recording has no utilization. A

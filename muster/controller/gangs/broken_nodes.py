@@ -8,7 +8,7 @@ docs/decisions/032-broken-nodes.md has the reasons.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -104,12 +104,56 @@ def node_that_rejected(pod: FailedPod) -> list[str]:
     return [pod.spec.node_name] if pod.status.reason == _REJECTED else []
 
 
+class DeviceTaint(Partial, frozen=True):
+    key: str = ""
+    effect: str = ""
+    time_added: datetime | None = None
+
+
+class Device(Partial, frozen=True):
+    node_name: str = ""
+    taints: tuple[DeviceTaint, ...] = ()
+
+
+class DevicesOfNode(Partial, frozen=True):
+    node_name: str = ""
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(Object, frozen=True):
+    """What a DRA driver says of its devices: those of one node, unless each names its own. Before Kubernetes
+    1.36 their taints are behind the feature gate DRADeviceTaints. The taints that a person sets by a
+    DeviceTaintRule are not in it.
+    """
+
+    spec: DevicesOfNode = field(default_factory=DevicesOfNode)
+
+    def taints(self) -> Iterator[tuple[str, DeviceTaint]]:
+        """With their nodes. Another effect than these, such as None, is information alone."""
+        for device in self.spec.devices:
+            if node := device.node_name or self.spec.node_name:
+                yield from ((node, each) for each in device.taints if each.effect in _EFFECTS)
+
+
+_EFFECTS: Final = ("NoSchedule", "NoExecute")
+RESOURCE_SLICE: Final = Resource(
+    *("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False, ResourceSlice),
+    annotation_prefixes=(),
+)
+
+
+def nodes_with_tainted_devices(devices: ResourceSlice) -> list[str]:
+    """For an index."""
+    return sorted({node for node, _ in devices.taints()})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSigns:
-    """Judges nodes by the policy; without one no node is broken."""
+    """Judges nodes by the policy; without one no node is broken. Both caches have nodes as BY_NODE."""
 
     policy: Callable[[], GangPolicy | None] = lambda: None
     failed: Informer[FailedPod] | None = None
+    slices: Informer[ResourceSlice] | None = None
     clock: Callable[[], datetime] = utc_now
 
     def of(self, node: Node) -> Sign | None:
@@ -117,9 +161,13 @@ class NodeSigns:
         flavor = policy.flavor(node.metadata.labels.get(POOL_LABEL, "")) if policy else None
         if policy is None or flavor is None:
             return None
-        pods = self.failed.store.by_index(BY_NODE, node.metadata.name) if self.failed else ()
-        return sign(node, policy.broken_nodes, flavor) or black_hole(
-            pods, policy.broken_nodes.rejections, now=self.clock()
+        name, words = node.metadata.name, policy.broken_nodes
+        pods = self.failed.store.by_index(BY_NODE, name) if self.failed else ()
+        slices = self.slices.store.by_index(BY_NODE, name) if self.slices else ()
+        return (
+            sign(node, words, flavor)
+            or device_taint(name, slices, words.device_taints)
+            or black_hole(pods, words.rejections, now=self.clock())
         )
 
     def judged(self, node: Node) -> Node:
@@ -131,11 +179,16 @@ class NodeSigns:
         )
         return replace(node, status=replace(node.status, conditions=conditions))
 
-    def evicts(self, nodes: Iterable[Node]) -> bool:
-        """Whether a gang that runs on these queues again."""
+    def is_open(self, node: Node) -> bool:
+        """Whether it is broken, and pods with its selector may still go there: it is not closed yet."""
+        return not closed_for(node) and self.of(node) is not None
+
+    def evicts(self, nodes: Iterable[Node]) -> dict[str, Sign]:
+        """The nodes among these because of which a gang that runs there queues again."""
         policy = self.policy()
-        is_asked = policy is not None and policy.broken_nodes.running is WhileRunning.REQUEUE
-        return is_asked and any(self.of(node) for node in nodes)
+        if policy is None or policy.broken_nodes.running is WhileRunning.LEAVE:
+            return {}
+        return {node.metadata.name: sign for node in nodes if (sign := self.of(node))}
 
 
 def sign(node: Node, words: BrokenNodes, flavor: FlavorPolicy) -> Sign | None:
@@ -152,6 +205,15 @@ def sign(node: Node, words: BrokenNodes, flavor: FlavorPolicy) -> Sign | None:
         if node.metadata.labels.get(key) == value:
             return Sign(f"label {label}")
     return _lost_devices(node, flavor.device) if words.lost_devices else None
+
+
+def device_taint(node: str, slices: Iterable[ResourceSlice], keys: Collection[str]) -> Sign | None:
+    """The first of these that a device of the node has."""
+    taints = [each for held in slices for on, each in held.taints() if on == node and each.key in keys]
+    if not taints:
+        return None
+    first = min(taints, key=lambda each: (each.key, each.time_added or datetime.min.replace(tzinfo=UTC)))
+    return Sign(f"device taint {first.key}", first.time_added)
 
 
 def is_closed_by(node: Node, keys: Collection[str]) -> bool:

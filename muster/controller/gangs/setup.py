@@ -4,6 +4,7 @@ held for gangs, those that are broken, and the GangPolicies.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from muster.controller.gangs.autoscaler_words import (
@@ -18,9 +19,11 @@ from muster.controller.gangs.autoscaler_words import (
 from muster.controller.gangs.broken_nodes import (
     FAILED,
     FAILED_POD,
+    RESOURCE_SLICE,
     BrokenNodeReconciler,
     NodeSigns,
     node_that_rejected,
+    nodes_with_tainted_devices,
 )
 from muster.controller.gangs.gang_state import GangObservation, GangObserver, RequestObserver
 from muster.controller.gangs.held_nodes import HeldNodes
@@ -123,11 +126,18 @@ def held_nodes_controller(manager: Manager, held: HeldNodes[Any], view: GangView
 
 
 def node_signs(manager: Manager, policies: Policies) -> NodeSigns:
-    """Pods that have failed are read where a black hole may be closed. No start waits for them."""
-    indexes, failed = {BY_NODE: node_that_rejected}, None
-    if manager.closes_nodes:
-        failed = manager.informer(FAILED_POD, selection=FAILED, indexes=indexes, is_needed=False)
-    return NodeSigns(policy=lambda: policies.accepted(POLICY_NAME), failed=failed)
+    """Pods that have failed and the devices of DRA are read where nodes may be closed. No start waits for
+    them.
+    """
+    signs = NodeSigns(policy=lambda: policies.accepted(POLICY_NAME))
+    if not manager.closes_nodes:
+        return signs
+    rejecting, tainted = {BY_NODE: node_that_rejected}, {BY_NODE: nodes_with_tainted_devices}
+    return replace(
+        signs,
+        failed=manager.informer(FAILED_POD, selection=FAILED, indexes=rejecting, is_needed=False),
+        slices=manager.informer(RESOURCE_SLICE, indexes=tainted, is_needed=False),
+    )
 
 
 def broken_nodes_controller(

@@ -4,14 +4,20 @@ Each scheduler's view adds its own kinds, and builds snapshots. Reads caches, ca
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
 from muster.controller.gangs.autoscaler_words import AutoscalerWords, Said
-from muster.controller.gangs.broken_nodes import FailedPod, NodeSigns, format_closed, node_that_rejected
+from muster.controller.gangs.broken_nodes import (
+    NodeSigns,
+    format_closed,
+    node_that_rejected,
+    nodes_with_tainted_devices,
+)
 from muster.controller.gangs.identity import request_of_template
 from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE, BY_OWNER
 from muster.controller.gangs.objects import (
@@ -26,10 +32,12 @@ from muster.controller.gangs.placeholder_sets import PlaceholderSet, has_changed
 from muster.controller.gangs.split import Gang
 from muster.controller.gangs.templates import POOL
 from muster.controller.gangs.usage import NodeUsage
-from muster.controller.kube.resource import Key, T
+from muster.controller.kube.resource import Key, Object, T
 from muster.controller.runtime.informer import Informer
 from muster.model.names import PLACEHOLDER_NAMESPACE
 from muster.model.pods import Amounts
+
+S = TypeVar("S", bound=Object)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,7 +57,9 @@ class GangView(ABC, Generic[T]):
     def __post_init__(self) -> None:
         self.templates.store.listen(self._template_changed)
         if self.signs.failed:
-            self.signs.failed.store.listen(self._pod_failed)
+            self.signs.failed.store.listen(partial(self._sign_changed, node_that_rejected))
+        if self.signs.slices:
+            self.signs.slices.store.listen(partial(self._sign_changed, nodes_with_tainted_devices))
 
     @property
     @abstractmethod
@@ -92,9 +102,9 @@ class GangView(ABC, Generic[T]):
             self._tell(found)
             yield found
 
-    def _pod_failed(self, before: FailedPod | None, after: FailedPod | None) -> None:
-        """Tell the listeners of a node about pods that it has rejected: a sign that it may be broken."""
-        for name in {each for pod in (before, after) if pod for each in node_that_rejected(pod)}:
+    def _sign_changed(self, nodes_of: Callable[[S], list[str]], before: S | None, after: S | None) -> None:
+        """Tell the listeners of a node about signs that another object has: it may be broken."""
+        for name in {name for held in (before, after) if held for name in nodes_of(held)}:
             if node := self.nodes.get(Key("", name)):
                 self.nodes.store.tell(node, node)
 

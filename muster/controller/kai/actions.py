@@ -50,6 +50,13 @@ class DeleteUnbound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRunning:
+    """Delete a pod of a gang that queues again, wherever it is: KubeRay makes it again, gated."""
+
+    pod: GatedPod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatchAnnotations:
     """Set the history and the words that a user reads on a batch's leader."""
 
@@ -72,6 +79,7 @@ Action = (
     | Delete
     | Ungate
     | DeleteUnbound
+    | DeleteRunning
     | PatchAnnotations
     | PatchCluster
     | EmitEvent

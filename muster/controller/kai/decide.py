@@ -14,8 +14,9 @@ same decision. Each batch of gated pods either passes whole or holds no capacity
     creates them again, gated.
 
 Invariants: nothing is requested without room in the queue; no gate is removed before every request is
-provisioned and every node verified; no write when nothing has changed. Losing running pods is not decided
-here: KAI evicts what falls below its minimum, and KubeRay creates the pods again, gated.
+provisioned and every node verified; no write when nothing has changed. Losing running pods is decided here
+for broken nodes alone, where the policy says so: KAI evicts what falls below its minimum, and KubeRay creates
+the pods again, gated.
 """
 
 from bisect import bisect_left
@@ -55,6 +56,7 @@ from muster.controller.gangs.retry import RetryHistory, next_attempt, parse_hist
 from muster.controller.kai.actions import (
     Action,
     Decision,
+    DeleteRunning,
     DeleteUnbound,
     PatchAnnotations,
     PatchCluster,
@@ -106,6 +108,9 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
                 cluster_snapshot.requests, cluster_snapshot.templates, cluster_snapshot.placeholders
             )
         )
+    requeues = tuple(_requeue_broken(cluster_snapshot))
+    if any(isinstance(each, DeleteRunning) for each in requeues):
+        return Decision(actions=requeues)  # No other pod of it passes meanwhile.
     try:
         batch_snapshots = cluster_snapshot.batch_snapshots
     except ValueError as error:
@@ -125,6 +130,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
     recalls = tuple(_delete_unbound(cluster_snapshot, kept))
     return Decision(
         actions=(
+            *requeues,
             *_note_recall(cluster_snapshot, recalls),
             *recalls,
             *_recall_preempting(cluster_snapshot, kept),
@@ -136,6 +142,7 @@ def decide(cluster_snapshot: ClusterSnapshot) -> Decision:
                 *(decision.requeue_at for decision in decisions if decision.requeue_at),
                 *_handover_ends(cluster_snapshot),
                 *_preemption_ends(cluster_snapshot),
+                *_grace_ends(cluster_snapshot),
             ),
             default=None,
         ),
@@ -256,6 +263,36 @@ def _preemption_end(cluster_snapshot: ClusterSnapshot) -> datetime:
     ]
     end = max(since for pod in pods if (since := preempts_since(pod))) + PREEMPTED_WITHIN
     return max(end, recheck_at(in_the_way, since=now, now=now) or end) if in_the_way else end
+
+
+def _requeue_broken(cluster_snapshot: ClusterSnapshot) -> Iterator[Action]:
+    """A gang that runs on a broken node queues again as a whole, once the sign has lasted for the grace."""
+    broken, since = cluster_snapshot.broken, cluster_snapshot.broken_since
+    grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
+    if not broken or not grace:
+        yield from [PatchCluster(history=cluster_snapshot.noted)] if since else ()
+        return
+    name = min(broken)
+    what = f"it runs on the broken node {name} ({broken[name].text})"
+    if not since:
+        now = truncate_seconds(cluster_snapshot.now)
+        yield PatchCluster(history=replace(cluster_snapshot.noted, nodes_missing=now))
+        message = f"{what}; unless the sign goes, the gang queues again in {format_duration(grace)}"
+        yield EmitEvent(kind="Warning", reason="NodesMissing", message=message)
+    elif since + grace <= cluster_snapshot.now:
+        passed = [pod for pod in cluster_snapshot.pods if not is_gated(pod)]
+        # Those on the broken node go last: what a crash leaves, the next reconcile finds again.
+        for pod in sorted(passed, key=lambda pod: pod.spec.node_name in broken):
+            yield DeleteRunning(pod=pod)
+        message = f"{what}. Behind the gate again: {many(len(passed), 'pod')}."
+        yield EmitEvent(kind="Warning", reason="NodesLost", message=message)
+
+
+def _grace_ends(cluster_snapshot: ClusterSnapshot) -> Iterator[datetime]:
+    """Until when the sign of a node may go before its gang queues again."""
+    if since := cluster_snapshot.broken_since:
+        grace = (cluster_snapshot.policy or GangPolicy()).node_loss_grace
+        yield max(since + grace, cluster_snapshot.now)
 
 
 def _note_recall(cluster_snapshot: ClusterSnapshot, recalls: Sequence[Action]) -> Iterator[Action]:

@@ -5,6 +5,7 @@ once. Requests are muster.controller.gangs'; decide.py decides what to do.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -27,7 +28,14 @@ from muster.controller.gangs.reasons import loss
 from muster.controller.gangs.requests import Requests
 from muster.controller.gangs.retry import RetryHistory, to_annotations
 from muster.controller.gangs.taints import NodeTaints
-from muster.controller.kai.actions import Action, DeleteUnbound, PatchAnnotations, PatchCluster, Ungate
+from muster.controller.kai.actions import (
+    Action,
+    DeleteRunning,
+    DeleteUnbound,
+    PatchAnnotations,
+    PatchCluster,
+    Ungate,
+)
 from muster.controller.kai.labels import CLUSTERS, STATUS
 from muster.controller.kai.objects import GATED_POD, RAY_CLUSTER, WHOLE_POD, GatedPod, RayCluster, WholePod
 from muster.controller.kai.pod_groups import PodGroupDemand
@@ -83,6 +91,9 @@ class Executor:
                 await self._patch_cluster(cluster, history)
             case DeleteUnbound():
                 await self._delete_unbound(action)
+            case DeleteRunning(pod=pod):
+                with suppress(NotFound):
+                    await self._client.delete(GATED_POD, pod.key, uid=pod.metadata.uid)
             case EmitEvent():
                 emit_event(self._events, CLUSTERS.of(cluster), action)
 

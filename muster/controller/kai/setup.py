@@ -85,6 +85,7 @@ def _gangs(manager: Manager, policies: Policies, policy_objects: Informer[GangPo
     controller.watches(view.clusters, lambda cluster: [cluster.key])
     controller.watches(view.pods, ray_cluster_of)
     watch_made(controller, gangs, view, users_of=CLUSTERS.keys_of)
+    controller.watches_transitions(view.nodes, view.running_on)
     controller.reads(view.queues)
     controller.watches(view.priorities, partial(_waiting, view))
     controller.watches(policy_objects, partial(_waiting, view))

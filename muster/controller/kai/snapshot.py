@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from muster.controller.gangs.attempt import Attempt
+from muster.controller.gangs.broken_nodes import Sign
 from muster.controller.gangs.capacity_claims import unpinned_demand
 from muster.controller.gangs.identity import ATTEMPT, digest, promised_by, request_name, request_of_template
 from muster.controller.gangs.limits import subject_of
@@ -67,6 +68,8 @@ class ClusterSnapshot:
     placeholders: tuple[Placeholder, ...] = ()
     ending: tuple[GatedPod, ...] = ()
     """Pods of whatever cluster that were deleted and still have their nodes."""
+    broken: Mapping[str, Sign] = field(default_factory=dict)
+    """The nodes with its pods because of which it queues again."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     """The queues and what is taken of them, by this cluster too. It goes on changing: decide at once."""
@@ -85,7 +88,12 @@ class ClusterSnapshot:
     @cached_property
     def noted(self) -> RetryHistory:
         """The history of pods that were recalled, for those that follow them."""
-        return parse_history(self.cluster)
+        return replace(parse_history(self.cluster), nodes_missing=None)
+
+    @property
+    def broken_since(self) -> datetime | None:
+        """Since when it has run on a broken node, as it was noted."""
+        return parse_history(self.cluster).nodes_missing
 
     @property
     def wants_retry(self) -> bool:

@@ -11,9 +11,10 @@ from datetime import datetime
 
 from muster.controller.gangs.capacity_claims import unpinned_demand, unused_claims
 from muster.controller.gangs.ending import in_the_way, recheck_at
-from muster.controller.gangs.indexes import BY_ENDING, BY_OWNER, BY_POOL, BY_REQUEST
+from muster.controller.gangs.indexes import BY_ENDING, BY_NODE, BY_OWNER, BY_POOL, BY_REQUEST
 from muster.controller.gangs.objects import (
     Belonging,
+    Node,
     Pod,
 )
 from muster.controller.gangs.owner import Owners
@@ -27,6 +28,7 @@ from muster.controller.kai.gathering import Gathering, preemption_position
 from muster.controller.kai.indexes import BOUND_IN, BY_CLUSTER, RELEASED, ray_cluster_of
 from muster.controller.kai.labels import (
     CLUSTERS,
+    is_bound,
     is_finished,
     is_gated,
     is_preemptible,
@@ -85,6 +87,9 @@ class View(GangView[RayCluster]):
         snapshot = self._base_snapshot(cluster, now)
         if snapshot.is_finished:
             return snapshot
+        on = {pod.spec.node_name for pod in snapshot.pods if is_bound(pod)}
+        nodes = (node for name in on if (node := self.nodes.get(Key("", name))))
+        snapshot = replace(snapshot, broken=self.signs.evicts(nodes))
         if snapshot.preempting:
             snapshot = replace(snapshot, ending=tuple(self.pods.store.by_index(BY_ENDING, BY_ENDING)))
         if not any(is_gated(pod) for pod in snapshot.pods):
@@ -98,6 +103,16 @@ class View(GangView[RayCluster]):
             return replace(snapshot, surroundings=self._surroundings(snapshot))
         except ValueError:
             return snapshot  # A bad quantity: the decision meets it too, and reports it.
+
+    def running_on(self, _: Node | None, after: Node | None) -> Iterable[Key]:
+        """The clusters that queue again because of this node."""
+        broken = self.signs.evicts([after] if after else [])
+        return {
+            key
+            for name in broken
+            for pod in self.pods.store.by_index(BY_NODE, name)
+            for key in ray_cluster_of(pod)
+        }
 
     def asks_of(self, key: Key) -> list[Belonging]:
         """What stands for its requests: those, and the templates of its placeholders."""

@@ -201,7 +201,8 @@ class View(GangView[Workload]):
 
     def _vacated(self, snapshot: WorkloadSnapshot) -> tuple[VacatedLease, ...]:
         """Nothing for an elastic job: its pods change what they claim with each growth. Nothing either while
-        a gang of higher priority has yet to ask in the pool.
+        a gang of higher priority has yet to ask in the pool. Nor a lease with a broken node that is open: a
+        smaller gang has no word on which of the nodes its pods go to.
         """
         if snapshot.is_elastic:
             return ()
@@ -219,6 +220,7 @@ class View(GangView[Workload]):
             for pool in sorted(pools)
             for left in self.left_leases.of(pool)
             if (nodes := tuple(self.nodes.store.by_index(BY_LEASE, left.name)))
+            and not any(map(self.signs.is_open, nodes))
             and not self._is_booked(left)
             and not self._is_outranked(snapshot.workload, pool)
         )

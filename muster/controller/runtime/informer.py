@@ -82,14 +82,15 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def run(self) -> None:
-        self._metrics.watch_lag.labels(str(self.resource)).set_function(self._lag)
+        self._metrics.watch_lag.labels(str(self.resource)).set_function(self.lag)
         self._last_heard = self._now()
         await self._reflector.run()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _lag(self) -> float:
+    def lag(self) -> float:
+        """Seconds since anything was heard of it."""
         return self._now() - self._last_heard
 
     def event(self, kind: str) -> None:
@@ -113,6 +114,8 @@ class Informer(Generic[T]):
         """Once the kind is gone, only the server's word that it serves it brings it back: other trouble says
         nothing of it.
         """
+        if isinstance(error, NotFound) and not self.has_synced:
+            self.heard()  # Of a kind that was never there nothing is missed.
         self._trouble = str(error)  # The error itself would keep the frames of a list with all it had read.
         if not isinstance(error, NotFound):
             self._missing_since = None

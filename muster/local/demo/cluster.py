@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from muster.kubernetes.client import APPLY, JSON, MERGE, Client
+from muster.kubernetes.client import APPLY, JSON, MERGE, STRATEGIC, Client
 from muster.kubernetes.errors import ApiError, UnreachableError
 from muster.kubernetes.kubeconfig import KubeconfigError, load_access
 from muster.local.envtest.control_plane import collection
@@ -104,6 +104,10 @@ class Cluster:
     def patch(self, kind: str, name: str, change: Object, *, namespace: str | None = None) -> None:
         path = _path(kind, name, namespace=namespace, fieldManager=FIELD_MANAGER)
         self._tried("PATCH", path, change, content_type=MERGE)
+
+    def patch_status(self, kind: str, name: str, change: Object) -> None:
+        """Of lists such as conditions, only the entries that it names."""
+        self._tried("PATCH", f"{_path(kind, name)}/status", {"status": change}, content_type=STRATEGIC)
 
     def delete(self, kind: str, name: str, *, namespace: str | None = None, grace: int | None = None) -> None:
         """Ask for the deletion; an object that is gone already is fine. `grace` in seconds is for pods."""

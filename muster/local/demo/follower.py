@@ -33,6 +33,8 @@ from muster.local.demo.events import (
 )
 from muster.local.demo.screen import Screen
 from muster.local.simulated_cloud import names
+from muster.local.simulated_cloud.faults import FaultKind
+from muster.local.simulated_cloud.script import XID_CONDITION
 from muster.paths import EXAMPLES
 
 _INTERVAL: Final = 1.0
@@ -101,6 +103,19 @@ class Follower:
         self.cluster.patch("ConfigMap", names.FAULTS_CONFIG, change, namespace=names.NAMESPACE)
         for pool, count in nodes.items():
             self.say(f"$ muster local capacity {pool} {count}")
+
+    def delay(self, pool: str, seconds: int) -> None:
+        """Have the cloud be late with the next request of this pool, as `muster local fault` does."""
+        entry = {"pool": pool, "kind": FaultKind.DELAY, "by": f"{seconds}s", "count": 1}
+        change = {"data": {f"story-{pool}": json.dumps(entry)}}
+        self.cluster.patch("ConfigMap", names.FAULTS_CONFIG, change, namespace=names.NAMESPACE)
+        self.say(f"$ muster local fault {pool} delay --by {seconds}s --count 1")
+
+    def break_node(self, name: str) -> None:
+        """As `muster local fault node` does."""
+        condition = {"type": XID_CONDITION, "status": "True", "reason": "XID79"}
+        self.cluster.patch_status("Node", name, {"conditions": [condition]})
+        self.say(f"$ muster local fault node {name} --xid 79")
 
     def delete(self, kind: str, name: str) -> None:
         """Delete a job of this story."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.local import kai
 from muster.local.demo.cluster import Object
-from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, pods_of, requests_of
+from muster.local.demo.events import POOL, RETRY_AT, Snapshot, holds, is_gated, name_of, pods_of, requests_of
 from muster.local.demo.follower import Follower, StoryError
 from muster.model.names import GPU_GROUP_LABEL
 from muster.model.quantities import many
@@ -72,6 +72,36 @@ def priority(follower: Follower, images: Images, victim: str) -> None:
 def batch(follower: Follower, images: Images, _: str) -> None:
     follower.apply("batch/job.yaml", images={"PYTHON_IMAGE": images.python}, programs={})
     follower.until("Job primes is complete", lambda now: _complete(now, "primes"))
+
+
+def broken(follower: Follower, images: Images, _: str) -> None:
+    """Two nodes of each pool; while those of one are late, one of the other breaks. It only starts."""
+    follower.stock(l4=2, h100=2)
+    follower.delay("h100", 30)
+    follower.apply(
+        "gang/rayjob.yaml",
+        images={"RAY_IMAGE": images.ray, "eplicas: 1": "eplicas: 2"},
+        programs={"gang-train": "gang/train.py"},
+    )
+    follower.until("two l4 nodes are ready", lambda now: len(_ready_nodes(follower, now, "l4")) == 2)
+    name = min(_ready_nodes(follower, follower.look(), "l4"))
+    follower.break_node(name)
+    follower.until("the check names it", lambda now: f"node {name} is set aside" in _check(now, "gang"))
+    follower.say("three healthy nodes and a broken one are no gang: no pod starts, and its quota stays")
+    follower.until("all five pods have a node", lambda now: _placed(now, "gang") == 5)
+    follower.delete("RayJob", "gang")
+    follower.until("its nodes are released", lambda now: not follower.new_nodes(now))
+
+
+def _ready_nodes(follower: Follower, now: Snapshot, pool: str) -> list[str]:
+    new = follower.new_nodes(now)
+    nodes = [node for node in now.of("Node") if name_of(node) in new and holds(node, "Ready")]
+    return [name_of(node) for node in nodes if node["metadata"]["labels"].get(POOL) == pool]
+
+
+def _placed(now: Snapshot, name: str) -> int:
+    job = now.find("RayJob", name)
+    return sum("nodeName" in pod["spec"] for pod in pods_of(now, job)) if job else 0
 
 
 def karpenter(follower: Follower, images: Images, _: str) -> None:
@@ -383,6 +413,7 @@ STORIES: Final[Mapping[str, Story]] = {
     "gang": Story("a RayJob over three pools waits, starts as a whole and finishes", "team-a", gang),
     "priority": Story("prod preempts dev, dev resumes from its checkpoint; both finish", "team-b", priority),
     "batch": Story("a plain Job goes through the same queues", "team-c", batch),
+    "broken": Story("of four nodes one breaks while the gang waits; it gets another", "team-a", broken),
     "kai": Story(
         f"{_WITH_KAI}: five pods of a RayCluster start, or none", "team-a", kai_gang, stack="local-kai"
     ),

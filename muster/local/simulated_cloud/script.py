@@ -20,6 +20,7 @@ import aiohttp
 import yaml
 
 from muster.errors import ExitCode, MusterError
+from muster.kubernetes.client import STRATEGIC
 from muster.local.karpenter import Autoscaler
 from muster.local.quantities import rfc3339, rfc3339_micro
 from muster.local.simulated_cloud import names
@@ -123,8 +124,7 @@ class NodeSign(StrEnum):
     NONE = "none"
 
 
-_STRATEGIC: Final = "application/strategic-merge-patch+json"
-_XID: Final = "SysLogsXIDError"
+XID_CONDITION: Final = "SysLogsXIDError"
 _TAINT_KEY: Final = "nvidia.com/gpu-xid-error"
 _REJECTED: Final = "muster-fault"
 """Of the namespaces and pods of a black hole."""
@@ -163,9 +163,14 @@ def break_node(kubeconfig: Path, name: str, sign: NodeSign, *, xid: int = 79) ->
 async def _set_xid(api: Api, path: str, xid: int | None) -> None:
     """As NVSentinel does."""
     status, reason = ("False", "Healthy") if xid is None else ("True", f"XID{xid}")
-    condition = {"type": _XID, "status": status, "reason": reason, "lastTransitionTime": rfc3339(time.time())}
+    condition = {
+        "type": XID_CONDITION,
+        "status": status,
+        "reason": reason,
+        "lastTransitionTime": rfc3339(time.time()),
+    }
     body = {"status": {"conditions": [condition]}}
-    await api.call("PATCH", f"{path}/status", body, content_type=_STRATEGIC)
+    await api.call("PATCH", f"{path}/status", body, content_type=STRATEGIC)
 
 
 async def _reject_pods(api: Api, node: str) -> None:

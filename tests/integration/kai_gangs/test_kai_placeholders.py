@@ -25,7 +25,15 @@ from tests.integration.accounts import RIGHTS, account_kubeconfig, attack, limit
 from tests.integration.kai_gangs.objects import RAY_CLUSTERS, ray_cluster
 from tests.integration.kueue_api.objects import apply
 from tests.integration.ours import Ours
-from tests.integration.pod_autoscaler import NODES, PLACEHOLDERS, Autoscaler, make_node, scheduler, taint_of
+from tests.integration.pod_autoscaler import (
+    NODES,
+    PLACEHOLDERS,
+    Autoscaler,
+    is_closed,
+    make_node,
+    scheduler,
+    taint_of,
+)
 from tests.integration.rights import STRICT_OWNERS, audited, forbidden
 from tests.kai.definitions import ours
 from tests.kai.standin import StandIn
@@ -39,6 +47,8 @@ _PODS: Final = f"/api/v1/namespaces/{_TEAM}/pods"
 _CLUSTERS: Final = f"/apis/ray.io/v1/namespaces/{_TEAM}/rayclusters"
 _TEMPLATES: Final = f"/api/v1/namespaces/{_TEAM}/podtemplates"
 _POLICY: Final = f"/apis/muster.dev/v1alpha1/gangpolicies/{names.GANG_POLICY}"
+_SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+_DEVICE_TAINTS: Final = "--feature-gates=DRADeviceTaints=true"
 _RIVALS: Final = "rivals"
 _RIVAL_PODS: Final = f"/api/v1/namespaces/{_RIVALS}/pods"
 _MERGE: Final = "application/merge-patch+json"
@@ -52,7 +62,7 @@ class Cloud(Autoscaler):
 
     def start_manager(self) -> None:
         config = account_kubeconfig(self.plane, gang_authority.MANAGER)
-        self.programs.start_manager(config, "--read-events")
+        self.programs.start_manager(config, "--read-events", "--set-aside-broken-nodes")
 
     def submit(self, name: str, *, workers: int) -> None:
         self.plane.call("POST", _CLUSTERS, ray_cluster(name, _TEAM, workers=workers))
@@ -87,7 +97,7 @@ class Cloud(Autoscaler):
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     programs = built.programs(("etcd", "kube-apiserver", "kube-scheduler"), (PROVISIONING_CRD,))
     folder = tmp_path_factory.mktemp("kai-placeholders")
-    flags = (STRICT_OWNERS, *audited(folder, Scheduler.KAI))
+    flags = (STRICT_OWNERS, _DEVICE_TAINTS, *audited(folder, Scheduler.KAI))
     with envtest.control_plane(folder, programs, flags=flags) as made:
         made.define([*programs.kinds(PROVISIONING_CRD), *ours().values(), crd(), RAY_CLUSTERS])
         for item in registered(_STACK):
@@ -214,6 +224,41 @@ def test_of_two_gangs_with_capacity_for_one_one_runs_whole_and_then_the_other(cl
     other = {"a": "b", "b": "a"}[first]
     cloud.eventually("the other runs whole", lambda: len(cloud.bound_of(other)) == 3)
     assert len(cloud.nodes()) == 3
+
+
+def test_a_gang_that_runs_on_a_broken_node_queues_again_as_a_whole(cloud: Cloud) -> None:
+    """As a DRA driver says; with the rights and within the policies of a stack with `running: requeue`."""
+    cloud.stock["l4"] = 4
+    cloud.submit("a", workers=2)
+    cloud.eventually("it runs whole", lambda: len(cloud.bound(_PODS)) == 3)
+    first = {each["metadata"]["uid"] for each in cloud.bound(_PODS)}
+    broken = cloud.bound(_PODS)[0]["spec"]["nodeName"]
+    cloud.plane.call("POST", _SLICES, _tainted_device(broken))
+    cloud.eventually("it is set aside", lambda: [*map(is_closed, cloud.nodes())].count(True) == 1)
+
+    def again() -> bool:
+        for pod in cloud.items(_PODS):  # No kubelet is here that would end a pod.
+            if "deletionTimestamp" in pod["metadata"]:
+                cloud.plane.call("DELETE", f"{_PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+        pods = cloud.bound(_PODS)
+        return len(pods) == 3 and not first & {each["metadata"]["uid"] for each in pods}
+
+    cloud.eventually("all of it runs again", again)
+    assert broken not in {each["spec"]["nodeName"] for each in cloud.bound(_PODS)}
+    cloud.plane.call("DELETE", _SLICES)
+    cloud.eventually("no node is set aside", lambda: not any(map(is_closed, cloud.nodes())))
+
+
+def _tainted_device(node: str) -> Json:
+    taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "taints": [taint]}],
+    }
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    return {**body, "metadata": {"name": f"{node}-gpu.nvidia.com"}, "spec": spec}
 
 
 def _has_placeholder(cloud: Cloud, node: Json) -> bool:

@@ -11,7 +11,7 @@ from tests.integration.kueue_api.cloud import RIVALS, Cloud, force
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.works import with_gpu, work
 from tests.integration.kueue_api.world import JOBS, PODS, TEMPLATES, WORKLOADS, World, is_outside
-from tests.integration.pod_autoscaler import PLACEHOLDERS, is_closed, make_node, taint_of
+from tests.integration.pod_autoscaler import PLACEHOLDERS, is_closed, make_node, set_condition, taint_of
 from tests.waiting import eventually
 
 Object = dict[str, Any]
@@ -99,7 +99,7 @@ def test_a_gang_gets_another_node_for_a_broken_one_which_is_opened_once_it_is_re
         apply(world.plane, work("Job", with_gpu("l4"), count=2))
         cloud.eventually("one has a node", lambda: len(_bound(PLACEHOLDERS, world)) == 1)
         (broken,) = (each["spec"]["nodeName"] for each in _bound(PLACEHOLDERS, world))
-        _set_condition(world, broken, "SysLogsXIDError", "True")
+        set_condition(world.plane, broken, "SysLogsXIDError", "True")
         cloud.eventually("it is set aside", lambda: _closed(cloud) == [broken])
         said = f"node {broken} is set aside (condition-SysLogsXIDError-True; "
         cloud.eventually("the gang says so", lambda: said in world.entry("job").get("message", ""))
@@ -108,14 +108,8 @@ def test_a_gang_gets_another_node_for_a_broken_one_which_is_opened_once_it_is_re
         cloud.eventually("it runs whole", lambda: len(_bound(PODS, world)) == 2)
         assert broken not in {each["spec"]["nodeName"] for each in world.items(PODS)}
         if broken in {node["metadata"]["name"] for node in cloud.nodes()}:
-            _set_condition(world, broken, "SysLogsXIDError", "False")
+            set_condition(world.plane, broken, "SysLogsXIDError", "False")
         cloud.eventually("no node is set aside", lambda: not _closed(cloud))
-
-
-def _set_condition(world: World, node: str, kind: str, status: str) -> None:
-    patch = {"status": {"conditions": [{"type": kind, "status": status}]}}
-    path, merge = f"/api/v1/nodes/{node}/status", "application/strategic-merge-patch+json"
-    world.plane.call("PATCH", path, patch, content_type=merge)
 
 
 def _closed(cloud: Cloud) -> list[str]:

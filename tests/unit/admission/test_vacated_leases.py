@@ -22,7 +22,7 @@ import structlog
 from bench.virtual_days.kueue import Gang
 from bench.virtual_days.server import later
 from bench.virtual_days.story import MINUTE, RULES
-from bench.virtual_days.world import World
+from bench.virtual_days.world import SIGN, World
 from muster.controller.gangs.objects import (
     NODE,
     POD,
@@ -241,6 +241,27 @@ def test_of_two_gangs_that_take_one_lease_at_once_one_keeps_it(monkeypatch: pyte
         gangs = [prod, other]
         await world.until(lambda: all(map(world.jobs.is_whole, gangs)), within=30 * MINUTE)
         assert world.bought.total() == 4, "one of them asked the cloud"
+
+    played(world, play)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_larger_lease_with_a_broken_node_is_taken_once_that_one_is_closed(is_closed: bool) -> None:
+    """Nothing says to which of its nodes the pods of a smaller gang go."""
+    world = Preempted(l4=5)
+
+    async def play() -> None:
+        dev = await world.dev_runs({"main": ("l4", 3)})
+        (lease,) = world.leases_of(dev)
+        broken = world.cloud.nodes(lease.removeprefix("lease-"))[0]
+        world.server.set_condition(broken, SIGN, "False")
+        held = world.cloud.node(broken.metadata.name)
+        assert held is not None
+        world.server.close(held, is_closed=is_closed)
+        prod = await world.preempt(dev, TWO)
+        await world.until(lambda: world.jobs.is_whole(prod), within=30 * MINUTE)
+        assert (world.leases_of(prod) == {lease}) is is_closed
+        assert broken.metadata.name not in world.jobs.running[prod.key].pods.values()
 
     played(world, play)
 

@@ -64,6 +64,21 @@ def test_a_kind_that_was_never_served_is_missing_at_once() -> None:
     against(scenario, is_served=False)
 
 
+def test_a_cache_of_a_kind_that_was_never_served_does_not_lag() -> None:
+    """The alert of caches that lag would fire for what an older cluster does not have."""
+
+    async def scenario(server: FakeApiServer, informer: Informer[Thing]) -> None:
+        await asyncio.sleep(1000)
+        assert informer.lag() < 2 * BACKOFF_CAP
+        server.unserved.clear()
+        await until(lambda: informer.has_synced, within=2 * BACKOFF_CAP)
+        server.unserved.add(THING.plural)
+        server.put(THING.plural, thing("last"))
+        await until(lambda: informer.lag() > 300, within=2000)
+
+    against(scenario, is_served=False)
+
+
 def test_a_kind_that_is_removed_is_missing_after_a_minute_and_until_it_is_served_again() -> None:
     async def scenario(server: FakeApiServer, informer: Informer[Thing]) -> None:
         await removed(server, informer)

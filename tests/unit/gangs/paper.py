@@ -17,7 +17,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from muster.controller.gangs.actions import CreateRequest, CreateTemplates, Delete, EmitEvent
-from muster.controller.gangs.broken_nodes import FAILED_POD, NodeSigns, node_that_rejected
+from muster.controller.gangs.broken_nodes import (
+    FAILED_POD,
+    RESOURCE_SLICE,
+    NodeSigns,
+    node_that_rejected,
+    nodes_with_tainted_devices,
+)
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.indexes import BY_NODE
 from muster.controller.gangs.objects import (
@@ -149,7 +155,10 @@ class Paper(ABC, Generic[D]):
 
     def __post_init__(self) -> None:
         failed = cached(FAILED_POD, (), **{BY_NODE: node_that_rejected})
-        self.signs = NodeSigns(policy=lambda: self.policy, failed=failed, clock=lambda: self.now)
+        slices = cached(RESOURCE_SLICE, (), **{BY_NODE: nodes_with_tainted_devices})
+        self.signs = NodeSigns(
+            policy=lambda: self.policy, failed=failed, slices=slices, clock=lambda: self.now
+        )
 
     def judged_node(self, name: str) -> Node | None:
         held = self.nodes.get(name)

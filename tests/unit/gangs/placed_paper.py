@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 
 from muster.controller.gangs.actions import CreateSet, CreateTemplates, Delete, HoldNode
-from muster.controller.gangs.broken_nodes import FailedPod, Placed, Rejection
+from muster.controller.gangs.broken_nodes import (
+    Device,
+    DevicesOfNode,
+    DeviceTaint,
+    FailedPod,
+    Placed,
+    Rejection,
+    ResourceSlice,
+)
 from muster.controller.gangs.demand import Demand
 from muster.controller.gangs.identity import template_name
 from muster.controller.gangs.objects import (
@@ -207,6 +215,15 @@ class PlacedPaper(Paper[D]):
             status = Rejection(reason="UnexpectedAdmissionError")
             self.signs.failed.store.put(FailedPod(metadata=meta, spec=Placed(node_name=node), status=status))
 
+    def taint_device(self, node: str, key: str) -> None:
+        """One of its two devices."""
+        assert self.signs.slices is not None
+        taint = DeviceTaint(key=key, effect="NoSchedule", time_added=self.now)
+        devices = DevicesOfNode(node_name=node, devices=(Device(), Device(taints=(taint,))))
+        version = f"{self.now:%d%H%M%S}"
+        meta = ObjectMeta(name=f"{node}-gpu.nvidia.com", uid=f"uid-{node}", resource_version=version)
+        self.signs.slices.store.put(ResourceSlice(metadata=meta, spec=devices))
+
 
 Harm = Callable[[PlacedPaper[Any], str], None]
 SIGNS: Mapping[str, Harm] = {
@@ -214,6 +231,7 @@ SIGNS: Mapping[str, Harm] = {
     "taint": lambda world, name: world.taint(name, "nvidia.com/gpu-xid-error"),
     "label": lambda world, name: world.label(name, "nvsentinel.dgxc.nvidia.com/nvcre-cert-failure", "true"),
     "black hole": lambda world, name: world.reject(name),
+    "device taint": lambda world, name: world.taint_device(name, "gpu.nvidia.com/xid"),
 }
 """By what a node is known to be broken."""
 HARMS: Mapping[str, Harm] = {

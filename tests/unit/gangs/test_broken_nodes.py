@@ -16,8 +16,12 @@ from muster.controller.gangs.broken_nodes import (
     BrokenNodeReconciler,
     FailedPod,
     NodeSigns,
+    ResourceSlice,
+    Sign,
     black_hole,
+    device_taint,
     node_that_rejected,
+    nodes_with_tainted_devices,
     sign,
 )
 from muster.controller.gangs.indexes import BY_CLOSED, BY_NODE, BY_POOL, closed_in, pool_of
@@ -143,6 +147,48 @@ def test_the_clock_of_a_node_makes_and_hides_no_black_hole() -> None:
             for pod in pods
         ]
         assert black_hole(skewed, 3, now=START + timedelta(minutes=3)) is not None
+
+
+DRIVER = "gpu.nvidia.com"
+
+
+def devices(*taints: dict[str, str], node: str = "n") -> ResourceSlice:
+    """As the API server has them: a healthy device, and one with these taints."""
+    spec = {"driver": DRIVER, "nodeName": node, "devices": [{"name": "gpu-0"}, {"taints": list(taints)}]}
+    body = {"metadata": {"name": f"{node}-slice", "uid": f"uid-{node}"}, "spec": spec}
+    return msgspec.convert(body, ResourceSlice)
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+def test_a_device_that_its_driver_has_tainted_is_a_sign_with_the_time_of_the_taint(effect: str) -> None:
+    taint = {"key": f"{DRIVER}/xid", "value": "79", "effect": effect, "timeAdded": START.isoformat()}
+    held = devices({"key": "example.com/any", "effect": effect}, taint)
+    assert nodes_with_tainted_devices(held) == ["n"]
+    found = device_taint("n", [held], WORDS.device_taints)
+    assert found == Sign(f"device taint {DRIVER}/xid", START)
+    assert found.label == "device-taint-gpu-nvidia-com-xid"
+    assert device_taint("m", [held], WORDS.device_taints) is None
+    assert device_taint("n", [held], ()) is None
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [
+        {"key": f"{DRIVER}/xid", "value": "31", "effect": "None"},
+        {"key": f"{DRIVER}/xid", "effect": "OfTheNextRelease"},
+        {"key": f"{DRIVER}/unmonitored", "effect": "NoSchedule"},
+        {"key": "example.com/maintenance", "effect": "NoExecute"},
+    ],
+    ids=["information", "unknown effect", "nobody watches it", "another key"],
+)
+def test_a_taint_that_says_nothing_of_the_device_is_no_sign(taint: dict[str, str]) -> None:
+    assert device_taint("n", [devices(taint)], WORDS.device_taints) is None
+
+
+def test_devices_that_no_single_node_has_are_of_those_that_name_one() -> None:
+    taint = {"key": f"{DRIVER}/xid", "effect": "NoSchedule"}
+    of_several = {"devices": [{"nodeName": "n", "taints": [taint]}, {"taints": [taint]}]}
+    assert nodes_with_tainted_devices(msgspec.convert({"spec": of_several}, ResourceSlice)) == ["n"]
 
 
 # The reconciler, on virtual time

@@ -37,7 +37,14 @@ from muster.controller.gangs.taints import closed_for
 from muster.controller.gangs.turn_order import Line, TurnPosition
 from muster.controller.gangs.usage import used_by
 from muster.controller.gangs.verify import is_tolerated
-from muster.controller.kai.actions import Decision, DeleteUnbound, PatchAnnotations, PatchCluster, Ungate
+from muster.controller.kai.actions import (
+    Decision,
+    DeleteRunning,
+    DeleteUnbound,
+    PatchAnnotations,
+    PatchCluster,
+    Ungate,
+)
 from muster.controller.kai.decide import decide
 from muster.controller.kai.labels import CLUSTER_UID, STATUS, is_bound, is_gated, is_released
 from muster.controller.kai.ledger import Ledger
@@ -219,7 +226,9 @@ class World(Paper[Decision]):
 
     def _plain(self, name: str) -> ClusterSnapshot:
         uid = f"uid-{name}"
+        on = {pod.spec.node_name for pod in self.of(name)}
         return ClusterSnapshot(
+            broken=self.signs.evicts(node for key, node in self.nodes.items() if key in on),
             cluster=self.clusters[name],
             now=self.now,
             policy=self.policy,
@@ -258,7 +267,7 @@ class World(Paper[Decision]):
                 changed: dict[str, str | None] = {**held.metadata.annotations, **to_annotations(history)}
                 kept = {key: value for key, value in changed.items() if value is not None}
                 self.clusters[name] = replace(held, metadata=replace(held.metadata, annotations=kept))
-            case DeleteUnbound(pod=pod):
+            case DeleteUnbound(pod=pod) | DeleteRunning(pod=pod):
                 self.pods.pop(pod.metadata.name, None)
             case _:
                 super().write(name, action)

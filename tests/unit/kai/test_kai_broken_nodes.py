@@ -1,11 +1,14 @@
 """Gangs of KAI and nodes that turn out to be broken, on paper."""
 
+import dataclasses
+import itertools
 import random
 from datetime import datetime, timedelta
 
 import pytest
 
 from muster.controller.gangs.taints import closed_for
+from muster.model.gangpolicy import BrokenNodes, WhileRunning
 from tests.length import examples
 from tests.unit.gangs.placed_paper import SIGNS, Harm
 from tests.unit.kai.kai_world import Group
@@ -66,13 +69,72 @@ def test_a_request_with_a_broken_node_is_released_whole_and_made_again(sign: str
     assert here.running("a") == 2
 
 
+def running_gang(running: WhileRunning, *, l4: int = 4) -> tuple[PlacedWorld, str]:
+    """A gang on three nodes of four, and the one of a worker."""
+    here = world(stock={"l4": l4, "h100": 0})
+    here.policy = dataclasses.replace(here.policy, broken_nodes=BrokenNodes(running=running))
+    here.submit("a", PAIR)
+    run(here, 6)
+    assert here.running("a") == 3
+    return here, next(pod.spec.node_name for pod in here.of("a") if "workers" in pod.metadata.name)
+
+
+@pytest.mark.parametrize("running", WhileRunning)
+@pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
+def test_a_gang_that_runs_is_left_alone_or_queued_again_as_a_whole(harm: Harm, running: WhileRunning) -> None:
+    (here, broken), seen = running_gang(running), dict[str, datetime]()
+    first = {pod.metadata.uid for pod in here.of("a")}
+    harm(here, broken)
+    here.tick()
+    assert {pod.metadata.uid for pod in here.of("a")} == first, "the sign may go"
+    for _ in range(8):
+        here.close_broken(seen)
+        here.tick()
+    after = {pod.metadata.uid for pod in here.of("a")}
+    is_queued_again = running is WhileRunning.REQUEUE
+    assert after == first if not is_queued_again else not after & first
+    assert here.running("a") == 3
+    assert (broken in {pod.spec.node_name for pod in here.of("a")}) is not is_queued_again
+    assert [each.reason for each in here.told if each.reason == "NodesLost"] == [
+        "NodesLost"
+    ] * is_queued_again
+    assert not here.clusters["a"].metadata.annotations
+
+
+def test_a_gang_whose_node_is_healthy_again_within_the_grace_goes_on() -> None:
+    here, broken = running_gang(WhileRunning.REQUEUE)
+    first = {pod.metadata.uid for pod in here.of("a")}
+    here.condition(broken, "AcceleratedHardwareReady", "False")
+    here.tick()
+    here.condition(broken, "AcceleratedHardwareReady", "True")
+    run(here, 5)
+    assert {pod.metadata.uid for pod in here.of("a")} == first
+    assert not here.clusters["a"].metadata.annotations, "the next sign has its own grace"
+
+
+def test_a_gang_queues_again_as_a_whole_wherever_the_controller_dies() -> None:
+    for writes in range(6):
+        here, broken = running_gang(WhileRunning.REQUEUE)
+        first, seen = {pod.metadata.uid for pod in here.of("a")}, dict[str, datetime]()
+        here.condition(broken, "AcceleratedHardwareReady", "False")
+        here.crash_after = here.writes + writes
+        for _ in range(10):
+            here.close_broken(seen)
+            here.tick()
+        assert not {pod.metadata.uid for pod in here.of("a")} & first
+        assert here.running("a") == 3
+        assert broken not in {pod.spec.node_name for pod in here.of("a")}
+
+
 @pytest.mark.parametrize("harm", SIGNS.values(), ids=SIGNS)
 def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm) -> None:
-    """`check_standing` looks at each gate that goes first."""
+    """`check_standing` looks at each gate that goes first. In the end each gang runs whole or not at all."""
     started = 0
     for seed in range(examples(200)):
         chance, seen = random.Random(seed), dict[str, datetime]()
         here = world(stock={"l4": 5, "h100": 2})
+        running = chance.choice([*WhileRunning])
+        here.policy = dataclasses.replace(here.policy, broken_nodes=BrokenNodes(running=running))
         here.submit("a", PAIR)
         here.submit("b", {"headgroup": Group("l4"), "workers": Group("h100", 1)})
         for _ in range(8):
@@ -86,4 +148,7 @@ def test_no_gate_goes_for_a_broken_node_whenever_the_controller_dies(harm: Harm)
             here.tick()
             assert sum(bool(closed_for(each)) for each in here.nodes.values()) <= 2
         started += here.running("a") > 0
+        here.crash_after = None
+        run(here, 10)
+        assert (here.running("a"), here.running("b")) in itertools.product((0, 3), (0, 2))
     assert started, "or nothing was tried"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from muster.controller.gangs.objects import (
     Condition,
@@ -22,7 +23,16 @@ from muster.replay.moment import Tracker
 from muster.replay.recording import Booked, Header, Ids, Job, Node, Recording, Usable
 from muster.replay.recording_file import Writer, load_recording, write_recording
 from muster.replay.sources import Workloads
-from muster.replay.watch import NODES, PLACEHOLDERS, REQUESTS, KubernetesNode, Status, WithNodes
+from muster.replay.watch import (
+    NODES,
+    PLACEHOLDERS,
+    REQUESTS,
+    KubernetesNode,
+    NodeSpec,
+    NodeTaint,
+    Status,
+    WithNodes,
+)
 
 BORN = 1000.0
 HEADER = Header(scheduler=Scheduler.KUEUE, start=0, end=5000, source="cluster", nodes_from=0.0)
@@ -77,6 +87,14 @@ def test_a_node_boots_loses_a_gpu_breaks_and_goes() -> None:
     assert (node.pool, node.machine, node.gpus) == ("h100", "a3-highgpu-8g", 8)
     assert (node.created, node.left) == (BORN, 1500.0)
     assert "uid-a" not in node.id
+
+
+def test_a_node_that_is_set_aside_is_broken_until_it_is_opened() -> None:
+    source, taints = _source(), (NodeTaint(key=names.BROKEN_TAINT_KEY),)
+    source.put(NODES, _node(ready=True), at=1200.0)
+    source.put(NODES, replace(_node(ready=True), spec=NodeSpec(taints=taints)), at=1300.0)
+    node = _only(source.put(NODES, _node(ready=True), at=1400.0))
+    assert node.usable == (Usable(BORN, 8), Usable(1300.0, 0), Usable(1400.0, 8))
 
 
 def test_a_node_that_was_usable_before_the_recorder_came_did_not_boot_until_then() -> None:

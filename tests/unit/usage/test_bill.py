@@ -44,6 +44,16 @@ HOSTILE = (
     '"><img src=x onerror=alert(1)>',
     "\x1b[31mred\x1b]0;title\x07",
     "a\u202eb",
+    " =1+2",
+    "a;=1+2",
+    'a";+1',
+    "a,@SUM(A1)",
+    "\u200b=1",
+    "\u2028=1",
+    "\x9b31mred",
+    "`<img src=x onerror=alert(1)>`",
+    "</title></style><svg onload=alert(1)>",
+    "[a](javascript:alert(1))",
 )
 
 
@@ -220,19 +230,29 @@ class _Parser(HTMLParser):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_is_no_formula_no_markup_and_no_terminal_sequence(name: str) -> None:
-    bill = _bill(_recording(_job(1, name, queue="ranking"), _job(2, "ranking", queue=name)), By.JOB)
-    for row in csv.DictReader(io.StringIO(_csv(bill))):
-        for cell in row.values():
-            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝"))
-            assert "\x1b" not in cell
-    assert _violations(_csv(bill)) == []
-    page = _Parser()
-    page.feed(format_usage(bill, stack="gke-prod"))
-    assert "img" not in page.tags
-    assert page.handlers == []
-    assert format_usage(bill, stack="gke-prod").count("<script") == 1
-    shown = format_bill(bill, has_bars=True, has_colour=False)
-    assert not set(shown) & {"\x1b", "\x07", "\r", "\t", "\u202e"}
+    """Of a team, a queue, a user, a job, a pool and a stack, in every output."""
+    jobs = [_job(1, name, queue="ranking"), _job(2, "ranking", queue=name)]
+    jobs = [replace(job, name=name, user=name) for job in jobs]
+    node = Node(id="n", pool=name, machine=name, created=START, gpus=8, usable=(Usable(START, 8),))
+    recording = replace(_recording(*jobs), nodes=(*RECORDING.nodes, node))
+    for by in By:
+        bill = _bill(recording, by)
+        text = format_focus(bill, account=name, provider="gke")
+        for row in csv.DictReader(io.StringIO(text)):
+            for cell in row.values():
+                # A spreadsheet whose separator is another one divides the cell, quoted or not.
+                for part in re.split(r'[,;|"]', cell):
+                    assert not part.strip().startswith(("=", "+", "-", "@", "＝"))
+                assert not set(cell) & {"\x1b", "\x9b", "\t", "\r", "\n", "\u2028"}
+        assert _violations(text) == []
+        document = format_usage(bill, stack=name)
+        page = _Parser()
+        page.feed(document)
+        assert not page.tags & {"img", "a"}
+        assert page.handlers == []
+        assert document.count("<script") == 1
+        shown = format_bill(bill, has_bars=True, has_colour=False)
+        assert not set(shown) & {"\x1b", "\x9b", "\x07", "\r", "\t", "\u202e", "\u200b", "\u2028"}
 
 
 def test_the_page_opens_from_a_file_and_asks_no_other_host() -> None:

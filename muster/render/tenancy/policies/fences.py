@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from muster.model import names
+from muster.model.gangpolicy import WhileRunning
 from muster.model.stack import Scheduler, Stack
 from muster.render import gang
 from muster.render.tenancy.policies.pods import asked
@@ -103,6 +104,8 @@ def _deleted(stack: Stack) -> Mapping[str, str]:
     if stack.scheduler is Scheduler.KAI:
         own, of_teams = "false", "${isUnbound} && ${isOfRayCluster}"
         words = "pods of Ray clusters that no node has yet"
+        if stack.gang_admission.policy.broken_nodes.running is WhileRunning.REQUEUE:
+            of_teams, words = "${isOfRayCluster}", "pods of Ray clusters"
         if stack.placeholder_pools:
             own, words = "${broughtItsNode}", f"its placeholders, and {words}"
     else:
