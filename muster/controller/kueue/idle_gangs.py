@@ -8,9 +8,8 @@ missing, old or contradicts itself included, begins its time anew.
 
 Times are those since this process has seen it: a wrong clock, a restart or an outage only delays. A stop is
 the annotation by which a person stops a gang, so that a crash leaves nothing half done.
-Sources, read 2026-11-29: https://github.com/NVIDIA/dcgm-exporter (etc/default-counters.csv,
-internal/pkg/transformation/kubernetes.go), https://github.com/NVIDIA/gpu-operator
-(assets/state-dcgm-exporter).
+Sources, read 2026-11-29: https://github.com/NVIDIA/dcgm-exporter (etc/dcp-metrics-included.csv,
+internal/pkg/rendermetrics), https://github.com/NVIDIA/gpu-operator (assets/state-dcgm-exporter).
 """
 
 import asyncio
@@ -117,7 +116,11 @@ def read_page(page: str, node: str, found: dict[Place, dict[Gpu, dict[str, float
 def _read_line(line: str) -> tuple[str, dict[str, str], float]:
     if (read := _LINE.fullmatch(line)) is None:
         raise ValueError(f"no line of metrics: {line[:200]}")
-    return read[1], dict(_LABEL.findall(read[2])), float(read[3])
+    labels = _LABEL.findall(read[2])
+    # Where an exporter adds the labels of pods, a tenant's could have the name of one of these.
+    if len({name for name, _ in labels}) < len(labels):
+        raise ValueError(f"a label is there twice: {line[:200]}")
+    return read[1], dict(labels), float(read[3])
 
 
 class Reading(StrEnum):

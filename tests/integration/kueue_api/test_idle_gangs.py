@@ -18,6 +18,7 @@ from muster.controller.kueue.idle_gangs import PORT
 from muster.live.why.job_status import parse_status
 from muster.model import names
 from muster.model.programs import GPU_OPERATOR_NAMESPACE
+from tests.integration.kueue_api.cloud import force
 from tests.integration.kueue_api.conftest import world_of
 from tests.integration.kueue_api.objects import apply
 from tests.integration.kueue_api.world import JOBS, MERGE, PODS, STACK, TEAM, World, is_outside, pod
@@ -106,7 +107,7 @@ def world(_plane: World) -> Iterator[World]:
     with _plane.policy(idle={"team-b": RULE}):
         yield _plane
     for path in (EXPORTERS, PODS):
-        _plane.delete(f"{path}?gracePeriodSeconds=0")
+        force(_plane.plane, path)
     _plane.wait_until_empty(EXPORTERS)
     _plane.clear()
 

@@ -353,6 +353,7 @@ FLAWS: Final[tuple[Flaw, ...]] = (
     lambda page, draw: _value(page, draw, UTIL, draw.choice(("1", "2", "100"))),
     lambda page, draw: _value(page, draw, ENGINE, draw.choice(("0.011", "0.5"))),
     lambda page, draw: page.replace("GPU-node", "GPU-newer"),
+    lambda page, draw: page.replace(',pod="', ',pod="other",pod="', 1),
     lambda page, draw: "<html>502 Bad Gateway</html>",
 )
 
@@ -397,7 +398,8 @@ def _foreign_node(plane: Plane) -> None:
 
 def _no_set(plane: Plane) -> None:
     """A pod with the label that no DaemonSet made."""
-    bare = replace(plane.exporters[0].metadata, owner_references=())
+    owner = OwnerReference("batch/v1", "Job", "exporter", "uid-job", True)
+    bare = replace(plane.exporters[0].metadata, owner_references=(owner,))
     plane.exporters[0] = replace(plane.exporters[0], metadata=bare)
 
 
