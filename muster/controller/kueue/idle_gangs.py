@@ -39,7 +39,7 @@ from muster.controller.gangs.objects import Pod, PodStatus
 from muster.controller.gangs.owner import emit_event
 from muster.controller.gangs.retry import truncate_seconds
 from muster.controller.kube.client import Client, Selection
-from muster.controller.kube.errors import Conflict, KubeError, NotFound
+from muster.controller.kube.errors import KubeError, NotFound
 from muster.controller.kube.parallel import side_by_side
 from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.kueue.identity import WORKLOADS
@@ -96,24 +96,19 @@ EXPORTERS: Final = Selection(namespace=GPU_OPERATOR_NAMESPACE, labels="app=nvidi
 Gpu = tuple[str, str]
 """Its UUID, and the number of the MIG instance."""
 Values = Mapping[str, float]
-"""Of one GPU, by metric; NaN for what a page says twice."""
+"""Of one GPU, by metric; NaN for what is said twice."""
 Place = tuple[str, Key]
 """A pod, after its node."""
+Line = tuple[str, Mapping[str, str], float]
+"""A metric, its labels and its value."""
 
 
-def read_page(page: str, node: str, found: dict[Place, dict[Gpu, dict[str, float]]]) -> None:
-    """Add what the exporter of a node says about GPUs that pods have. ValueError, and nothing is added, where
-    a line cannot be read.
-    """
-    read = [_read_line(line) for line in page.split("\n") if line.startswith(_METRICS)]
-    for metric, labels, amount in read:
-        gpu = labels.get("UUID", ""), labels.get("GPU_I_ID", "")
-        pod = Key(labels.get("namespace", ""), labels.get("pod", ""))
-        values = found.setdefault((node, pod), {}).setdefault(gpu, {})
-        values[metric] = nan if metric in values else amount
+def read_page(page: str) -> list[Line]:
+    """Raises ValueError for a page with a line that cannot be read."""
+    return [_read_line(line) for line in page.split("\n") if line.startswith(_METRICS)]
 
 
-def _read_line(line: str) -> tuple[str, dict[str, str], float]:
+def _read_line(line: str) -> Line:
     if (read := _LINE.fullmatch(line)) is None:
         raise ValueError(f"no line of metrics: {line[:200]}")
     labels = _LABEL.findall(read[2])
@@ -223,7 +218,10 @@ class IdleGangs:
 
     async def look(self, fetch: Callable[[str], Awaitable[str]]) -> None:
         """`fetch`: the page of the exporter at an address."""
-        rules = self._rules() if self._leads() else {}
+        if not self._leads():
+            self._idle.clear()
+            return
+        rules = self._rules()
         running = filter(None, map(self._workloads.get, self._metrics.of(GangState.RUNNING)))
         gangs = [
             (each, rules.get(each.status.admission.cluster_queue if each.status.admission else ""))
@@ -263,7 +261,9 @@ class IdleGangs:
         found, stops = judge(before, reading, rule, now=self._now(), keep_until=keep_until)
         ends = found.ends(rule, keep_until) if found else None
         is_written = await self._write(workload, found, ends, stops=stops)
-        return None if stops and is_written else found
+        if found and not is_written:  # A notice counts from when it can be read.
+            return replace(found, noticed=before.noticed if before else None)
+        return None if stops else found
 
     def _pods_of(self, workload: Workload) -> Iterator[Pod]:
         slices = (workload, *earlier_slices(workload, self._workloads.get))
@@ -275,30 +275,29 @@ class IdleGangs:
     async def _read(
         self, nodes: set[str], fetch: Callable[[str], Awaitable[str]]
     ) -> Mapping[Place, Mapping[Gpu, Values]]:
+        pages: list[tuple[Exporter, list[Line]]] = []
         found: dict[Place, dict[Gpu, dict[str, float]]] = {}
-        pages: list[tuple[Exporter, str]] = []
+        if not nodes:
+            return found
 
         async def read(exporter: Exporter) -> None:
             try:
-                pages.append((exporter, await fetch(exporter.status.pod_ip)))
+                pages.append((exporter, read_page(await fetch(exporter.status.pod_ip))))
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                self._warn(exporter, error)
+                self._log.warning("no page of an exporter", pod=str(exporter.key), error=str(error))
 
-        if nodes:
-            asked = (each for each in await self._exporters() if each.spec.node_name in nodes)
-            await side_by_side(map(read, asked), at_once=_AT_ONCE)
-            there = {(each.metadata.uid, each.status.pod_ip) for each in await self._exporters()}
-            for exporter, page in pages:
-                if (exporter.metadata.uid, exporter.status.pod_ip) not in there:
-                    continue
-                try:
-                    read_page(page, exporter.spec.node_name, found)
-                except ValueError as error:
-                    self._warn(exporter, error)
+        asked = (each for each in await self._exporters() if each.spec.node_name in nodes)
+        await side_by_side(map(read, asked), at_once=_AT_ONCE)
+        there = {(each.metadata.uid, each.status.pod_ip) for each in await self._exporters()}
+        for exporter, lines in pages:
+            if (exporter.metadata.uid, exporter.status.pod_ip) not in there:
+                continue
+            for metric, labels, amount in lines:
+                pod = Key(labels.get("namespace", ""), labels.get("pod", ""))
+                gpu = labels.get("UUID", ""), labels.get("GPU_I_ID", "")
+                values = found.setdefault((exporter.spec.node_name, pod), {}).setdefault(gpu, {})
+                values[metric] = nan if metric in values else amount
         return found
-
-    def _warn(self, exporter: Exporter, error: Exception) -> None:
-        self._log.warning("no page of an exporter", pod=str(exporter.key), error=str(error))
 
     async def _exporters(self) -> list[Exporter]:
         return [
@@ -342,8 +341,9 @@ class IdleGangs:
         body = {"metadata": {**version, "annotations": changed}}
         try:
             await self._client.merge_patch(WORKLOAD, workload.key, body)
-        except (Conflict, NotFound):
-            return False  # The next look sees it as it is.
+        except KubeError as error:  # The next look sees it as it is.
+            self._log.info("not written", workload=str(workload.key), error=str(error))
+            return False
         self._metrics.stopped_idle.inc(stops)
         if since is None:
             event = EmitEvent(kind="Normal", reason="GangNotIdle", message=waiting.not_idle())

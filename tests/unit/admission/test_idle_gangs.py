@@ -117,6 +117,7 @@ class Plane:
     exporters: list[Exporter] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     fails: bool = False
+    refuses: bool = False
 
     def __post_init__(self) -> None:
         made = workload("gang", {"main": ("h100", 2)})
@@ -208,7 +209,7 @@ class Plane:
         found = self.workloads.get(key)
         assert found
         meta = found.metadata
-        if body["metadata"]["resourceVersion"] != meta.resource_version:
+        if self.refuses or body["metadata"]["resourceVersion"] != meta.resource_version:
             raise Conflict(Status(code=409), call="patch")
         changed = body["metadata"]["annotations"]
         notes = {name: value for name, value in (meta.annotations | changed).items() if value is not None}
@@ -303,6 +304,18 @@ def test_no_answer_about_the_owners_word_stops_nothing() -> None:
     plane.fails = True
     plane.looks(AFTER)
     assert not plane.is_stopped
+
+
+def test_a_notice_that_could_not_be_written_is_none() -> None:
+    plane = Plane(refuses=True)
+    plane.looks(AFTER + 2 * NOTICE)
+    plane.refuses = False
+    plane.look()
+    assert names.IDLE_SINCE_ANNOTATION in plane.annotations
+    plane.looks(NOTICE - PERIOD)
+    assert not plane.is_stopped
+    plane.look()
+    assert plane.is_stopped
 
 
 def _line(page: str, metric: str, draw: random.Random) -> str:
