@@ -166,6 +166,10 @@ class Run:
     idle: float | None = None
 
     @property
+    def was_stopped_idle(self) -> bool:
+        return self.end is End.EVICTED and self.idle is not None
+
+    @property
     def seconds(self) -> float | None:
         """How long its pods could run; None while it runs, or where it was never admitted."""
         if self.admitted is None or self.ended is None:

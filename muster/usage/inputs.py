@@ -220,16 +220,16 @@ class Terms:
         return [hold for job in recording.jobs for hold in self._holds(job, until)]
 
     def given_back(self, recording: Recording, window: Window) -> dict[str, float]:
-        """From each stop of an idle gang until it got quota again, its job was gone, or the window ends."""
+        """By team, from each stop of an idle gang until it got quota again, its job left, or the window ends."""
         hours: defaultdict[str, float] = defaultdict(float)
         for job in recording.jobs:
-            holds = list(self._holds(job, window.end))
-            for hold in holds:
-                if hold.idle is None or hold.ended >= window.end:
+            for run, later in zip(job.runs, (*job.runs[1:], None), strict=True):
+                if run.ended is None or not run.was_stopped_idle:
                     continue
-                later = (each.reserved for each in holds if each.reserved >= hold.ended)
-                end = min([*later, window.end if job.left is None else min(job.left, window.end)])
-                hours[hold.team] += hold.gpus * max(end - max(hold.ended, window.start), 0.0) / 3600
+                ends = (window.end, job.left, later.reserved if later else None)
+                seconds = min(end for end in ends if end is not None) - max(run.ended, window.start)
+                gpus = sum(self._gpus(job.pod_sets, run).values())
+                hours[self.teams.get(job.team, job.team)] += gpus * max(seconds, 0.0) / 3600
         return dict(hours)
 
     def _holds(self, job: Job, until: float) -> Iterator[Hold]:
@@ -251,7 +251,7 @@ class Terms:
                     reserved=run.reserved,
                     admitted=run.admitted,
                     ended=until if run.ended is None else run.ended,
-                    is_lost=run.end in _TAKEN and run.idle is None,
+                    is_lost=run.end in _TAKEN and not run.was_stopped_idle,
                     idle=run.idle,
                 )
 

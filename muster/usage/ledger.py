@@ -7,7 +7,7 @@ ends. Between two changes the GPUs that were bought are divided, in this order:
     booting, broken              the node was not usable yet, or no longer, or some of its GPUs
     lost, guaranteed, borrowed,  running jobs, the longest holder of quota first; `lost` where the run was
     lent, unknown, idle          taken from its job, `unknown` where the stack has no such queue, `idle`
-                                 where it did nothing until it was stopped for that
+                                 where its GPUs do nothing
     gated                        nodes that were bought for a job with quota, which waits for the rest of them
     unknown                      as many as jobs may have whose pool or whose nodes are not known
     idle                         what remains

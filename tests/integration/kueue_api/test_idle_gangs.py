@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Final
@@ -15,6 +16,7 @@ import yaml
 
 from muster.config import parse
 from muster.controller.kueue.idle_gangs import PORT
+from muster.live.why.format import format_status
 from muster.live.why.job_status import parse_status
 from muster.model import names
 from muster.model.programs import GPU_OPERATOR_NAMESPACE
@@ -179,7 +181,7 @@ def test_a_gang_that_stays_idle_after_its_notice_gives_its_quota_back(world: Wor
     with StandIn().at(EXPORTER), world.manager():
         _make_exporter(world, _run(world), address=EXPORTER)
         eventually("it has the notice", lambda: _is_noticed(world))
-        shown = parse_status(world.workload("gang") or {}).idle
+        shown = format_status(parse_status(world.workload("gang") or {}), now=datetime.now(UTC))
         assert "no GPU of it has done anything since" in shown
         assert "it is stopped at" in shown
         eventually("an Event says so on its job", lambda: "GangIdle" in _reasons(world))
