@@ -220,7 +220,7 @@ class Terms:
         return [hold for job in recording.jobs for hold in self._holds(job, until)]
 
     def given_back(self, recording: Recording, window: Window) -> dict[str, float]:
-        """By team, from each stop of an idle gang until it got quota again, its job left, or the window ends."""
+        """By team: from a stop of an idle gang until it has quota again, its job is gone, or the end."""
         hours: defaultdict[str, float] = defaultdict(float)
         for job in recording.jobs:
             for run, later in zip(job.runs, (*job.runs[1:], None), strict=True):

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from muster.check.policies import Policies, Question
 from muster.config import parse
 from muster.config.edit import template
 from muster.config.errors import ConfigError
@@ -40,9 +41,8 @@ from muster.model import names
 from muster.model.clusters import Provider
 from muster.model.gangpolicy import GangPolicy, IdleAction, IdlePolicy, from_spec
 from muster.model.stack import Stack
-from muster.model.tenancy import TenancyMode
 from muster.render import gang as rendered
-from muster.render.tenancy.policies.work import reserved
+from muster.render import tenancy
 from tests.length import examples
 from tests.unit.admission.gang_world import assignment, pod_spec, workload
 from tests.unit.gangs.cached import cached
@@ -492,13 +492,35 @@ def test_a_stack_gives_the_rule_to_the_controller_by_queue_and_nothing_without_o
     assert "idle" not in rendered.policy(_stack(None, {}))["spec"]
 
 
-def test_only_where_gangs_are_stopped_may_an_author_ask_to_be_kept() -> None:
-    """And only there may the controller read jobs for it."""
-    for action, is_given in (("suspend", True), ("report", False)):
-        stack = _stack({"action": action}, {})
-        policies = json.dumps(reserved(stack).manifests(TenancyMode.ENFORCE))
-        assert (names.KEEP_UNTIL_ANNOTATION in policies) is is_given
-        assert stack.stops_idle_gangs is is_given
+@pytest.mark.parametrize(("action", "is_allowed"), [("suspend", True), ("report", False)])
+def test_only_where_gangs_are_stopped_may_an_author_ask_to_be_kept(action: str, is_allowed: bool) -> None:
+    stack = _stack({"action": action}, {})
+    policies = Policies(each for listed in tenancy.policies(stack) for each in listed)
+
+    def is_refused(key: str) -> bool:
+        meta = {"name": "j", "namespace": "team-a"}
+        job: dict[str, Any] = {"kind": "Job", "spec": {"template": {"spec": {"containers": []}}}}
+        group, version, resource, operation = "batch", "v1", "jobs", "UPDATE"
+        variables = {
+            "object": {**job, "metadata": {**meta, "annotations": {key: "2026-11-29T18:00:00Z"}}},
+            "oldObject": {**job, "metadata": meta},
+            "request": {
+                "operation": operation,
+                "resource": {"group": group, "version": version, "resource": resource},
+                "userInfo": {"username": "u", "groups": ["system:serviceaccounts:team-a"]},
+                "name": "j",
+                "namespace": "team-a",
+            },
+            "namespaceObject": {"metadata": {"name": "team-a", "labels": {names.TEAM_LABEL: "team-a"}}},
+            "authorizer": {},
+        }
+        question = Question(
+            group=group, version=version, resource=resource, operation=operation, variables=variables
+        )
+        return any(f"remove {key} from" in each.message for each in policies.judge(question))
+
+    assert is_refused(names.KEEP_UNTIL_ANNOTATION) is not is_allowed
+    assert is_refused(names.STOP_ANNOTATION)
 
 
 @pytest.mark.parametrize(
