@@ -23,7 +23,7 @@ from muster.model.clusters import Cluster, EksCluster, GkeCluster, Provider
 from muster.model.names import FIELD_MANAGER
 from muster.model.programs import address, repository_id
 from muster.model.stack import Stack
-from muster.model.work import RAY, WorkKind
+from muster.model.work import RAY, WorkKind, by_group
 from muster.render import gang, observability, queuetree
 from muster.render.manifest import Manifest, manifest
 from muster.render.tenancy.policies.policy import MADE_FOR_WORK, SYSTEM
@@ -253,6 +253,9 @@ class GangAdmission(Component):
                 holds=gang.holds(stack),
                 deletes_without_quota=stack.deletes_without_quota,
                 makes_domains=stack.makes_compute_domains,
+                stops_idle=by_group(
+                    each for each in stack.work_kinds if each.is_queued and stack.stops_idle_gangs
+                ),
             ),
             rules=authority.manager_rules(),
             # Ready means that its CA is in the configurations: reviews work once the webhooks are, too.

@@ -14,6 +14,8 @@ Nothing is given that nothing uses: tests/integration/test_rights.py compares th
 have asked for, and names the few that a run need not meet.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from muster.model import names
@@ -42,17 +44,20 @@ def manager_cluster_rules(
     holds: bool = False,
     deletes_without_quota: bool = False,
     makes_domains: bool = False,
+    stops_idle: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> list[Rule]:
     """Across the cluster: gangs live in the teams' namespaces, and teams come and go. `holds`: with
     `onStaggered: hold` it makes pods that keep nodes. `deletes_without_quota`: it deletes a team's pods with
     devices whose work has no quota. A policy keeps it to those. `makes_domains`: it makes
-    ComputeDomains, and garbage collection deletes them.
+    ComputeDomains, and garbage collection deletes them. `stops_idle`: the work, by API group, whose authors
+    may ask by an annotation that it is not stopped while it is idle.
     """
     domains = _rule("resource.nvidia.com", ["computedomains"], ["get", *_FOLLOW, "create"])
     return [
         *(_backstop_rules() if deletes_without_quota else []),
         *([_rule("", ["pods"], ["get", "create"])] if holds else []),
         *([domains] if makes_domains else []),
+        *(_rule(group, list(resources), ["get"]) for group, resources in stops_idle.items()),
         *(_kai_rules() if scheduler is Scheduler.KAI else _kueue_rules()),
         _rule(names.GROUP, [names.GANG_POLICY_PLURAL], ["get", *_FOLLOW]),
         _rule(names.GROUP, [f"{names.GANG_POLICY_PLURAL}/status"], ["patch"]),

@@ -183,7 +183,7 @@ def parse_gang(root: Section) -> GangAdmission:
     if section.has("flavors"):
         fix = "remove it; set `provisioningClass` and `parameters` of the pool instead."
         section.note("flavors", "come from muster:pools and are not written here.", fix)
-    policy = read(GangPolicy, section, flavors=(), compared_labels=()) or GangPolicy()
+    policy = read(GangPolicy, section, flavors=(), compared_labels=(), idle={}) or GangPolicy()
     root.found.extend(violations(policy, path=section.path))
     return GangAdmission(mode=mode, policy=policy)
 

@@ -60,6 +60,37 @@ class OverQuota(StrEnum):
     ALLOW = "allow"
 
 
+class IdleAction(StrEnum):
+    """What happens to a gang whose GPUs do nothing, beside an Event on it."""
+
+    REPORT = "report"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdlePolicy:
+    """What follows when no GPU of a running gang does anything."""
+
+    after: timedelta = declared(
+        "For how long no GPU of a gang does anything before it is idle.", timedelta(minutes=45), example="2h"
+    )
+    notice: timedelta = declared(
+        "How long before it is suspended an Event and `muster why` say so.",
+        timedelta(minutes=10),
+        example="30m",
+    )
+    action: IdleAction = declared(
+        "`suspend` takes the quota of an idle gang, `report` only says that it is idle.",
+        IdleAction.REPORT,
+        example="suspend",
+    )
+    keep: timedelta = declared(
+        "For how long after the notice a job may keep its quota by annotation `muster.dev/keep-until`.",
+        timedelta(hours=4),
+        example="12h",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiPolicy:
     """How gangs in KAI's queues are admitted. Over quota there is no guarantee."""
@@ -312,6 +343,9 @@ class GangPolicy:
         items={"type": "string", "minLength": 1, "maxLength": 317},
         maxItems=32,
     )
+    idle: Mapping[str, IdlePolicy] = declared(
+        "What happens to gangs that do nothing, by ClusterQueue.", {}, is_sparse=True, maxProperties=10_000
+    )
     kai: KaiPolicy | None = declared(
         "Present where KAI schedules: gated Ray clusters are released, and no Workloads.", None
     )
@@ -407,6 +441,8 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
         yield Violation(
             f"{path}.retry.max", "is shorter than retry.base.", "make it at least as long as retry.base."
         )
+    for queue, idle in policy.idle.items():
+        yield from idle_violations(idle, f"{path}.idle.{queue}", least=timedelta(seconds=1))
     if policy.on_stock_out is OnStockOut.NEXT_FLAVOR and policy.kai is not None:
         yield Violation(
             f"{path}.onStockOut",
@@ -419,6 +455,16 @@ def _clock_violations(policy: GangPolicy, path: str) -> Iterator[Violation]:
             "`hold` is not supported with KAI: the pods that keep the nodes would be in no queue.",
             "write `release`: a piece that comes too early is released and requested again.",
         )
+
+
+def idle_violations(idle: IdlePolicy, path: str, *, least: timedelta) -> Iterator[Violation]:
+    for name, duration in (("after", idle.after), ("notice", idle.notice)):
+        if duration < least:
+            yield Violation(
+                f"{path}.{name}",
+                f"must be {format_duration(least)} at least.",
+                "leave it out for the default.",
+            )
 
 
 def _broken_node_violations(words: BrokenNodes, path: str) -> Iterator[Violation]:

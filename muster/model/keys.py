@@ -275,7 +275,9 @@ def to_json(value: Any) -> Any:
         return value.value
     if isinstance(value, tuple):
         return [to_json(item) for item in value]
-    return dict(sorted(value.items())) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in sorted(value.items())}
+    return value
 
 
 # Reader

@@ -129,6 +129,11 @@ RETRY_AT_ANNOTATION: Final = f"{GROUP}/retry-at"
 TRIES_ANNOTATION: Final = f"{GROUP}/tries"
 # On a Workload, by a person: its gang stays outside the quota until the annotation is removed, or "false".
 STOP_ANNOTATION: Final = f"{GROUP}/stop"
+# On the Workload of a gang whose GPUs do nothing: since when, and when it is stopped for it.
+IDLE_SINCE_ANNOTATION: Final = f"{GROUP}/idle-since"
+IDLE_ENDS_ANNOTATION: Final = f"{GROUP}/idle-ends"
+# On a job, by its author, or on its Workload: until when it is not stopped for that.
+KEEP_UNTIL_ANNOTATION: Final = f"{GROUP}/keep-until"
 LAST_FAILURE_ANNOTATION: Final = f"{GROUP}/last-failure"
 REFUSED_ANNOTATION: Final = f"{GROUP}/refused"
 # On a refused scale-up: a digest of its requests and of the limits at that time.

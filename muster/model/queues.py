@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from muster.model import names
+from muster.model.gangpolicy import IdlePolicy
 from muster.model.kai import QueueSettings
 from muster.model.keys import declared
 from muster.model.kueue import CohortOptions, QueueOptions
@@ -159,6 +160,9 @@ class Team:
     preemption: Preemption = declared("Which running work it may preempt.", Preemption())
     queueing: Queueing = declared(
         "Whether a job that fits may start before an older one that does not.", Queueing.BEST_EFFORT
+    )
+    idle: IdlePolicy | None = declared(
+        "What happens when no GPU of a gang in its queue does anything.", None, default_text="nothing"
     )
     kai: QueueSettings = declared("Its Queue in KAI's own terms.", QueueSettings(), definition="kaiQueue")
     kueue: QueueOptions = declared("Its ClusterQueue in Kueue's own terms.", QueueOptions())

@@ -12,7 +12,7 @@ from muster.model import names
 from muster.model.capacity import Gangs
 from muster.model.charts import ChartSource, ImageSource
 from muster.model.clusters import Autoscaler, Cluster, ExistingCluster, GkeCluster, GkeProvisioner
-from muster.model.gangpolicy import GangPolicy
+from muster.model.gangpolicy import GangPolicy, IdleAction
 from muster.model.kai import KaiSettings
 from muster.model.keys import Seconds, declared
 from muster.model.kueue import KueueOptions
@@ -160,6 +160,10 @@ class Stack:
         """Whether the controller may set broken nodes aside."""
         is_ours = self.gang_admission.mode is GangMode.MUSTER
         return is_ours and self.gang_admission.policy.broken_nodes.most > 0
+
+    @property
+    def stops_idle_gangs(self) -> bool:
+        return any(team.idle and team.idle.action is IdleAction.SUSPEND for _, team in self.owners())
 
     def _is_asked_by_placeholders(self, pool: Pool) -> bool:
         if not pool.is_gpu or pool.slice_nodes > 1 or pool.capacity is Capacity.QUEUED:

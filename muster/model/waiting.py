@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.model.capacity import Capacity
 from muster.model.clusters import Autoscaler, EksCluster, ExistingCluster, GkeCluster
-from muster.model.names import STOP_ANNOTATION
+from muster.model.names import KEEP_UNTIL_ANNOTATION, STOP_ANNOTATION
 from muster.model.quantities import format_duration
 from muster.model.stack import GangMode, Stack
 
@@ -72,6 +72,22 @@ def stopped() -> str:
 def how_to_stop(*, namespace: str, workload: str) -> str:
     """For a gang that waits outside the quota, where `spec.active` is false already."""
     return f"to stop it: kubectl -n {namespace} annotate workload {workload} {STOP_ANNOTATION}=true"
+
+
+def idle(since: datetime, ends: datetime | None) -> str:
+    """Of a gang whose GPUs do nothing. `ends`: when it is stopped for that, None for never."""
+    what = f"no GPU of it has done anything since {clock(since, far=True)}"
+    if ends is None:
+        return what
+    return (
+        f"{what}; it is stopped at {clock(ends, far=True)} unless one does, or its job has annotation "
+        f"{KEEP_UNTIL_ANNOTATION} with a later time"
+    )
+
+
+def not_idle() -> str:
+    """Of a gang that had the notice."""
+    return "its GPUs do something, or what they do is not known: it is not stopped for being idle"
 
 
 def refused(why: str) -> str:

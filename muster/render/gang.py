@@ -17,6 +17,7 @@ from muster.model.gangpolicy import (
     to_manifest,
 )
 from muster.model.kueue import Effect, Operator
+from muster.model.kueue.tree import queue_name
 from muster.model.node_labels import compared_labels, flavor_labels, zones_of
 from muster.model.nodes import Sharing
 from muster.model.pools import Capacity, Pool
@@ -71,6 +72,7 @@ def gang_policy(stack: Stack) -> GangPolicy:
             for pool in stack.pools
         ),
         compared_labels=compared_labels(stack),
+        idle={queue_name(team): team.idle for _, team in stack.owners() if team.idle is not None},
         kai=kai,
     )
 

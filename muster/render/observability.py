@@ -120,6 +120,12 @@ PANELS: Final = (
         says="accept: until the autoscaler answers. provision: from its answer until the nodes are promised.",
     ),
     Panel(
+        "Gangs by what their GPUs do",
+        f"sum by (use) ({ours('muster_gang_gpu_use')})",
+        ("use",),
+        says="unknown: dcgm-exporter does not say, and no gang is idle. 0 without `idle` of a team.",
+    ),
+    Panel(
         "Budgets of the month, by team",
         f"max by (team) ({ours('muster_budget_used_ratio')})",
         ("team",),
@@ -263,6 +269,8 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
     errors = ours("controller_runtime_reconcile_total", 'result="error"')
     answers = ours("controller_runtime_webhook_requests_total", 'code=~"5.."')
     reviews = ours("muster_webhook_reviews_total", 'verdict="failed"')
+    measured = ours("muster_gang_gpu_use", 'use="unknown"')
+    seen = ours("muster_gang_gpu_use", 'use!="unknown"')
     active = ours("muster_admission_checks", 'active="true"')
     serving = ours("muster_certificate_expiration_timestamp_seconds", 'certificate="serving"')
     sold, unsold = (
@@ -383,6 +391,16 @@ def alerts(policy: GangPolicy) -> tuple[Alert, ...]:
             action="`muster doctor STACK --context CONTEXT` names those set aside, their signs and who "
             "repairs them. Beyond the bound (`beyond_bound`) other pods may still start there: repair those "
             "first, or raise `brokenNodes.most`",
+        ),
+        Alert(
+            name="MusterIdleUnknown",
+            severity="info",
+            expr=f"sum({measured}) > 0 unless sum({seen}) > 0",
+            lasting="1h",
+            summary="What the GPUs of gangs do is not known: `idle` of the teams has no effect.",
+            action="`kubectl -n gpu-operator get pods -l app=nvidia-dcgm-exporter`: one has to run on each "
+            "GPU node and answer the manager on port 9400. The leader's log lines of `idle` have the error; "
+            "a network policy of the cluster may be in between",
         ),
         Alert(
             name="MusterBudgetSpent",

@@ -186,12 +186,20 @@ def _runs(
         flavors=_flavors(workload),
         counts=_counts(workload),
         device_flavors=_device_flavors(workload),
+        idle=_idle(found, admitted),
     )
     if is_true(found, "Evicted"):
         end, reason, by = _eviction(found, ids)
         evicted = _since(found, "Evicted", at=at, known=run.evicted)
         run = replace(run, evicted=evicted, end=end, reason=reason, by=by)
     return (*(before[:-1] if current is not None else before), run)
+
+
+def _idle(found: object, admitted: float | None) -> float | None:
+    """Since when its GPUs do nothing; None for what is left of an earlier run."""
+    since = moment(found, "metadata", "annotations", names.IDLE_SINCE_ANNOTATION)
+    is_of_run = since is not None and admitted is not None and since.timestamp() >= admitted
+    return since.timestamp() if since is not None and is_of_run else None
 
 
 def _eviction(found: object, ids: Ids) -> tuple[End | None, str, str]:

@@ -149,7 +149,8 @@ class Run:
     `reason` is the scheduler's own word, such as `InCohortReclamation` or `PodsReadyTimeout`. `by` is the id
     of the job that preempted it, "" where that is unknown. `flavors` are what it was given, and `counts` the
     pods of each pod set in order, where they are fewer than asked for. `device_flavors`: of each pod set in
-    order that of its devices, "" for none; empty where `flavors` are fewer than two.
+    order that of its devices, "" for none; empty where `flavors` are fewer than two. `idle`: since when the
+    controller has seen its GPUs do nothing, to the end of the run.
     """
 
     reserved: float
@@ -162,6 +163,11 @@ class Run:
     flavors: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     device_flavors: tuple[str, ...] = ()
+    idle: float | None = None
+
+    @property
+    def was_stopped_idle(self) -> bool:
+        return self.end is End.EVICTED and self.idle is not None
 
     @property
     def seconds(self) -> float | None:

@@ -40,7 +40,10 @@ class Workload(Object, frozen=True):
 
 
 WORKLOADS: Final = Kind(
-    Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload, annotation_prefixes=())
+    Resource(
+        *("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True, Workload),
+        annotation_prefixes=(names.IDLE_SINCE_ANNOTATION,),
+    )
 )
 
 

@@ -139,7 +139,7 @@ def _times(line: Line) -> Iterator[float]:
         case Mark():
             yield line.at
         case Job():
-            runs = ((run.reserved, run.admitted, run.evicted, run.ended) for run in line.runs)
+            runs = ((run.reserved, run.admitted, run.evicted, run.ended, run.idle) for run in line.runs)
             found = (line.created, line.arrived, line.left, *(each for run in runs for each in run))
             yield from (each for each in found if each is not None)
 

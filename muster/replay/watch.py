@@ -97,6 +97,7 @@ def metadata(obj: Object) -> Mapping[str, object]:
         "uid": meta.uid,
         "creationTimestamp": "" if meta.creation_timestamp is None else meta.creation_timestamp.isoformat(),
         "ownerReferences": owners,
+        "annotations": meta.annotations,
     }
 
 

@@ -127,6 +127,8 @@ def sentences(bill: Bill) -> Iterator[str]:
     """What a reader has to know beside the figures."""
     for (queue, team), hours in bill.lent.items():
         yield f"{sanitize_line(queue)} lent {hours:,.1f} GPU-hours of its quota to {sanitize_line(team)}."
+    for team, hours in bill.books.given_back.items():
+        yield f"Stopped as idle, gangs of {sanitize_line(team)} gave back {hours:,.1f} GPU-hours."
     month = month_of(bill.books.window.start)
     if bill.by is By.TEAM and bill.books.window.end <= month[1]:
         for line in bill.lines:

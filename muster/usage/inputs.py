@@ -33,7 +33,8 @@ class Rate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
     """`departments`: team -> the department that holds it. `rates`: by pool, without those not priced.
-    `notes`: what the recording cannot tell, in sentences. `budgets`: team -> GPU-hours of a month.
+    `notes`: what the recording cannot tell, in sentences. `given_back`: team -> GPU-hours in which its gangs
+    that were stopped as idle did not hold their GPUs. `budgets`: team -> GPU-hours of a month.
     """
 
     holds: Sequence[Hold]
@@ -44,6 +45,7 @@ class Books:
     rates: Mapping[str, Rate]
     notes: tuple[str, ...]
     budgets: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    given_back: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month: Month | None) -> Books:
@@ -59,6 +61,7 @@ def read_books(recording: Recording, stack: Stack, prices: PriceTable, *, month:
         rates=rates_of(stack, prices, sizes=terms.sizes(terms.nodes(recording))),
         notes=tuple(_notes(window)),
         budgets=stack.budgets.teams,
+        given_back=terms.given_back(recording, window),
     )
 
 
@@ -216,6 +219,19 @@ class Terms:
         """One for each run and pool with GPUs."""
         return [hold for job in recording.jobs for hold in self._holds(job, until)]
 
+    def given_back(self, recording: Recording, window: Window) -> dict[str, float]:
+        """By team: from a stop of an idle gang until it has quota again, its job is gone, or the end."""
+        hours: defaultdict[str, float] = defaultdict(float)
+        for job in recording.jobs:
+            for run, later in zip(job.runs, (*job.runs[1:], None), strict=True):
+                if run.ended is None or not run.was_stopped_idle:
+                    continue
+                ends = (window.end, job.left, later.reserved if later else None)
+                seconds = min(end for end in ends if end is not None) - max(run.ended, window.start)
+                gpus = sum(self._gpus(job.pod_sets, run).values())
+                hours[self.teams.get(job.team, job.team)] += gpus * max(seconds, 0.0) / 3600
+        return dict(hours)
+
     def _holds(self, job: Job, until: float) -> Iterator[Hold]:
         team = self.teams.get(job.team)
         owner = self.queues.get(job.cluster_queue, "")
@@ -235,7 +251,8 @@ class Terms:
                     reserved=run.reserved,
                     admitted=run.admitted,
                     ended=until if run.ended is None else run.ended,
-                    is_lost=run.end in _TAKEN,
+                    is_lost=run.end in _TAKEN and not run.was_stopped_idle,
+                    idle=run.idle,
                 )
 
     def _gpus(self, pod_sets: Sequence[PodSet], run: Run) -> Mapping[tuple[str, ...], int]:

@@ -6,7 +6,8 @@ ends. Between two changes the GPUs that were bought are divided, in this order:
     unknown                      nothing was recorded
     booting, broken              the node was not usable yet, or no longer, or some of its GPUs
     lost, guaranteed, borrowed,  running jobs, the longest holder of quota first; `lost` where the run was
-    lent, unknown                taken from its job, `unknown` where the stack has no such queue
+    lent, unknown, idle          taken from its job, `unknown` where the stack has no such queue, `idle`
+                                 where its GPUs do nothing
     gated                        nodes that were bought for a job with quota, which waits for the rest of them
     unknown                      as many as jobs may have whose pool or whose nodes are not known
     idle                         what remains
@@ -56,7 +57,7 @@ class Hold:
     """GPUs of one pool that a job had quota for in one run, from `reserved` to `ended`; its pods ran from
     `admitted`, None where they never did. `queue` is the name of its owner in the stack, "" for none.
     `is_lost`: the run was preempted or evicted. `id`: by it nodes say whom they were bought for. `pools`:
-    where `pool` is "", those that it may be in.
+    where `pool` is "", those that it may be in. `idle`: since when it did nothing, if it did.
     """
 
     job: str
@@ -71,6 +72,7 @@ class Hold:
     ended: float
     is_lost: bool = False
     pools: tuple[str, ...] = ()
+    idle: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,11 +188,13 @@ def _changes(holds: Sequence[Hold], supplies: Sequence[Supply], window: Window) 
         changes += [(hold.reserved, "hold", index, ""), (ended, "release", index, "")]
         if hold.admitted is not None:
             changes.append((max(hold.admitted, hold.reserved), "admit", index, ""))
+        if hold.idle is not None:
+            changes.append((min(max(hold.idle, hold.reserved), ended), "rest", index, ""))
     day = window.start - window.start % DAY
     while day < window.end:
         changes.append((day, "day", 0, ""))
         day += DAY
-    order = {"hold": 0, "admit": 2, "release": 3}
+    order = {"hold": 0, "admit": 2, "rest": 2, "release": 3}
     within = [(min(max(each[0], window.start), window.end), *each[1:]) for each in changes]
     return sorted(within, key=lambda each: (each[0], order.get(each[1], 1)))
 
@@ -222,8 +226,8 @@ def _kept(job: str | None, gpus: int) -> tuple[str, int, str]:
 @dataclass(slots=True)
 class _Sweep:
     """One pool. `holds` are in the order in which they got quota; `active` are the indexes of those that have
-    it now, in this order, and `running` has those that were admitted. `whole`: those that had all their GPUs
-    on nodes that were bought for them when they were admitted.
+    it now, in this order, and `running` has those that were admitted. `resting`: those that do nothing.
+    `whole`: those that had all their GPUs on nodes that were bought for them when they were admitted.
     """
 
     pool: str
@@ -233,6 +237,7 @@ class _Sweep:
     state: _State = field(default_factory=_State)
     active: list[int] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
+    resting: set[int] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
     booked: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: defaultdict[tuple[float, int, Cause], float] = field(default_factory=lambda: defaultdict(float))
@@ -260,6 +265,8 @@ class _Sweep:
                 self.running.add(amount)
                 if self._booked(self.holds[amount]) >= self.holds[amount].gpus:
                     self.whole.add(amount)
+            case "rest":
+                self.resting.add(amount)
             case "release":
                 self.active.remove(amount)
                 self.running.discard(amount)
@@ -292,7 +299,9 @@ class _Sweep:
             is_whole = state.known and index in self.whole
             given = kept[index] + (0 if is_whole else min(hold.gpus - kept[index], free))
             free -= given - kept[index]
-            if hold.is_lost:
+            if index in self.resting:
+                yield index, Cause.IDLE, given
+            elif hold.is_lost:
                 yield index, Cause.LOST, given
             elif hold.queue not in self.quotas.roots or not self.pool:
                 yield index, Cause.UNKNOWN, given

@@ -25,6 +25,7 @@ from muster.validation.pools import pool_rules
 from muster.validation.programs import (
     budget_rules,
     chart_rules,
+    idle_rules,
     observability_rules,
     program_rules,
     recording_rules,
@@ -57,6 +58,7 @@ STACK_RULES: Final[tuple[Callable[[Stack], Iterable[Violation]], ...]] = (
     observability_rules,
     recording_rules,
     budget_rules,
+    idle_rules,
     kai_rules,
     program_rules,
     unsupported_fields,

@@ -4,9 +4,11 @@ that Muster installs would silently do nothing, and so would `install: true` of 
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from muster.model.charts import OCI, ChartOrigin, has_digest, is_digest
+from muster.model.gangpolicy import idle_violations
 from muster.model.gpu_operator import gpu_stack, required_installation
 from muster.model.kai import KaiSettings
 from muster.model.kueue import KueueOptions
@@ -17,6 +19,7 @@ from muster.model.programs import PLACEMENTS, Program
 from muster.model.regions import Provider
 from muster.model.stack import ArtifactSource, GangMode, PodsReady, Scheduler, Stack
 from muster.model.violations import Violation, at, suggestion
+from muster.validation.paths import team_path
 
 # What `muster:observability` needs of the rest of the stack.
 
@@ -138,6 +141,28 @@ def budget_rules(stack: Stack) -> Iterator[Violation]:
                 "stops the LocalQueues of the team, and the stack gives one of them a `stopPolicy`.",
                 "remove one of the two.",
             )
+
+
+_SHORTEST: Final = timedelta(minutes=5)
+
+
+def idle_rules(stack: Stack) -> Iterator[Violation]:
+    """What `idle` needs: gangs that our controller starts with Kueue, and an exporter."""
+    is_ours = stack.scheduler is Scheduler.KUEUE and stack.gang_admission.mode is GangMode.MUSTER
+    for chain, team in stack.teams():
+        if team.idle is None:
+            continue
+        path = at(team_path(chain, team), "idle")
+        if not is_ours or not stack.gang_pools:
+            message = "Muster watches only gangs that it starts itself, with Kueue."
+            fix = "remove it, or use Kueue, `muster:gangAdmission` and a pool that is queued or has `gangs`."
+            yield Violation(path, message, fix)
+        elif team.queue is not None:
+            yield Violation(path, f"its work is in the queue of team {team.queue}.", "write it there.")
+        elif required_installation(stack) is None:
+            message = "Muster knows of no dcgm-exporter on the nodes: where none runs, nothing is idle."
+            yield Violation(path, message, "run the GPU Operator, or remove it.", "warning")
+        yield from idle_violations(team.idle, path, least=_SHORTEST)
 
 
 # Where charts and images come from: sources that can be used, and images that are exactly one image.

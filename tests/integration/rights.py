@@ -14,6 +14,7 @@ import yaml
 from muster.components import gang_authority
 from muster.model.names import SYSTEM_NAMESPACE
 from muster.model.stack import Scheduler
+from muster.model.work import QUEUED, by_group
 
 # (account, verb, group, resource with its subresource)
 Right = tuple[str, str, str, str]
@@ -71,7 +72,11 @@ def granted(scheduler: Scheduler) -> frozenset[Right]:
     """What a stack gives both programs, with everything on that it can switch on."""
     holds = scheduler is Scheduler.KUEUE
     manager = gang_authority.manager_cluster_rules(
-        scheduler, holds=holds, deletes_without_quota=holds, makes_domains=holds
+        scheduler,
+        holds=holds,
+        deletes_without_quota=holds,
+        makes_domains=holds,
+        stops_idle=by_group(QUEUED if holds else ()),
     )
     manager += gang_authority.taint_rules()
     manager += gang_authority.manager_rules() + gang_authority.placeholder_rules()

@@ -63,6 +63,17 @@ CASES: Final = (
         labels={"state": "beyond_bound"},
     ),
     Case(
+        alert="MusterIdleUnknown",
+        series={
+            'muster_gang_gpu_use{use="unknown"}': "2x120",
+            'muster_gang_gpu_use{use="idle"}': "0x120",
+            'muster_gang_gpu_use{use="busy"}': "1x10 0x110",
+        },
+        quiet=60,
+        fires=75,
+        summary="What the GPUs of gangs do is not known: `idle` of the teams has no effect.",
+    ),
+    Case(
         alert="MusterBudgetSpent",
         series={'muster_budget_used_ratio{team="vision"}': "0.99x10 1.02x40"},
         quiet=20,

@@ -8,6 +8,7 @@ import pytest
 from muster.components.gang_authority import MANAGER
 from muster.model import names
 from muster.model.stack import Scheduler
+from muster.model.work import QUEUED
 from tests import built
 from tests.integration.rights import Right, asked_versions, granted, used
 
@@ -18,6 +19,11 @@ _KEPT_HISTORY: Final = "its capacity is lost (KAI), or claims come off an elasti
 _TAKEN_NAME: Final = "a create that finds its name taken reads whose that is"
 # What an undisturbed run need not meet.
 RARE: Final[dict[Right, str]] = {
+    **{
+        (MANAGER, "get", each.group, each.resource): "whether the author of an idle gang asks to keep it"
+        for each in QUEUED
+        if each.kind != "Job"
+    },
     (MANAGER, "get", "", "podtemplates"): _TAKEN_NAME,
     (MANAGER, "get", "autoscaling.x-k8s.io", "provisioningrequests"): _TAKEN_NAME,
     (MANAGER, "get", "resource.nvidia.com", "computedomains"): _TAKEN_NAME,

@@ -145,8 +145,8 @@ def _amount() -> Schema:
 _DIGEST: Final = f"sha256:{'0123456789abcdef' * 4}"
 IMAGE: Final = f"registry.example.com/muster@{_DIGEST}"
 """An example of an image."""
-# Those of a GangPolicy that come from the pools.
-_FROM_POOLS: Final = ("flavors", "comparedLabels")
+# Those of a GangPolicy that come from the pools and teams.
+_FROM_POOLS: Final = ("flavors", "comparedLabels", "idle")
 # Where the sentence of the definition is about the object, and not about what a stack writes.
 _SENTENCES: Final = {
     "placeholderImage": (

@@ -147,6 +147,9 @@ def defined(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 
+_DURATION: Final[Schema] = {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2}
+
+
 class _Writer(SchemaWriter):
     scalars: Mapping[Any, Schema] = {
         bool: {"type": "boolean"},
@@ -156,7 +159,8 @@ class _Writer(SchemaWriter):
         Bytes: quantity(),
         Parameter: {"type": ["string", "integer"], "maxLength": 255},
         Quantity: quantity(),
-        Seconds: {"type": "string", "pattern": DURATION_PATTERN, "minLength": 2},
+        Seconds: _DURATION,
+        timedelta: _DURATION,
         Version: text(),
     }
 
@@ -263,6 +267,7 @@ def _shown(key: Key) -> object:
 _FORMATS: Final[Mapping[Any, Callable[[Any], str]]] = {
     Bytes: format_memory,
     Seconds: lambda seconds: format_duration(timedelta(seconds=seconds)),
+    timedelta: format_duration,
     Version: lambda version: f"{version.major}.{version.minor}",
 }
 _WRITER: Final = _Writer()

@@ -81,6 +81,18 @@ class GangMetrics:
             "Pods with devices that the controller deleted because their work had no quota",
             registry=registry,
         )
+        self.gpu_use = Gauge(
+            "muster_gang_gpu_use",
+            "Running gangs in queues with `idle`, by what their GPUs did at the last look: `busy`, `idle`, "
+            "or `unknown` (a page of dcgm-exporter is missing, old or contradicts itself)",
+            ["use"],
+            registry=registry,
+        )
+        self.stopped_idle = Counter(
+            "muster_gang_idle_stops",
+            "Gangs that the controller stopped as idle",
+            registry=registry,
+        )
         self.phase_seconds = Histogram(
             "muster_gang_phase_seconds",
             "How long gangs were in the state that they have left, by the API's timestamps",

@@ -76,12 +76,12 @@ class IdleQuotaMonitor:
         requests = {
             Key(workload.metadata.namespace, name)
             for each in (workload, *earlier_slices(workload, self._find))
-            for name in _claimed_requests(each, workload)
+            for name in claimed_requests(each, workload)
         }
         return bool(requests) and not any(self._has_pod(request) for request in requests)
 
 
-def _claimed_requests(held: Workload, now: Workload) -> set[str]:
+def claimed_requests(held: Workload, now: Workload) -> set[str]:
     """The requests of one slice whose PodSets still want pods. `now`: the slice that counts."""
     done = {entry.name: entry.count for entry in now.status.reclaimable_pods}
     wanted = {each.name for each in now.spec.pod_sets if each.count > done.get(each.name, 0)}

@@ -4,7 +4,7 @@ Responsible for what is cached, what is indexed and which change reconciles whic
 that knows the manager.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -55,6 +55,7 @@ from muster.controller.kueue.gang_state import observe
 from muster.controller.kueue.held_nodes import HeldNodes, unused_cause
 from muster.controller.kueue.hooks import WorkloadHooks
 from muster.controller.kueue.identity import WORKLOAD_UID
+from muster.controller.kueue.idle_gangs import IdleGangs
 from muster.controller.kueue.idle_quota import IdleQuotaMonitor
 from muster.controller.kueue.indexes import (
     OF_NODES,
@@ -84,7 +85,7 @@ from muster.controller.runtime.informer import Informer
 from muster.controller.runtime.manager import Manager
 from muster.controller.runtime.review import Webhook
 from muster.model import names
-from muster.model.gangpolicy import GangPolicy
+from muster.model.gangpolicy import GangPolicy, IdlePolicy
 
 OURS: Final = Selection(labels=WORKLOAD_UID)
 RUNNING: Final = Selection(fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
@@ -144,6 +145,7 @@ def _gangs(manager: Manager, inputs: _Inputs) -> None:
     view.split_gangs.enqueue = controller.queue.add
     _monitor_idle_quota(manager, view, metrics)
     _delete_without_quota(manager, view, metrics)
+    _look_for_idle_gangs(manager, view, metrics, inputs.policies)
     if manager.makes_compute_domains:
         _compute_domains(manager, view.workloads)
     watch(controller, gangs, view)
@@ -201,6 +203,23 @@ def _monitor_idle_quota(manager: Manager, view: View, metrics: GangMetrics) -> N
         clock=utc_now,
     )
     manager.service("idle quota", monitor.run)
+
+
+def _look_for_idle_gangs(manager: Manager, view: View, metrics: GangMetrics, policies: Policies) -> None:
+    def rules() -> Mapping[str, IdlePolicy]:
+        policy = policies.accepted(names.GANG_POLICY)
+        return policy.idle if policy else {}
+
+    idle = IdleGangs(
+        manager.client,
+        workloads=view.workloads,
+        pods=view.pods,
+        rules=rules,
+        events=manager.events,
+        metrics=metrics,
+        leads=manager.leads,
+    )
+    manager.service("idle gangs", idle.run)
 
 
 def _delete_without_quota(manager: Manager, view: View, metrics: GangMetrics) -> None:

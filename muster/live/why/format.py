@@ -76,6 +76,8 @@ def _format_lines(status: JobStatus, now: datetime) -> Iterator[str]:
     yield f"  {_format_job(status, workload, now)}"
     for line in status.queue_inactivity:
         yield f"  {line}"
+    if status.idle:
+        yield f"  {status.idle}"
     yield from _format_waiting(status, workload, now)
     for check in status.checks:
         yield from _format_entry(f"check {check.name}: ", check, now)

@@ -131,8 +131,8 @@ class JobStatus:
     """`workload` is None for a job that is not queued; `unqueued` is the reason. `outside` is the
     controller's message about a job that waits outside the quota, or that it refused. `note`: what the
     cluster's recorder has written about its start. `budget`: what it has written about a budget that keeps
-    the team from starting more. `result`: of a finished job, such as `Failed`. `pods`: of a job that was
-    admitted; None where they may not be listed.
+    the team from starting more. `idle`: since when its GPUs have done nothing, and what follows. `result`: of
+    a finished job, such as `Failed`. `pods`: of a job that was admitted; None where they may not be listed.
     """
 
     namespace: str
@@ -152,6 +152,7 @@ class JobStatus:
     outside: str = ""
     note: str = ""
     budget: str = ""
+    idle: str = ""
     is_stopped: bool = False
     events: tuple[StatusEntry, ...] = ()
 
@@ -256,6 +257,7 @@ def fetch_waiting(api: Client, namespace: str = "") -> tuple[JobStatus, ...]:
 def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:
     """What a Workload and the pods of its job say by themselves."""
     workload, annotations = kueue.to_workload(found), texts(found, "metadata", "annotations")
+    since = moment(annotations, names.IDLE_SINCE_ANNOTATION)
     is_started = pods is not None and (is_true(found, "Admitted") or workload is None)
     return JobStatus(
         namespace=text(found, "metadata", "namespace"),
@@ -278,6 +280,7 @@ def parse_status(found: Json, pods: PodIndex | None = None) -> JobStatus:
         is_stopped=waiting.is_stopped(annotations),
         outside=_outside_quota(annotations),
         note=annotations.get(names.FORECAST_ANNOTATION, ""),
+        idle=waiting.idle(since, moment(annotations, names.IDLE_ENDS_ANNOTATION)) if since else "",
     )
 
 

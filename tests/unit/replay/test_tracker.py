@@ -197,3 +197,27 @@ def test_each_pod_sets_flavor_is_kept_where_a_job_has_several() -> None:
     job = _tracker().observe(found)
     assert job is not None
     assert job.runs[0].device_flavors == ("h200", "", "h100")
+
+
+def test_a_run_was_idle_from_the_controllers_notice_to_its_end_unless_the_notice_was_taken_back() -> None:
+    tracker, running = _tracker(), {"QuotaReserved": ("True", 1, ""), "Admitted": ("True", 2, "")}
+    found = _workload(**running)
+    found["metadata"]["annotations"] = {"muster.dev/idle-since": _text(5)}
+    job = tracker.observe(found)
+    assert job is not None
+    assert job.runs[0].idle == _at(5)
+    assert _seen(tracker, **running).runs[0].idle is None
+    tracker.observe(found)
+    found["status"]["conditions"] = _workload(
+        QuotaReserved=("False", 20, ""), Evicted=("True", 20, "Deactivated")
+    )["status"]["conditions"]
+    ended = tracker.observe(found)
+    assert ended is not None
+    assert (ended.runs[0].idle, ended.runs[0].ended) == (_at(5), _at(20))
+    # What is left of it on the Workload is not the next run's.
+    found["status"]["conditions"] = _workload(QuotaReserved=("True", 30, ""), Admitted=("True", 31, ""))[
+        "status"
+    ]["conditions"]
+    again = tracker.observe(found)
+    assert again is not None
+    assert [run.idle for run in again.runs] == [_at(5), None]

@@ -92,7 +92,9 @@ def _second(
                     break
                 ready.pop(0)
             used += 1
-            yield _cause(hold, gpu < within[number], quota, shared, quotas), hold.job
+            is_idle = hold.idle is not None and hold.idle <= at
+            cause = "idle" if is_idle else _cause(hold, gpu < within[number], quota, shared, quotas)
+            yield cause, hold.job
     if not is_known:
         bought = sum(node.gpus for node in nodes)
         yield from (("unknown", "") for _ in range(bought - used))

@@ -131,6 +131,20 @@ def test_a_pod_set_without_a_pool_is_billed_where_its_flavor_was_and_nowhere_els
     assert Cause.GUARANTEED not in unknown["h200"]
 
 
+def test_a_gang_that_was_stopped_as_idle_has_idle_hours_and_has_given_hours_back() -> None:
+    stopped = _job(1, "ranking", end=End.EVICTED, idle=START + 6 * HOUR)
+    bill = _bill(_recording(stopped))
+    (line,) = (line for line in bill.lines if line.name == "ranking")
+    assert line.hours == pytest.approx({Cause.GUARANTEED: 4 * 8, Cause.IDLE: 4 * 8, Cause.GATED: 8})
+    text = format_bill(bill, has_bars=False, has_colour=False)
+    window = bill.books.window
+    hours = 8 * (window.end - START - 10 * HOUR) / HOUR
+    assert f"Stopped as idle, gangs of ranking gave back {hours:,.1f} GPU-hours." in text
+    again = _job(1, "ranking", reserved=START + 12 * HOUR, ended=None).runs
+    bill = _bill(_recording(replace(stopped, runs=(*stopped.runs, *again))))
+    assert bill.books.given_back == pytest.approx({"ranking": 16})
+
+
 @pytest.mark.parametrize("by", list(By))
 def test_every_way_to_group_has_the_same_total(by: By) -> None:
     bill = _bill(by=by)

@@ -40,6 +40,7 @@ def _hold(draw: st.DrawFn) -> Hold:
         admitted=draw(st.sampled_from((None, times[1]))),
         ended=times[2],
         is_lost=draw(st.booleans()),
+        idle=draw(st.none() | MOMENTS),
     )
 
 

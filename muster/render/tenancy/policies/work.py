@@ -190,11 +190,14 @@ def reserved(stack: Stack) -> Policy:
         for each in BROUGHT
         if each.prefix
     )
+    of_tenants = (names.POOL_LABEL, *((names.KEEP_UNTIL_ANNOTATION,) if stack.stops_idle_gangs else ()))
     return policy(
         "muster-reserved",
         kinds={"makersOfPods": makers_of_pods(stack)},
         values={
             "isOfControllersOfPods": " ||\n".join(of_controllers),
+            "ofTenants": of_tenants,
+            "ofTenantsNames": " and ".join(of_tenants),
             "isWrittenByKueue": " ||\n".join(written),
             "replicasetsAndServing": ["replicasets", *(each.resource for each in _SERVING)],
             "groupsOfWork": tuple(by_group(WORK)),
