@@ -34,11 +34,13 @@ QueueTreeCache = Callable[[], QueueTree]
 
 _KINDS: Final = {each.kind.lower(): each for each in QUEUED}
 _ANYTHING: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
-# As the policy of Ray's age reads a version (muster/render/ray.py).
 _TERMS: Final = (
-    *("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
     "nodeSelectorTerms",
 )
+# As the policy of Ray's age reads a version (muster/render/ray.py).
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)(\.|\Z)")
 Path = tuple[str | int, ...]
 
