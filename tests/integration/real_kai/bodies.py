@@ -19,6 +19,8 @@ from muster.model.names import (
 Json = dict[str, Any]
 
 POOL: Final = "a10g"
+NO_BOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+"""What a Queue has of a resource that nothing limits."""
 _NODE: Final = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
 

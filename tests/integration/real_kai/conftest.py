@@ -22,12 +22,12 @@ from muster.replay.kai_player import PROGRAM
 from tests import built
 from tests.integration.ours import Ours
 from tests.integration.real_kai import programs
+from tests.integration.real_kai.bodies import NO_BOUND
 from tests.integration.real_kai.programs import ASSETS, KAI_CRDS, SWITCH, WANTED, Running
 from tests.integration.real_kai.world import PRIORITIES, QUEUES, World, clean
 from tests.integration.tenancy import crds
 
 _STACK = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
-_UNBOUND = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _STRICT = "?fieldManager=muster&force=true&fieldValidation=Strict"
 
 
@@ -90,7 +90,7 @@ def _install(server: ControlPlane, manifests: list[dict[str, Any]], home: str) -
 
 def _rounds() -> list[dict[str, Any]]:
     """Queues beside the stack's own, for the pods by which a test knows that KAI has looked again."""
-    shares = {"gpu": {"quota": 0, "limit": 0, "overQuotaWeight": 0}, "cpu": _UNBOUND, "memory": _UNBOUND}
+    shares = {"gpu": {"quota": 0, "limit": 0, "overQuotaWeight": 0}, "cpu": NO_BOUND, "memory": NO_BOUND}
     return [
         {
             "apiVersion": "scheduling.run.ai/v2",

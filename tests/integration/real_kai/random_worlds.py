@@ -13,12 +13,12 @@ from typing import Any, Final
 from muster.live.snapshot.kai import GROUP_ANNOTATION, SUB_GROUP_LABEL
 from muster.local.simulated_cloud import names as cloud
 from muster.model.names import GPU_RESOURCE, KAI_SCHEDULER
+from tests.integration.real_kai.bodies import NO_BOUND
 
 Json = dict[str, Any]
 
 WORLD_LABEL: Final = "muster.dev/world"
 PRIORITIES: Final = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
-_UNBOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _STRATEGIES: Final = ("binpack", "binpack", "spread")
 
 
@@ -94,7 +94,7 @@ class _Maker:
         gpu = {"quota": quota, "limit": limit, "overQuotaWeight": self._dice.choice((0, 1, 1, 2))}
         spec: Json = {
             "priority": self._dice.choice((100, 100, 100, 200)),
-            "resources": {"gpu": gpu, "cpu": _UNBOUND, "memory": _UNBOUND},
+            "resources": {"gpu": gpu, "cpu": NO_BOUND, "memory": NO_BOUND},
         }
         if parent:
             spec["parentQueue"] = parent

@@ -12,13 +12,12 @@ from muster.live.snapshot.kai import GROUP_ANNOTATION
 from muster.local.kai import DEVICE_ANNOTATION, RESERVATIONS
 from muster.model.names import GPU_FRACTION, GPU_GROUP_LABEL
 from muster.render import kai
-from tests.integration.real_kai.bodies import Json, fake_node, lone_pod
+from tests.integration.real_kai.bodies import NO_BOUND, Json, fake_node, lone_pod
 from tests.integration.real_kai.cluster import Cluster, running_cluster
 from tests.integration.real_kai.random_worlds import WORLD_LABEL, RandomWorld
 from tests.waiting import eventually
 
 _STACK: Final = Path(__file__).resolve().parents[3] / "stacks" / "Pulumi.kai-prod.yaml"
-_UNBOUND: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 # Of KAI 0.12.0: pkg/binder/common.
 _SHARED: Final = "runai/shared-gpu-configmap"
 
@@ -43,7 +42,7 @@ def _placement(folder: Path, strategy: str) -> dict[str, str]:
 
 def _world(name: str, placement: dict[str, str], nodes: list[Json], pods: list[Json]) -> RandomWorld:
     """Each pod is a gang of its own, and the queue has no bound."""
-    spec = {"resources": dict.fromkeys(("gpu", "cpu", "memory"), _UNBOUND)}
+    spec = {"resources": dict.fromkeys(("gpu", "cpu", "memory"), NO_BOUND)}
     queues = [
         {
             "apiVersion": "scheduling.run.ai/v2",
