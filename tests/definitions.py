@@ -89,8 +89,8 @@ class _Parts:
 
 
 def _has_default(schema: Json) -> bool:
-    """What has one is never missing. OpenAPI also lists empty ones, and tells in words alone of those that
-    Kubernetes sets by code of its own.
+    """Whether the API server fills the field in. OpenAPI also lists empty defaults, and names those that
+    Kubernetes sets in code only in the description.
     """
     return schema.get("default", "") not in ("", {}) or "Defaults to " in schema.get("description", "")
 

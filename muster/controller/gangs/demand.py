@@ -74,13 +74,11 @@ def pod_needs(
     tolerations: Sequence[Toleration] = (),
 ) -> PodNeeds:
     """The pod's own demands and those that its pool adds."""
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return PodNeeds(
         amounts=amounts,
         node_selector={**spec.node_selector, **node_selector},
         tolerations=(*spec.tolerations, *tolerations),
-        terms=required.node_selector_terms if required else (),
+        terms=spec.required_terms,
         runtime_class=spec.runtime_class_name,
         overhead=pods.read({}, spec.overhead) if spec.runtime_class_name else None,
     )

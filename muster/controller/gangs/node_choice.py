@@ -24,9 +24,7 @@ class NodeChoice:
 
     @classmethod
     def of(cls, spec: PodSpec) -> Self:
-        affinity = spec.affinity.node_affinity if spec.affinity else None
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        return cls(spec.node_selector, required.node_selector_terms if required else ())
+        return cls(spec.node_selector, spec.required_terms)
 
     @property
     def requirements(self) -> tuple[tuple[Requirement, ...], ...]:

@@ -154,6 +154,13 @@ class PodSpec(Partial, frozen=True):
     runtime_class_name: str = ""
     volumes: tuple[Volume, ...] = ()
 
+    @property
+    def required_terms(self) -> tuple[NodeSelectorTerm, ...]:
+        """What its node affinity requires of nodes: one of these, or nothing."""
+        affinity = self.affinity.node_affinity if self.affinity else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        return required.node_selector_terms if required else ()
+
 
 class PodTemplateSpec(Partial, frozen=True):
     spec: PodSpec = PodSpec()

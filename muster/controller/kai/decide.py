@@ -560,10 +560,7 @@ def _abort_ungating(snapshot: BatchSnapshot, policy: GangPolicy, failed: list[Lo
 
 def _hosts_of(pod: GatedPod) -> tuple[str, ...]:
     """The nodes that it was let go to."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    terms = required.node_selector_terms if required else ()
-    rules = (rule for term in terms for rule in term.match_expressions)
+    rules = (rule for term in pod.spec.required_terms for rule in term.match_expressions)
     return next((rule.values for rule in rules if rule.key == HOSTNAME and rule.operator == "In"), ())
 
 

@@ -92,22 +92,16 @@ def _pool(flavor: ResourceFlavor) -> str:
     return flavor.spec.node_labels.get(POOL_LABEL, "")
 
 
-def _terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return required.node_selector_terms if required else ()
-
-
 def _is_bound(spec: PodSpec, pools: Collection[str]) -> bool:
     """It has an affinity of its own, which ours would replace. `pools`: what we keep it away from; a person
     may have written the same kind of rule about others.
     """
     term = _ours(spec)
-    return bool(_terms(spec)) and not (term and set(term) <= set(pools))
+    return bool(spec.required_terms) and not (term and set(term) <= set(pools))
 
 
 def _ours(spec: PodSpec) -> tuple[str, ...]:
-    match _terms(spec):
+    match spec.required_terms:
         case (NodeSelectorTerm(match_expressions=(rule,), match_fields=()),):
             return rule.values if (rule.key, rule.operator) == (POOL_LABEL, _NOT_IN) else ()
     return ()

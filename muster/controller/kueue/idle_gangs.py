@@ -45,7 +45,7 @@ from muster.controller.kube.resource import Key, Object, Resource
 from muster.controller.kueue.identity import WORKLOADS
 from muster.controller.kueue.idle_quota import claimed_requests
 from muster.controller.kueue.objects import WORKLOAD, Workload
-from muster.controller.kueue.slices import earlier_slices, is_elastic
+from muster.controller.kueue.slices import is_elastic
 from muster.controller.runtime.clock import utc_now
 from muster.controller.runtime.events import EventRecorder
 from muster.controller.runtime.informer import Informer
@@ -150,7 +150,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idleness:
-    """Of a gang that was idle at every look from `since` to `seen`. `noticed`: when its owner was told."""
+    """Of a gang that was idle at every look from `since` to `seen`. `noticed`: when it got its notice."""
 
     since: Moment
     seen: float
@@ -266,9 +266,8 @@ class IdleGangs:
         return None if stops else found
 
     def _pods_of(self, workload: Workload) -> Iterator[Pod]:
-        slices = (workload, *earlier_slices(workload, self._workloads.get))
-        for request in {name for each in slices for name in claimed_requests(each, workload)}:
-            yield from self._pods.store.by_index(BY_REQUEST, Key(workload.metadata.namespace, request))
+        for request in claimed_requests(workload, self._workloads.get):
+            yield from self._pods.store.by_index(BY_REQUEST, request)
 
     # The exporters
 

@@ -73,16 +73,21 @@ class IdleQuotaMonitor:
             self._log.warning("quota without a pod", key=str(key), uid=uid, since=since.isoformat())
 
     def _is_idle(self, workload: Workload) -> bool:
-        requests = {
-            Key(workload.metadata.namespace, name)
-            for each in (workload, *earlier_slices(workload, self._find))
-            for name in claimed_requests(each, workload)
-        }
+        requests = claimed_requests(workload, self._find)
         return bool(requests) and not any(self._has_pod(request) for request in requests)
 
 
-def claimed_requests(held: Workload, now: Workload) -> set[str]:
-    """The requests of one slice whose PodSets still want pods. `now`: the slice that counts."""
+def claimed_requests(workload: Workload, find: Callable[[Key], Workload | None]) -> set[Key]:
+    """The requests of a gang, and of its earlier slices, whose PodSets still want pods."""
+    return {
+        Key(workload.metadata.namespace, name)
+        for each in (workload, *earlier_slices(workload, find))
+        for name in _claimed_requests(each, workload)
+    }
+
+
+def _claimed_requests(held: Workload, now: Workload) -> set[str]:
+    """Those of one slice. `now`: the slice that counts."""
     done = {entry.name: entry.count for entry in now.status.reclaimable_pods}
     wanted = {each.name for each in now.spec.pod_sets if each.count > done.get(each.name, 0)}
     claims = (claim for entry in held.status.admission_checks for claim in claims_of(entry).values())
